@@ -1,0 +1,226 @@
+"""Ray's part: launches replicas, agents and the topology's learner as actors, and wires their calls together."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from actors.agent import RoleAgent
+from actors.batching import Batcher, stream
+from actors.messages import Completion, Message, Request, Turn
+from actors.models import Model, ModelError
+from actors.pool import Pool
+from actors.roles import Role
+from actors.team import AgentLost, Results, Team
+
+# Batches are pickled here and travel as bytes: Ray's own pickler calls back into Python for every object.
+PROTOCOL = pickle.HIGHEST_PROTOCOL
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what was asked of it; one line says why and what to do."""
+
+
+@dataclass
+class RaySettings:
+    """How Ray is used. Without an address a local Ray is started, and ended with the run."""
+
+    address: str | None = None
+    """`auto` or `host:port` of a running cluster."""
+    start_timeout_s: float = 120.0
+    """How long to wait for all actors to come up."""
+
+
+@dataclass
+class AgentSettings:
+    """What all agents share."""
+
+    retries: int = 2
+    """How often a failed model call is repeated before the turn is recorded as failed."""
+    temperature: float = 0.7
+    """Sampling temperature; every turn has its own seed."""
+    max_tokens: int = 512
+    """Longest reply, in tokens."""
+
+
+class ReplicaActor:
+    """One replica of the model."""
+
+    def __init__(self, make_model: Callable[[], Model]) -> None:
+        self._model = make_model()
+
+    async def ready(self) -> None:
+        start = getattr(self._model, "start", None)
+        if start is not None:
+            await start()
+
+    async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
+        requests: list[Request] = pickle.loads(packed)
+        async for results in stream(self._model.complete, requests):
+            yield pickle.dumps(results, PROTOCOL)
+
+
+class AgentActor:
+    """One role, its memory, and its handle to the pool of replicas."""
+
+    def __init__(self, role: Role, settings: AgentSettings, *replicas: Any) -> None:
+        pool = Pool([Batcher(_requests_to(replica)) for replica in replicas])
+        self._agent = RoleAgent(role, pool, settings.retries, settings.temperature, settings.max_tokens)
+
+    async def ready(self) -> None:
+        """Returns once the actor is up."""
+
+    async def take(self, packed: bytes) -> AsyncIterator[bytes]:
+        turns, closed = pickle.loads(packed)
+        self._agent.memory.forget(closed)
+        async for results in stream(self._agent.take, turns):
+            yield pickle.dumps(results, PROTOCOL)
+
+
+class Cluster:
+    """Everything that runs for one run. Use as a context manager: on the way out all its processes end."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        self._settings = settings
+        self._actors: list[Any] = []
+        self._waiting: list[Any] = []
+        self._replicas: list[Any] = []
+
+    def __enter__(self) -> Cluster:
+        address = self._settings.address
+        if address and address != "auto":
+            _check_answers(address)
+        try:
+            ray.init(
+                address=address or "local",
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                ignore_reinit_error=True,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ClusterError(
+                f"Ray at ray.address={address!r} does not answer ({reason}): "
+                "start one with `ray start --head`, or leave ray.address out to use a local one"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in self._actors:
+            ray.kill(actor)
+        ray.shutdown()
+
+    def launch_replicas(self, make_model: Callable[[], Model], replicas: int, cpus: float, gpus: float) -> None:
+        """Start the pool. A replica that dies is started again; its requests come back as `ModelError`."""
+        options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
+        self._replicas = [self._launch(ReplicaActor, options, make_model) for _ in range(replicas)]
+        self._waiting += self._replicas
+
+    def launch_team(self, roles: Sequence[Role], settings: AgentSettings) -> Team:
+        """Start one actor per role, over the replicas launched before."""
+        options = {"num_cpus": 0, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
+        handles = {role.name: self._launch(AgentActor, options, role, settings, *self._replicas) for role in roles}
+        self._waiting += handles.values()
+        return Team({name: _turns_to(name, handle) for name, handle in handles.items()})
+
+    def launch(self, plain_class: type, *args: Any, **kwargs: Any) -> RemoteObject:
+        """Any plain class as an actor of its own; it is not restarted, since its state would be lost."""
+        return RemoteObject(self._launch(plain_class, {"num_cpus": 0}, *args, **kwargs))
+
+    def _launch(self, plain_class: type, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        handle = ray.remote(plain_class).options(**options).remote(*args, **kwargs)
+        self._actors.append(handle)
+        return handle
+
+    @property
+    def starting(self) -> int:
+        """How many actors `wait_until_ready` waits for."""
+        return len(self._waiting)
+
+    async def wait_until_ready(self, started: Callable[[], None] = lambda: None) -> None:
+        """Calls `started` for each actor that has come up.
+
+        Raises:
+            ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
+        """
+        try:
+            async with asyncio.timeout(self._settings.start_timeout_s):
+                for ready in asyncio.as_completed([_result(actor.ready.remote()) for actor in self._waiting]):
+                    await ready
+                    started()
+        except (ValueError, ModuleNotFoundError) as error:
+            raise ClusterError(f"the model could not be loaded: {error}") from error
+        except TimeoutError:
+            free = ray.available_resources()
+            raise ClusterError(
+                f"the actors were not up after {self._settings.start_timeout_s:g} s: free now are "
+                f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
+                "model.cpus or model.gpus, or raise ray.start_timeout_s"
+            ) from None
+
+
+async def _result(ref: Any) -> Any:
+    """The value of an ObjectRef, or what the remote code raised, as it was raised there."""
+    try:
+        return await ref
+    except RayTaskError as error:
+        raise error.cause from error
+
+
+class RemoteObject:
+    """An actor's methods as coroutines: `await remote.method(...)`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._handle, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await _result(method.remote(*args, **kwargs))
+
+        return call
+
+
+def _turns_to(name: str, handle: Any) -> Callable[[list[Turn], list[str]], Results]:
+    async def send(turns: list[Turn], closed: list[str]) -> Results:
+        try:
+            async for ref in handle.take.options(num_returns="streaming").remote(pickle.dumps((turns, closed), PROTOCOL)):
+                yield pickle.loads(await ref)
+        except RayActorError as error:
+            raise AgentLost(f"{name}: {type(error).__name__}") from error
+
+    return send
+
+
+def _requests_to(handle: Any) -> Callable[[list[Request]], AsyncIterator[list[tuple[int, Completion | Exception]]]]:
+    async def send(requests: list[Request]) -> AsyncIterator[list[tuple[int, Completion | Exception]]]:
+        try:
+            async for ref in handle.complete.options(num_returns="streaming").remote(pickle.dumps(requests, PROTOCOL)):
+                yield pickle.loads(await ref)
+        except RayActorError as error:
+            raise ModelError(f"the replica died: {type(error).__name__}") from error
+
+    return send
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself waits long for a host that is not there; a plain connection tells within seconds."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise ClusterError(f"ray.address={address!r} is not an address: expected `auto` or `host:port`")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise ClusterError(
+            f"Ray at ray.address={address!r} does not answer ({error}): start one with `ray start --head`, "
+            "or leave ray.address out to use a local one"
+        ) from error

@@ -1,0 +1,66 @@
+"""The roles as data, in our words: five textual and five visual (section 8, Figs. 6-14), decision, and one alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.messages import Modality
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and calls no model."""
+
+    name: str
+    modality: Modality
+    instruction: str
+    dummy: bool = False
+
+
+_TEXTUAL = {
+    "critic": "Look for the weak points: a claim without evidence, a name or date mixed up, a step left out. "
+    "Name each fault you find in what was said, then give the answer that survives your objections.",
+    "data_analyst": "Work through the passages and the table rows one after another, keep the values that bear on "
+    "the question, compare or count them where asked, and read the answer off them.",
+    "knowledge_expert": "Name the people, works and places that the question turns on, say what the evidence states "
+    "about each, and answer from how these statements fit together.",
+    "scientist": "Form a hypothesis from the evidence, test it against every passage and row that could refute it, "
+    "and answer with what holds.",
+    "logic_expert": "Break the question into the smallest steps, answer each from the evidence, and check that every "
+    "step follows from the one before.",
+}
+
+_VISUAL = {
+    "critic": "Check what was claimed about the pictures against what they show: objects, colours, numbers, "
+    "lettering. Name each mistake, then give the answer that the pictures bear out.",
+    "data_analyst": "Describe what in the pictures bears on the question: count, compare, read lettering, charts and "
+    "labels, and read the answer off what you see.",
+    "knowledge_expert": "Recognise who or what the pictures show, say in which part of which picture, and link it to "
+    "what the question asks about.",
+    "scientist": "Treat each picture as an observation: state what it shows, what follows from that, and which "
+    "answer the observations support.",
+    "logic_expert": "Turn what the pictures show into premises, one per picture, and derive the answer from them step "
+    "by step; say where a premise is missing.",
+}
+
+
+def _instruction(modality: str, name: str, task: str) -> str:
+    return f"You are the {modality} {name.replace('_', ' ')} of the team. {task}"
+
+
+TEXTUAL = tuple(Role(f"text_{n}", Modality.TEXT, _instruction("text", n, task)) for n, task in _TEXTUAL.items())
+VISUAL = tuple(Role(f"visual_{n}", Modality.VISUAL, _instruction("visual", n, task)) for n, task in _VISUAL.items())
+DECISION = Role(
+    "decision",
+    Modality.BOTH,
+    "You make the final decision. Weigh what the specialists concluded against the evidence and against each other, "
+    "and give the one answer that is best supported.",
+)
+SINGLE = Role(
+    "single",
+    Modality.BOTH,
+    "You are the scientist of the team and work alone. Find what the evidence says and answer the question.",
+)
+ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}
+
+DUMMY_SENTENCE = "I have nothing to contribute to this question."

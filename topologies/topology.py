@@ -1,0 +1,149 @@
+"""The contract of a topology, and the walk of a discussion along a wiring (section 3 and Eqs. 1, 5, 6, 9, 10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+
+Ask = Callable[[Turn], Awaitable[Message]]
+DECISION_AGENT = "decision"
+
+
+class Topology(Protocol):
+    """A way of answering a question with agents. `ask` is all it knows of the runtime; it never sees a label."""
+
+    method: str
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        """One discussion. All that is random in it comes from `seed`, the question's id and `sample`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Who hears whom in one discussion of N agents over T rounds. Matrices are [sender, receiver].
+
+    spatial: bool [T, N, N]; acyclic in every round.
+    temporal: bool [T, N, N]; row t: from round t-1 to t, so none in the first.
+    decision: bool [N]; whom the decision agent reads after the last round.
+    spatial_p, temporal_p: float [N, N]; edge probabilities, from which reading weights come (1 everywhere if None).
+    allowed_spatial, allowed_temporal: bool [T, N, N]; the edges that could have been drawn (those drawn if None).
+    """
+
+    spatial: NDArray[np.bool_]
+    temporal: NDArray[np.bool_]
+    decision: NDArray[np.bool_]
+    spatial_p: NDArray[np.float64] | None = None
+    temporal_p: NDArray[np.float64] | None = None
+    allowed_spatial: NDArray[np.bool_] | None = None
+    allowed_temporal: NDArray[np.bool_] | None = None
+
+
+class Wired:
+    """A topology that follows a wiring: the same for every question, or one per question from `wire(question)`."""
+
+    def __init__(self, method: str, agents: Sequence[str], wire: Wiring | Callable[[Question], Wiring]) -> None:
+        self.method = method
+        self.agents = tuple(agents)
+        self._wire = wire
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
+        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample)
+
+
+def discussion_id(method: str, question: Question, sample: int) -> str:
+    """Keys the agents' memories of one discussion."""
+    return f"{method}/{question.id}/{sample}"
+
+
+def reading_weights(present: NDArray[np.bool_], probabilities: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Eqs. 6 and 10: softmax of the edge probabilities over each receiver's present senders.
+
+    present: bool [..., sender, receiver]; probabilities: float [sender, receiver] or None for equal weights.
+    Columns of the result sum to 1, or to 0 where nobody is heard.
+    """
+    strength = present * (1.0 if probabilities is None else np.exp(probabilities))
+    total = strength.sum(axis=-2, keepdims=True)
+    weights: NDArray[np.float64] = np.divide(strength, total, out=np.zeros(strength.shape), where=total > 0)
+    return weights
+
+
+async def discuss(
+    method: str, agents: Sequence[str], wiring: Wiring, question: Question, ask: Ask, seed: int, sample: int = 0
+) -> Trace:
+    """Walk a wiring: an agent speaks as soon as everyone it hears has spoken, not when the round has.
+
+    A turn that failed is recorded and heard by nobody. The answer is the decision agent's.
+    """
+    rounds, n = wiring.spatial.shape[:2]
+    discussion = discussion_id(method, question, sample)
+    spatial = _senders(wiring.spatial, reading_weights(wiring.spatial, wiring.spatial_p))
+    temporal = _senders(wiring.temporal, reading_weights(wiring.temporal, wiring.temporal_p))
+    spoken: dict[tuple[int, int], Message] = {}
+    waiting: dict[tuple[int, int], int] = {}
+    listeners: dict[tuple[int, int], list[tuple[int, int]]] = {(t, i): [] for t in range(rounds) for i in range(n)}
+    for t in range(rounds):
+        for i in range(n):
+            senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
+            if t:
+                senders.add((t - 1, i))
+            waiting[t, i] = len(senders)
+            for sender in senders:
+                listeners[sender].append((t, i))
+
+    def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
+        turn_seed = derive_seed(seed, question.id, sample, number, agent)
+        return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
+
+    async def speak(t: int, i: int) -> None:
+        heard = [Heard(spoken[t, j], w) for j, w in spatial[t][i] if spoken[t, j].status is Status.OK]
+        heard += [Heard(spoken[t - 1, j], w, True) for j, w in temporal[t][i] if spoken[t - 1, j].status is Status.OK]
+        spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=t))
+        for listener in listeners[t, i]:
+            waiting[listener] -= 1
+            if not waiting[listener]:
+                group.create_task(speak(*listener))
+
+    async with asyncio.TaskGroup() as group:
+        for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
+            group.create_task(speak(t, i))
+
+    last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
+    heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
+    decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
+    return Trace(
+        question=question.id,
+        method=method,
+        sample=sample,
+        agents=tuple(agents),
+        turns=(*(spoken[t, i] for t in range(rounds) for i in range(n)), decision),
+        answer=decision.answer,
+        status=decision.status,
+        seed=seed,
+        evidence=tuple(source.id for source in question.evidence),
+        spatial=_edges(wiring.spatial),
+        temporal=_edges(wiring.temporal),
+        allowed_spatial=_edges(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
+        allowed_temporal=_edges(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
+        decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
+    )
+
+
+def _senders(present: NDArray[np.bool_], weights: NDArray[np.float64]) -> list[list[list[tuple[int, float]]]]:
+    """[round][receiver] -> (sender, weight) pairs."""
+    rounds, n = present.shape[:2]
+    heard: list[list[list[tuple[int, float]]]] = [[[] for _ in range(n)] for _ in range(rounds)]
+    for t, j, i in np.argwhere(present).tolist():
+        heard[t][i].append((j, float(weights[t, j, i])))
+    return heard
+
+
+def _edges(present: NDArray[np.bool_]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((t + 1, j, i) for t, j, i in np.argwhere(present).tolist())
