@@ -1,0 +1,51 @@
+"""What a loader yields: labelled items over a corpus of sources. Labels stay on this side of the runner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from actors.messages import Question, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question with its label.
+
+    `pool` and `supporting` are `Source.doc` ids: the question's own sources (distractors included) and those that
+    hold its answer. A source named in `withheld` would give the label away and is never retrieved for this question.
+    `tags` are what reports group by (question type, subject, grade, ...).
+    """
+
+    question: Question
+    gold: tuple[str, ...]
+    pool: tuple[str, ...] = ()
+    supporting: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Both in [0, 1]; `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7."""
+
+    utility: float
+    f1: float
+
+
+class Dataset(Protocol):
+    """A benchmark on disk. Iterators read lazily, in a fixed order; the two splits never share a question."""
+
+    name: str
+    metric: str
+
+    def train(self) -> Iterator[Item]: ...
+
+    def evaluate(self) -> Iterator[Item]: ...
+
+    def corpus(self) -> Iterator[Source]:
+        """Every source of the benchmark, once."""
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """An answer of None (nothing usable was said) scores zero and is never replaced by a guess."""

@@ -1,0 +1,159 @@
+"""MultimodalQA (Talmor et al. 2021): questions over passages, one table and pictures, as the official release has them.
+
+The release's files lie in one folder, each plain or gzipped: MMQA_train.jsonl, MMQA_dev.jsonl, MMQA_texts.jsonl,
+MMQA_tables.jsonl, MMQA_images.jsonl, and the pictures in final_dataset_images/. Nothing is opened before it is needed,
+and everything is read line by line: the passages alone are 218,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.files import Record, check_image, find, read_lines
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import choose
+from experiments.errors import UserError
+from experiments.metrics import exact_match, list_f1
+
+RELEASE = "the dataset/ folder of github.com/allenai/multimodalqa"
+PICTURES = "final_dataset_images"
+
+Selection = Literal["all", "paper"]
+
+
+class Mmqa:
+    """The dev file is what is evaluated: the test file has no answers.
+
+    `selection="paper"` keeps the questions that need no table, which in the dev file are the 1,161 of M3Prune's
+    tables. `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which, and
+    they come in file order.
+    """
+
+    name = "mmqa"
+    metric = "EM"
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        selection: Selection = "all",
+        train: int | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if selection not in get_args(Selection):
+            raise UserError(f"unknown selection {selection!r} of mmqa: use one of {', '.join(get_args(Selection))}")
+        self._root = root
+        self._selection = selection
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+
+    def train(self) -> Iterator[Item]:
+        return self._items("MMQA_train.jsonl", self._train)
+
+    def evaluate(self) -> Iterator[Item]:
+        return self._items("MMQA_dev.jsonl", self._limit)
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """Passages, table rows, then pictures; with `docs`, those documents only, and no other picture is decoded.
+
+        Raises UserError for a missing or broken file and for a picture that cannot be decoded. A picture whose file
+        is not there has `image=None`: the release keeps the pictures in an archive of its own.
+        """
+        yield from self._sources("MMQA_texts.jsonl", passage, docs)
+        yield from self._sources("MMQA_tables.jsonl", table_rows, docs)
+        yield from self._sources("MMQA_images.jsonl", self._picture, docs)
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """M3Prune's EM (containment), and F1 as in the official script."""
+        if answer is None:
+            return Score(0.0, 0.0)
+        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+
+    def _items(self, name: str, count: int | None) -> Iterator[Item]:
+        """Two passes over the file, so that only the ids of the chosen questions are held."""
+        path = find(self._root, name, RELEASE, packed=True)
+        chosen = None if count is None else choose(read_lines(path, self._selected_id), count, self._seed)
+
+        def chosen_item(record: Record) -> Item | None:
+            qid = self._selected_id(record)
+            return item(record) if qid is not None and (chosen is None or qid in chosen) else None
+
+        yield from read_lines(path, chosen_item)
+
+    def _selected_id(self, record: Record) -> str | None:
+        """A question's id, or None where the selection leaves it out. A question type names every modality it needs."""
+        needs_table = "TableQ" in record["metadata"]["type"]
+        return None if self._selection == "paper" and needs_table else str(record["qid"])
+
+    def _sources(
+        self, name: str, parse: Callable[[Record], tuple[Source, ...]], docs: Container[str] | None
+    ) -> Iterator[Source]:
+        path = find(self._root, name, RELEASE, packed=True)
+        for sources in read_lines(path, lambda record: parse(record) if docs is None or record["id"] in docs else ()):
+            yield from sources
+
+    def _picture(self, record: Record) -> tuple[Source, ...]:
+        """The release says only a picture's title; a `description` (the generated sample has one) is its text."""
+        file = self._root / PICTURES / record["path"]
+        present = file.is_file()
+        if present:
+            check_image(file)
+        id, text = record["id"], record.get("description", "")
+        return (Source(id, id, Kind.IMAGE, record["title"], text, str(file) if present else None),)
+
+
+def item(record: Record) -> Item:
+    """One line of a question file. Raises UserError for a question without sources or without answers.
+
+    Pool: the ten or so passages, the pictures and the table that the release lists for the question. One dev question
+    is supported by a picture outside its pool; it is left as the release has it.
+    """
+    meta = record["metadata"]
+    pool = (*meta["text_doc_ids"], *meta["image_doc_ids"], *([meta["table_id"]] if meta["table_id"] else []))
+    if not pool:
+        raise UserError(f"question {record['qid']} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
+    gold = tuple(answer_text(answer["answer"]) for answer in record["answers"])
+    if not gold:
+        raise UserError(f"question {record['qid']} has no answers: it needs at least one")
+    return Item(
+        question=Question(record["qid"], record["question"]),
+        gold=gold,
+        pool=tuple(dict.fromkeys(pool)),
+        supporting=tuple(dict.fromkeys(context["doc_id"] for context in record["supporting_context"])),
+        tags={
+            "type": meta["type"],
+            "modalities": "+".join(sorted(set(meta["modalities"]))),
+            "hop": "multi" if "(" in meta["type"] else "single",
+        },
+    )
+
+
+def answer_text(value: Any) -> str:
+    """Answers are strings but for a few computed numbers, written without binary dust (300, not 300.0; 1.144)."""
+    return value if isinstance(value, str) else f"{value:.10g}"
+
+
+def passage(record: Record) -> tuple[Source, ...]:
+    id = record["id"]
+    return (Source(id, id, Kind.TEXT, record["title"], record["text"]),)
+
+
+def table_rows(record: Record) -> tuple[Source, ...]:
+    """One source per row, "Header = value; Header = value", without empty cells; a row of empty cells is left out."""
+    table = record["table"]
+    headers = [column["column_name"] for column in table["header"]]
+    title = " - ".join(part for part in (record["title"], table["table_name"]) if part)
+    sources = []
+    for number, row in enumerate(table["table_rows"]):
+        values = [cell["text"] for cell in row]
+        cells = [
+            f"{header} = {value}" if header else value for header, value in zip(headers, values, strict=True) if value
+        ]
+        if cells:
+            sources.append(Source(f"{record['id']}:{number}", record["id"], Kind.TABLE, title, "; ".join(cells)))
+    return tuple(sources)

@@ -1,0 +1,219 @@
+"""ScienceQA (Lu et al. 2022): multiple choice over a hint, a picture, both or neither, in the official layout.
+
+One folder holds problems.json, pid_splits.json, captions.json, where there is one ocrs.json, and the pictures in
+images/<split>/<problem>/. Part of it is enough: problems that are not there are skipped, and a picture whose file is
+not there is told by its caption and by the lettering recognised in it.
+
+What may be retrieved: hints and pictures (a question's own are its pool) and lectures, never solutions. A lecture is
+in the corpus when two or more *training* problems share it; a lecture of one problem alone may describe that
+problem's picture or answer. A question's own lecture is withheld from it, because it leans towards the label: over
+649 validation and test questions, their own shared lectures name the right choice and no wrong one 16 times, and the
+reverse 7 times. Other lectures on the same skill do not: once and never, in 156 pairs of question and lecture.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Container, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.files import Record, check_image, find, from_record, read_json
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import choose
+from experiments.errors import UserError
+from experiments.metrics import choice_correct
+
+RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
+
+SUBJECTS = {"natural science": "NAT", "social science": "SOC", "language science": "LAN"}
+
+Split = Literal["test", "minitest", "val", "minival"]
+
+log = logging.getLogger(__name__)
+
+
+class ScienceQa:
+    """Trains on the official train split and evaluates on `split`, which never shares a problem with it.
+
+    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which, and they come in
+    the order of pid_splits.json. problems.json is one JSON value, so its problems are held (without solutions).
+    """
+
+    name = "scienceqa"
+    metric = "accuracy"
+
+    def __init__(
+        self, root: Path, *, split: Split = "test", train: int | None = None, limit: int | None = None, seed: int = 0
+    ) -> None:
+        if split not in get_args(Split):
+            raise UserError(f"unknown evaluation split {split!r} of scienceqa: use one of {', '.join(get_args(Split))}")
+        self._root = root
+        self._split = split
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+
+    def train(self) -> Iterator[Item]:
+        return self._items("train", self._train)
+
+    def evaluate(self) -> Iterator[Item]:
+        return self._items(self._split, self._limit)
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """Lectures, then hints and pictures of all problems; with `docs`, those documents only.
+
+        Raises UserError for a missing or broken file and for a picture that cannot be decoded.
+        """
+        for id, (category, text) in self._lectures.items():
+            if docs is None or id in docs:
+                yield Source(id, id, Kind.TEXT, category, text)
+        for pid in self._problems:
+            for source in self._own_sources(pid):
+                if docs is None or source.doc in docs:
+                    if source.image is not None:
+                        check_image(Path(source.image))
+                    yield source
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """Accuracy: the answer must name the right choice by its text or letter; there is no partial credit."""
+        if answer is None:
+            return Score(0.0, 0.0)
+        choices = item.question.choices
+        accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
+        return Score(accuracy, accuracy)
+
+    def _items(self, split: str, count: int | None) -> Iterator[Item]:
+        present = [pid for pid in self._splits[split] if pid in self._problems]
+        if not present:
+            raise UserError(f"no problem of split {split} is in {self._root / 'problems.json'}: copy more of {RELEASE}")
+        chosen = choose(present, count, self._seed)
+        return (self._item(pid) for pid in present if chosen is None or pid in chosen)
+
+    def _item(self, pid: str) -> Item:
+        problem = self._problems[pid]
+        own = tuple(source.doc for source in self._own_sources(pid))
+        lecture = lecture_id(problem["lecture"])
+        return Item(
+            question=Question(pid, problem["question"], tuple(problem["choices"])),
+            gold=(problem["choices"][problem["answer"]],),
+            pool=own,
+            supporting=own,
+            withheld=(lecture,) if lecture in self._lectures else (),
+            tags={
+                "subject": SUBJECTS[problem["subject"]],
+                "context": context(problem),
+                "grade": "G1-6" if int(problem["grade"].removeprefix("grade")) <= 6 else "G7-12",
+                "topic": problem["topic"],
+            },
+        )
+
+    def _own_sources(self, pid: str) -> tuple[Source, ...]:
+        """A problem's hint, picture and pictures of choices. Titles name the category, never the question.
+
+        Raises UserError for a picture of which nothing is known: no file, no caption, no lettering.
+        """
+        problem = self._problems[pid]
+        title = problem["category"]
+        sources = []
+        if problem["hint"]:
+            sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem["hint"]))
+        if not problem["image"]:
+            return tuple(sources)
+        folder = self._root / "images" / problem["split"] / pid
+        files = {file.stem: str(file) for file in sorted(folder.iterdir())} if folder.is_dir() else {}
+        known = self._known_of_picture(pid)
+        if "image" not in files and not known:
+            raise UserError(
+                f"question {pid} has no source for its picture: copy {folder / problem['image']},"
+                f" or captions.json with its caption, from {RELEASE}"
+            )
+        sources.append(Source(f"{pid}:image", f"{pid}:image", Kind.IMAGE, title, known, files.get("image")))
+        for number, choice in enumerate(problem["choices"]):
+            if file := files.get(f"choice_{number}"):
+                id = f"{pid}:choice_{number}"
+                sources.append(Source(id, id, Kind.IMAGE, title, f"Picture of the choice {choice}.", file))
+        return tuple(sources)
+
+    def _known_of_picture(self, pid: str) -> str:
+        lettering = self._lettering.get(pid, "")
+        parts = (self._captions.get(pid, ""), f"Lettering: {lettering}." if lettering else "")
+        return " ".join(part for part in parts if part)
+
+    @cached_property
+    def _splits(self) -> dict[str, list[str]]:
+        path = find(self._root, "pid_splits.json", RELEASE)
+        splits: dict[str, list[str]] = read_json(path, dict)
+        if missing := {"train", self._split} - splits.keys():
+            raise UserError(f"{path} has no split {' or '.join(sorted(missing))}: copy it again from {RELEASE}")
+        return splits
+
+    @cached_property
+    def _problems(self) -> dict[str, Record]:
+        path = find(self._root, "problems.json", RELEASE)
+        listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self._splits.get(split, ()))
+        problems: dict[str, Record] = {}
+        for pid, record in read_json(path, dict).items():
+            problems[pid] = from_record(record, checked, f"{path}, problem {pid}")
+        if missing := sum(pid not in problems for pid in listed):
+            log.info("%s has %d of the %d problems listed; %d are skipped", path, len(problems), len(listed), missing)
+        return problems
+
+    @cached_property
+    def _captions(self) -> dict[str, str]:
+        path = find(self._root, "captions.json", RELEASE)
+        return from_record(read_json(path, dict), lambda record: dict(record["captions"]), str(path))
+
+    @cached_property
+    def _lettering(self) -> dict[str, str]:
+        path = self._root / "ocrs.json"
+        if not path.is_file():
+            return {}
+        found = read_json(path, dict)
+        return {pid: from_record({"ocr": text}, lettering, f"{path}, problem {pid}") for pid, text in found.items()}
+
+    @cached_property
+    def _lectures(self) -> dict[str, tuple[str, str]]:
+        """Category and text by id, of the lectures that two or more training problems share."""
+        told = [self._problems[pid] for pid in self._splits["train"] if pid in self._problems]
+        uses = Counter(lecture_id(problem["lecture"]) for problem in told)
+        lectures: dict[str, tuple[str, str]] = {}
+        for problem in told:
+            id = lecture_id(problem["lecture"])
+            if problem["lecture"] and uses[id] > 1:
+                lectures.setdefault(id, (problem["category"], problem["lecture"]))
+        return lectures
+
+
+def checked(record: Record) -> Record:
+    """The fields that are used, or KeyError, ValueError: a solution does not get past here."""
+    used = ("question", "choices", "answer", "hint", "image", "grade", "subject", "topic", "category", "split")
+    problem = {field: record[field] for field in used}
+    if problem["subject"] not in SUBJECTS:
+        raise ValueError(f"unknown subject {problem['subject']!r}")
+    if not 0 <= problem["answer"] < len(problem["choices"]):
+        raise ValueError(f"answer {problem['answer']} of {len(problem['choices'])} choices")
+    problem["hint"] = problem["hint"].strip()
+    problem["lecture"] = record["lecture"].strip()
+    return problem
+
+
+def context(problem: Record) -> str:
+    """TXT with a hint, IMG with a picture, NO without either; a question with both counts in both, "IMG+TXT"."""
+    parts = [tag for tag, present in (("IMG", problem["image"]), ("TXT", problem["hint"])) if present]
+    return "+".join(parts) or "NO"
+
+
+def lecture_id(text: str) -> str:
+    """The same for lectures that differ in white space only."""
+    return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
+
+
+def lettering(record: Record) -> str:
+    """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
+    return "; ".join(word for _, word, _ in ast.literal_eval(record["ocr"]))

@@ -1,0 +1,152 @@
+"""TAT-QA (Zhu et al. 2021): questions over one table and a few paragraphs of a financial report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.files import Record, find, from_record, read_json
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import choose
+from experiments.errors import UserError
+from experiments.metrics import exact_match, list_f1
+
+RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
+DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")
+
+
+class TatQa:
+    """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it.
+
+    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which.
+    """
+
+    name = "tatqa"
+    metric = "EM"
+
+    def __init__(self, root: Path, *, train: int | None = None, limit: int | None = None, seed: int = 0) -> None:
+        self._root = root
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+
+    def train(self) -> Iterator[Item]:
+        return self._items(find(self._root, "tatqa_dataset_train.json", RELEASE), self._train)
+
+    def evaluate(self) -> Iterator[Item]:
+        return self._items(self._dev(), self._limit)
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
+        train = self._root / "tatqa_dataset_train.json"
+        for path in (self._dev(), *([train] if train.is_file() else [])):
+            for number, report in enumerate(read_json(path, list)):
+                for source in from_record(report, sources, f"{path}, report {number}"):
+                    if docs is None or source.doc in docs:
+                        yield source
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """EM by containment or, for a computed answer, equality of numbers; F1 of bags of tokens.
+
+        Not the official metric: the scale ("million") is neither asked for nor judged.
+        """
+        if answer is None:
+            return Score(0.0, 0.0)
+        if item.tags["answer_type"] in ("arithmetic", "count"):
+            equal = float(same_number(answer, item.gold[0]))
+            return Score(equal, equal)
+        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+
+    def _dev(self) -> Path:
+        return next((self._root / name for name in DEV if (self._root / name).is_file()), None) or find(
+            self._root, DEV[0], RELEASE
+        )
+
+    def _items(self, path: Path, count: int | None) -> Iterator[Item]:
+        items = [
+            item
+            for number, report in enumerate(read_json(path, list))
+            for item in from_record(report, report_items, f"{path}, report {number}")
+        ]
+        chosen = choose((item.question.id for item in items), count, self._seed)
+        return (item for item in items if chosen is None or item.question.id in chosen)
+
+
+def report_items(report: Record) -> tuple[Item, ...]:
+    """The questions of one report. Supporting: the paragraphs named by order and, where used, the whole table."""
+    table = report["table"]["uid"]
+    paragraphs = {str(paragraph["order"]): paragraph["uid"] for paragraph in report["paragraphs"]}
+    pool = tuple(dict.fromkeys(source.doc for source in sources(report)))
+    if not pool:
+        raise UserError(f"its questions have no sources: report {table} needs paragraphs or a table with values")
+    items = []
+    for asked in report["questions"]:
+        supporting = [paragraphs[order] for order in asked["rel_paragraphs"]]
+        if "table" in asked["answer_from"]:
+            supporting.append(table)
+        items.append(
+            Item(
+                question=Question(asked["uid"], asked["question"]),
+                gold=gold_answers(asked["answer"]),
+                pool=pool,
+                supporting=tuple(supporting),
+                tags={key: asked[key] for key in ("answer_type", "answer_from", "scale")},
+            )
+        )
+    return tuple(items)
+
+
+def gold_answers(answer: Any) -> tuple[str, ...]:
+    """Spans are a list (empty ones are dropped), counts a string, computed answers a number."""
+    spans = answer if isinstance(answer, list) else [answer if isinstance(answer, str) else f"{answer:.10g}"]
+    gold = tuple(span for span in spans if span.strip())
+    if not gold:
+        raise ValueError("a question without an answer")
+    return gold
+
+
+def sources(report: Record) -> tuple[Source, ...]:
+    """Paragraphs in order, then table rows "Label; header = value; header = value"."""
+    ordered = sorted(report["paragraphs"], key=lambda paragraph: int(paragraph["order"]))
+    texts = [Source(part["uid"], part["uid"], Kind.TEXT, "Paragraph", part["text"]) for part in ordered]
+    return (*texts, *row_sources(report["table"]["uid"], report["table"]["table"]))
+
+
+def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
+    """Rows below the header. A header is the rows before the first with a label and a value, or else the first row.
+
+    A row with a label alone ("Assets") heads the rows that follow: their label becomes "Assets: Inventories".
+    """
+    first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
+    head, section = rows[:first], ""
+    if head[-1][0] and not any(head[-1][1:]) and any(any(row[1:]) for row in head):
+        section = head.pop()[0].rstrip(":")
+    headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
+    for number, row in enumerate(rows[first:], start=first):
+        label, values = row[0].rstrip(":"), row[1:]
+        if label and not any(values):
+            section = label
+            continue
+        cells = [
+            f"{header} = {value}" if header else value
+            for header, value in zip(headers[1:], values, strict=True)
+            if value
+        ]
+        name = ": ".join(part for part in (section, label) if part)
+        if cells:
+            title = headers[0] or "Table"
+            yield Source(f"{table}:{number}", table, Kind.TABLE, title, "; ".join([name, *cells] if name else cells))
+
+
+def same_number(answer: str, gold: str) -> bool:
+    """Whether the only number in the answer is the gold one, to half a unit of the gold's last digit."""
+    found = re.findall(r"\(?-?\$?\d[\d,]*\.?\d*\)?", answer)
+    if len(found) != 1:
+        return False
+    digits = float(re.sub(r"[^\d.]", "", found[0]).rstrip(".") or "nan")
+    negative = "-" in found[0] or (found[0].startswith("(") and found[0].endswith(")"))
+    decimals = len(gold.partition(".")[2])
+    return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9

@@ -1,0 +1,222 @@
+"""Scores of answers, and what can be said of their means.
+
+Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
+the exact match that M3Prune reports is the lenient one by containment.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_NUMBER_WORDS: dict[str, int] = {
+    **{word: value for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())},
+    **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
+    **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
+}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII)
+_ARTICLES = frozenset({"a", "an", "the"})
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WRAPPING = string.punctuation.replace(".", "").replace("+", "")
+
+
+def normalise(text: str) -> str:
+    """Lower case; split at blanks and hyphens; punctuation and articles gone; numbers and number words as floats.
+
+    "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
+    keeps its point beside other punctuation: "$6.9," is 6.9, not 69.
+    """
+    tokens = (_normalise_token(token) for token in re.split(r"[\s-]+", text.lower()))
+    return " ".join(token for token in tokens if token)
+
+
+def _normalise_token(token: str) -> str:
+    number = token.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
+    token = token.translate(_NO_PUNCTUATION)
+    if _NUMBER.fullmatch(number):
+        return str(float(number))
+    if _NUMBER.fullmatch(token):
+        return str(float(token))
+    if token in _NUMBER_WORDS:
+        return str(float(_NUMBER_WORDS[token]))
+    return "" if token in _ARTICLES else token
+
+
+def readings(answer: str) -> tuple[tuple[str, ...], ...]:
+    """An answer as one span and, where it has separators (comma and blank, semicolon, line break, "and"), as a list.
+
+    The official script is given lists; a model writes a sentence. Both readings are scored and the better one counts.
+    """
+    parts = tuple(part for part in re.split(r",\s|[;\n]|\band\b", answer) if part.strip())
+    return ((answer,), parts) if len(parts) > 1 else ((answer,),)
+
+
+def exact_match(answer: str, gold: Sequence[str]) -> float:
+    """M3Prune's EM: 1 when the normalised answer equals or contains every normalised gold answer, else 0.
+
+    Contained means as a run of whole tokens: "cat" is in "a black cat" and not in "category". An answer that lists
+    many candidates passes, so this is an upper bound of `strict_exact_match`. Raises ValueError without gold.
+    """
+    tokens = f" {_span(answer)} "
+    return float(all(f" {span} " in tokens for span in _gold_spans(gold)))
+
+
+def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
+    """The official script's EM: 1 when answer and gold are the same spans after normalisation, in any order."""
+    spans = sorted(_gold_spans(gold))
+    return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
+
+
+def list_f1(answer: str, gold: Sequence[str]) -> float:
+    """The official script's F1: mean bag-of-tokens F1 over the best one-to-one alignment of answer and gold spans.
+
+    Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
+    them. Not rounded, unlike the official script's two decimals per question.
+    """
+    spans = [set(span.split()) for span in _gold_spans(gold)]
+    return max(_aligned_f1([set(_span(part).split()) for part in reading], spans) for reading in readings(answer))
+
+
+def _span(text: str) -> str:
+    """A span that normalisation would empty ("A", "The") stands as it is, in lower case."""
+    return normalise(text) or text.strip().lower()
+
+
+def _gold_spans(gold: Sequence[str]) -> list[str]:
+    if isinstance(gold, str) or not gold:
+        raise ValueError(f"gold answers are a non-empty sequence of strings, not {gold!r}")
+    return [_span(text) for text in gold]
+
+
+def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
+    pairs = nx.Graph()
+    for i, gold_bag in enumerate(gold):
+        for j, bag in enumerate(answer):
+            if f1 := _bag_f1(bag, gold_bag):
+                pairs.add_edge(("gold", i), ("answer", j), weight=f1)
+    best = nx.max_weight_matching(pairs)
+    return float(sum(pairs.edges[pair]["weight"] for pair in best)) / max(len(answer), len(gold))
+
+
+def _bag_f1(answer: set[str], gold: set[str]) -> float:
+    numbers = {token for token in gold if _NUMBER.fullmatch(token)}
+    common = len(answer & gold)
+    if not common or (numbers and not numbers & answer):
+        return 0.0
+    return 2 * common / (len(answer) + len(gold))
+
+
+_LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
+_LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
+
+
+def choice_of(answer: str, choices: Sequence[str]) -> int | None:
+    """Index of the one choice that an answer names: by its text, by its letter ("B", "(b)", "B."), or by both.
+
+    Texts are compared as written first, because some choices differ in capitals or punctuation alone, then without
+    regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
+    None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
+    """
+    said = " ".join(answer.split())
+    plain = [" ".join(choice.split()) for choice in choices]
+    for form in (str, str.casefold):
+        matches = [i for i, choice in enumerate(plain) if form(choice) == form(said)]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
+    if letter := _LETTER.fullmatch(said):
+        return _index(letter[1], len(plain))
+    if lettered := _LETTERED.fullmatch(said):
+        index = _index(lettered[1], len(plain))
+        if index is not None:
+            return index if choice_of(lettered[2], choices) == index else None
+    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(said) != ""]
+    return matches[0] if len(matches) == 1 else None
+
+
+def choice_correct(answer: str, choices: Sequence[str], right: int) -> float:
+    """Accuracy of one question: 1 when the answer names `choices[right]` and no other, else 0."""
+    return float(choice_of(answer, choices) == right)
+
+
+def _index(letter: str, count: int) -> int | None:
+    index = ord(letter.upper()) - ord("A")
+    return index if index < count else None
+
+
+def _bare(text: str) -> str:
+    return text.casefold().strip(string.punctuation + string.whitespace + "“”‘’")
+
+
+def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> float:
+    """Share of the supporting documents among the first k retrieved (best first; rows of one table may repeat it).
+
+    Raises ValueError when nothing supports: such a question has no recall and is to be left out of the mean.
+    """
+    wanted = frozenset(supporting)
+    if not wanted:
+        raise ValueError("recall needs at least one supporting document")
+    return len(wanted.intersection(retrieved[:k])) / len(wanted)
+
+
+def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of `values` (n,).
+
+    Resampling n values with replacement is a multinomial draw over the distinct ones, so scores of 0 and 1 cost two
+    counts per draw, and the order of `values` does not matter. Values that are all equal give an interval of no width.
+    Raises ValueError for no values.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.ndim != 1 or not len(scores):
+        raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
+    distinct, counts = np.unique(scores, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
+    low, high = np.quantile(drawn @ distinct / len(scores), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+class PairedTest(TypedDict):
+    """`difference` is the mean of a - b with its bootstrap interval; wins are the questions where a scores more."""
+
+    difference: float
+    ci95: tuple[float, float]
+    p_value: float
+    n: int
+    wins: int
+    losses: int
+
+
+def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000) -> PairedTest:
+    """Two-sided sign-flip test of two methods' scores (n,) on the same questions, in the same order.
+
+    Under the null each difference is as likely to have either sign. p = (1 + draws at least as extreme) / (1 + draws),
+    which is valid at any number of draws and never 0. Raises ValueError for vectors that do not pair.
+    """
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(
+            f"a paired test needs the same questions for both methods, not {first.shape} and {second.shape}"
+        )
+    difference = first - second
+    interval = bootstrap_interval(difference, seed)
+    # Flipping the signs of `count` differences of one size sums to size * (2 Binomial(count, 1/2) - count).
+    generator = np.random.default_rng(seed)
+    flipped = np.zeros(draws)
+    for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
+        flipped += size * (2 * generator.binomial(count, 0.5, size=draws) - count)
+    extreme = int(np.sum(np.abs(flipped) >= abs(difference.sum()) - 1e-9))
+    return PairedTest(
+        difference=float(difference.mean()),
+        ci95=interval,
+        p_value=(1 + extreme) / (1 + draws),
+        n=len(difference),
+        wins=int(np.sum(difference > 0)),
+        losses=int(np.sum(difference < 0)),
+    )
