@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+from topologies.wiring import Bools, Floats, receiver_weights
 
 Ask = Callable[[Turn], Awaitable[Message]]
 DECISION_AGENT = "decision"
+EQUAL: Floats = np.array(1.0)
 
 
 class Topology(Protocol):
@@ -32,17 +33,17 @@ class Wiring:
     spatial: bool [T, N, N]; acyclic in every round.
     temporal: bool [T, N, N]; row t: from round t-1 to t, so none in the first.
     decision: bool [N]; whom the decision agent reads after the last round.
-    spatial_p, temporal_p: float [N, N]; edge probabilities, from which reading weights come (1 everywhere if None).
+    spatial_p, temporal_p: float [N, N]; probabilities, from which reading weights come (equal ones if None).
     allowed_spatial, allowed_temporal: bool [T, N, N]; the edges that could have been drawn (those drawn if None).
     """
 
-    spatial: NDArray[np.bool_]
-    temporal: NDArray[np.bool_]
-    decision: NDArray[np.bool_]
-    spatial_p: NDArray[np.float64] | None = None
-    temporal_p: NDArray[np.float64] | None = None
-    allowed_spatial: NDArray[np.bool_] | None = None
-    allowed_temporal: NDArray[np.bool_] | None = None
+    spatial: Bools
+    temporal: Bools
+    decision: Bools
+    spatial_p: Floats | None = None
+    temporal_p: Floats | None = None
+    allowed_spatial: Bools | None = None
+    allowed_temporal: Bools | None = None
 
 
 class Wired:
@@ -63,18 +64,6 @@ def discussion_id(method: str, question: Question, sample: int) -> str:
     return f"{method}/{question.id}/{sample}"
 
 
-def reading_weights(present: NDArray[np.bool_], probabilities: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Eqs. 6 and 10: softmax of the edge probabilities over each receiver's present senders.
-
-    present: bool [..., sender, receiver]; probabilities: float [sender, receiver] or None for equal weights.
-    Columns of the result sum to 1, or to 0 where nobody is heard.
-    """
-    strength = present * (1.0 if probabilities is None else np.exp(probabilities))
-    total = strength.sum(axis=-2, keepdims=True)
-    weights: NDArray[np.float64] = np.divide(strength, total, out=np.zeros(strength.shape), where=total > 0)
-    return weights
-
-
 async def discuss(
     method: str, agents: Sequence[str], wiring: Wiring, question: Question, ask: Ask, seed: int, sample: int = 0
 ) -> Trace:
@@ -84,8 +73,8 @@ async def discuss(
     """
     rounds, n = wiring.spatial.shape[:2]
     discussion = discussion_id(method, question, sample)
-    spatial = _senders(wiring.spatial, reading_weights(wiring.spatial, wiring.spatial_p))
-    temporal = _senders(wiring.temporal, reading_weights(wiring.temporal, wiring.temporal_p))
+    spatial = _senders(wiring.spatial, wiring.spatial_p)
+    temporal = _senders(wiring.temporal, wiring.temporal_p)
     spoken: dict[tuple[int, int], Message] = {}
     waiting: dict[tuple[int, int], int] = {}
     listeners: dict[tuple[int, int], list[tuple[int, int]]] = {(t, i): [] for t in range(rounds) for i in range(n)}
@@ -136,8 +125,9 @@ async def discuss(
     )
 
 
-def _senders(present: NDArray[np.bool_], weights: NDArray[np.float64]) -> list[list[list[tuple[int, float]]]]:
+def _senders(present: Bools, probabilities: Floats | None) -> list[list[list[tuple[int, float]]]]:
     """[round][receiver] -> (sender, weight) pairs."""
+    weights = receiver_weights(EQUAL if probabilities is None else probabilities, present)
     rounds, n = present.shape[:2]
     heard: list[list[list[tuple[int, float]]]] = [[[] for _ in range(n)] for _ in range(rounds)]
     for t, j, i in np.argwhere(present).tolist():
@@ -145,5 +135,5 @@ def _senders(present: NDArray[np.bool_], weights: NDArray[np.float64]) -> list[l
     return heard
 
 
-def _edges(present: NDArray[np.bool_]) -> tuple[tuple[int, int, int], ...]:
+def _edges(present: Bools) -> tuple[tuple[int, int, int], ...]:
     return tuple((t + 1, j, i) for t, j, i in np.argwhere(present).tolist())

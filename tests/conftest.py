@@ -1,0 +1,36 @@
+"""What many tests need: real benchmark files where they are at hand, one Ray cluster, and a quiet, offline machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before anything imports these packages: no test logs in, reports or downloads.
+os.environ["WANDB_MODE"] = "offline"
+os.environ["WANDB_ERROR_REPORTING"] = "false"
+os.environ["WANDB_SILENT"] = "true"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real benchmark files, which lies beside the checkout on machines that have it."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no benchmark files in {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """One local cluster of two CPUs for all tests that are marked `ray`."""
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()

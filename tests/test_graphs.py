@@ -1,0 +1,114 @@
+"""Fixed graphs, wirings made of them, and their export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topologies import graphs
+from topologies.wiring import Bools, Edges
+
+
+def digraph(matrix: Bools) -> nx.DiGraph:
+    return nx.from_numpy_array(matrix, create_using=nx.DiGraph)
+
+
+def edges_of(matrix: Bools) -> list[tuple[int, int]]:
+    return [(j, i) for j, i in np.argwhere(matrix).tolist()]
+
+
+@pytest.mark.parametrize("make", [graphs.complete, graphs.chain, graphs.star, graphs.tree, graphs.layered])
+@pytest.mark.parametrize("agents", [1, 2, 3, 9])
+def test_every_fixed_graph_is_a_connected_dag(make: Callable[[int], Edges[Bools]], agents: int) -> None:
+    edges = make(agents)
+    assert edges.spatial.shape == edges.temporal.shape == (agents, agents)
+    assert nx.is_directed_acyclic_graph(digraph(edges.spatial))
+    assert nx.is_weakly_connected(digraph(edges.spatial))
+    assert np.diag(edges.temporal).all()
+
+
+def test_the_named_graphs_have_their_edges() -> None:
+    assert edges_of(graphs.chain(4).spatial) == [(0, 1), (1, 2), (2, 3)]
+    assert edges_of(graphs.star(4).spatial) == [(1, 0), (2, 0), (3, 0)]
+    assert edges_of(graphs.tree(5).spatial) == [(1, 0), (2, 0), (3, 1), (4, 1)]
+    assert edges_of(graphs.layered(4).spatial) == [(0, 2), (0, 3), (1, 2), (1, 3)]
+    assert edges_of(graphs.layered(3, layers=3).spatial) == edges_of(graphs.chain(3).spatial)
+    assert graphs.complete(5).spatial.sum() == 10
+    assert graphs.complete(5).temporal.all()
+    assert edges_of(graphs.chain(3).temporal) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_a_random_graph_is_a_dag_with_exactly_so_many_edges(data: st.DataObject) -> None:
+    agents = data.draw(st.integers(0, 9))
+    spatial = data.draw(st.integers(0, agents * (agents - 1) // 2))
+    temporal = data.draw(st.integers(0, agents**2))
+    edges = graphs.random(agents, spatial, temporal, seed=data.draw(st.integers(0, 99)))
+    assert (edges.spatial.sum(), edges.temporal.sum()) == (spatial, temporal)
+    assert nx.is_directed_acyclic_graph(digraph(edges.spatial))
+
+
+def test_a_random_graph_favours_no_edge_and_depends_on_its_seed_alone() -> None:
+    drawn = np.mean([graphs.random(4, 3, 5, seed).spatial for seed in range(2000)], axis=0)
+    off_diagonal = ~np.eye(4, dtype=bool)
+    assert abs(drawn[off_diagonal] - 0.25).max() < 5 * (0.25 * 0.75 / 2000) ** 0.5
+    assert np.array_equal(graphs.random(9, 8, 9, seed=3).spatial, graphs.random(9, 8, 9, seed=3).spatial)
+    assert not np.array_equal(graphs.random(9, 8, 9, seed=3).spatial, graphs.random(9, 8, 9, seed=4).spatial)
+
+
+def test_more_edges_than_there_are_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 agents hold up to 3 spatial and 9 temporal edges, not 4 and 2"):
+        graphs.random(3, 4, 2, seed=0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(agents=st.integers(1, 8), seed=st.integers(0, 2**31), density=st.floats(0, 1))
+def test_threshold_edges_are_a_maximal_dag_that_prefers_high_scores(agents: int, seed: int, density: float) -> None:
+    draw = np.random.default_rng(seed)
+    present = draw.random((agents, agents)) < density
+    scores = draw.random((agents, agents))
+    kept = graphs.acyclic(present, scores)
+    assert nx.is_directed_acyclic_graph(digraph(kept))
+    for sender, receiver in edges_of(present & ~kept):
+        higher = kept & (scores > scores[sender, receiver])
+        assert nx.has_path(digraph(higher), receiver, sender)  # only a cycle of stronger edges leaves one out
+
+
+def test_wirings_of_a_graph_repeat_it_with_temporal_edges_from_the_second_round() -> None:
+    edges = graphs.tree(4)
+    wirings = graphs.as_wirings(edges, rounds=3, k=2, decision=np.array([True, False, False, True]))
+    assert wirings.spatial.shape == (2, 3, 4, 4)
+    assert (wirings.spatial == edges.spatial).all()
+    assert not wirings.temporal[:, 0].any()
+    assert (wirings.temporal[:, 1:] == edges.temporal).all()
+    assert wirings.order.tolist() == [[[2, 3, 1, 0]] * 3] * 2
+    assert wirings.decision.tolist() == [[True, False, False, True]] * 2
+
+
+def test_a_cycle_within_a_round_is_refused() -> None:
+    loop = np.array([[0, 1], [1, 0]], dtype=bool)
+    with pytest.raises(ValueError, match="close a cycle"):
+        graphs.as_wirings(Edges(loop, loop), rounds=2)
+    with pytest.raises(ValueError, match="two square matrices of one size"):
+        graphs.as_wirings(Edges(loop, np.ones((3, 3), dtype=bool)), rounds=2)
+
+
+def test_the_exported_graph_survives_graphml(tmp_path: Path) -> None:
+    edges = graphs.chain(3)
+    p = np.full((3, 3), 0.25)
+    graph = graphs.to_networkx(edges, ["reader", "critic", "looker"], Edges(p, p))
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    back = nx.read_graphml(tmp_path / "graph.graphml", force_multigraph=True)
+    assert set(back.nodes) == {"reader", "critic", "looker"}
+    kinds = [kind for *_, kind in back.edges(data="kind")]
+    assert (kinds.count("spatial"), kinds.count("temporal")) == (2, 7)
+    assert {p for *_, p in back.edges(data="probability")} == {0.25}
+    with pytest.raises(ValueError, match="different names"):
+        graphs.to_networkx(edges, ["a", "a", "b"])

@@ -1,0 +1,56 @@
+"""Which edges exist, and the matrices that each stage learns and prunes on their own (section 3.1 of M3Prune)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+KINDS = ("spatial", "temporal", "decision")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One matrix that is learned and pruned on its own: these rows and columns of one kind's mask."""
+
+    name: str
+    kind: str
+    rows: Tensor
+    columns: Tensor
+
+    @property
+    def cells(self) -> tuple[Tensor, Tensor]:
+        return self.rows[:, None], self.columns
+
+    def of(self, matrix: Tensor) -> Tensor:
+        return matrix[(..., *self.cells)]
+
+
+def starting_masks(visual: Tensor, stage: int, rounds: int, learned_decision: bool) -> dict[str, Tensor]:
+    """The edges that a stage learns, before any is pruned: inside modalities (stage 1) or between them (stage 2).
+
+    visual: bool [agents]. No agent hears itself within a round, and one round has no temporal edges. `decision` is the
+    column [agents, 1] of edges to the decision agent.
+    """
+    n = len(visual)
+    same = visual[:, None] == visual
+    own = same if stage == 1 else ~same
+    return {
+        "spatial": own & ~torch.eye(n, dtype=torch.bool),
+        "temporal": own & torch.full((n, n), rounds > 1),
+        "decision": torch.full((n, 1), learned_decision),
+    }
+
+
+def blocks_of(start: dict[str, Tensor], visual: Tensor) -> list[Block]:
+    """The matrices of a stage that have any edge: by modality of sender and receiver, and by kind."""
+    of = {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}
+    blocks = [
+        Block(f"{sender}>{receiver} {kind}", kind, of[sender], of[receiver])
+        for kind in ("spatial", "temporal")
+        for sender in of
+        for receiver in of
+    ]
+    blocks.append(Block("agents>decision", "decision", torch.arange(len(visual)), torch.tensor([0])))
+    return [block for block in blocks if bool(block.of(start[block.kind]).any())]

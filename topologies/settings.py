@@ -1,0 +1,104 @@
+"""What a user can choose about M3Prune's learning and pruning; plain dataclasses, so that OmegaConf can read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topologies.wiring import Likelihood
+
+
+class Estimator(StrEnum):
+    """How the gradient of E[utility] is estimated: Eq. 8, or Eq. 8 with a leave-one-out baseline."""
+
+    REINFORCE = "reinforce"
+    RLOO = "rloo"
+
+
+class Init(StrEnum):
+    """Where probabilities start: at .5 (the paper's Fig. 19), or at noise that sums to one (Eq. 4 as printed)."""
+
+    HALF = "half"
+    GUMBEL = "gumbel"
+
+
+class Decision(StrEnum):
+    """Whom the decision agent reads: everyone, those who are still listened to, or a learned column of edges."""
+
+    ALL = "all"
+    CONNECTED = "connected"
+    LEARNED = "learned"
+
+
+class Clock(StrEnum):
+    """What one tick of the pruning rate is: a training step (Algorithm 1), or a round of discussion (section 4.3)."""
+
+    STEP = "step"
+    ROUND = "round"
+
+
+@dataclass
+class LearnerSettings:
+    """How edges are learned. The weights are those of the objective's terms; 0 switches a term off.
+
+    The defaults come from gradients per logit, measured with 5 textual and 4 visual agents, T = 2 and K = 10. An edge
+    that raises utility by .05 pulls its logit by .012 a step, in noise of standard deviation .08 (rloo) or .11
+    (reinforce), so in 40 steps of eta = .1 nothing moves far, and only differences inside a matrix decide what is cut.
+    """
+
+    estimator: Estimator = Estimator.RLOO
+    rate: float = 0.1  # eta, of plain gradient ascent
+    init: Init = Init.HALF
+    tau: float = 1.0  # temperature of Eq. 4, for init = gumbel
+    likelihood: Likelihood = Likelihood.BERNOULLI
+    # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
+    # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
+    rank_weight: float = 0.1
+    noise_weight: float = 1.0  # pulls by .002 to .003, all edges of a matrix alike
+    epsilon: float = 0.1  # noise level that Eq. 7 tolerates, as a root mean square
+    align_weight: float = 0.25  # at 1 it pulls by .014; Eq. 12 divides the mean by the visual agents, four or five
+    per_round: bool = False  # logits of their own for every round; masks stay shared
+    decision: Decision = Decision.ALL
+    inter: bool = True  # False: no second stage and no edge between modalities
+
+
+@dataclass
+class PruningSettings:
+    """How fast edges go: tick t cuts the share p_t = p_{t-1} exp(-t / T) of every matrix's edges (Eqs. 13, 14).
+
+    After 40 steps this share of the edges is left, for 5 textual and 4 visual agents (rounding keeps more of a small
+    matrix): p_0 = .02: 1.00, .05: .76, .1: .56, .15: .40, .2: .29, .3: .16, .5: .05. The rate decays so fast that
+    nearly all cuts fall into the first quarter of a stage.
+    """
+
+    rate: float = 0.1  # p_0
+    intra_rate: float | None = None  # p_0 of the first stage, if it differs
+    inter_rate: float | None = None  # p_0 of the second
+    clock: Clock = Clock.STEP
+    steps: int = 40  # training steps of a stage; T is the number of ticks in them
+
+
+def check_settings(settings: LearnerSettings, pruning: PruningSettings) -> None:
+    """Raise ValueError, with the first setting that makes no sense, its value and what it may be."""
+    for owner, name, choice in (
+        (settings, "estimator", Estimator),
+        (settings, "init", Init),
+        (settings, "likelihood", Likelihood),
+        (settings, "decision", Decision),
+        (pruning, "clock", Clock),
+    ):
+        allowed = [str(member) for member in choice]
+        if getattr(owner, name) not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(owner, name)}")
+    for name in ("rate", "tau"):
+        if not getattr(settings, name) > 0:
+            raise ValueError(f"learner {name} must be above 0, got {getattr(settings, name)}")
+    for name in ("rank_weight", "noise_weight", "align_weight", "epsilon"):
+        if not getattr(settings, name) >= 0:
+            raise ValueError(f"learner {name} must be 0 or more, got {getattr(settings, name)}")
+    for name in ("rate", "intra_rate", "inter_rate"):
+        value = getattr(pruning, name)
+        if value is not None and not 0 <= value < 1:
+            raise ValueError(f"pruning {name} must be from 0 to below 1, got {value}")
+    if pruning.steps < 1:
+        raise ValueError(f"pruning steps must be at least 1, got {pruning.steps}")

@@ -1,0 +1,156 @@
+"""Who hears whom: the wirings of a batch of discussions, how they are drawn, and how edges are pruned (M3Prune).
+
+Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
+a DAG) or *temporal* (from one round to the next).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import softplus
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Edges(NamedTuple, Generic[T]):
+    """One matrix for each kind of edge."""
+
+    spatial: T
+    temporal: T
+
+
+@dataclass(frozen=True)
+class Wirings:
+    """The communication graphs of `k` discussions among `n` agents.
+
+    spatial, temporal: edges taken, bool [k, rounds, sender, receiver]; `temporal[:, t]` are the edges from round t - 1
+        to round t, so `temporal[:, 0]` is empty. `spatial[a, t]` is acyclic.
+    allowed: edges that could have been drawn, the same shapes.
+    order: int [k, rounds, n], agents in an order that every spatial edge follows; agents that do not wait for each
+        other may speak at once.
+    decision: bool [k, n], whom the decision agent reads after the last round.
+    decision_allowed: bool [k, n], whom it could have read.
+    """
+
+    spatial: Bools
+    temporal: Bools
+    allowed: Edges[Bools]
+    order: Ints
+    decision: Bools
+    decision_allowed: Bools
+
+
+def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
+    """Raise ValueError unless these are wirings of so many agents over so many rounds."""
+    k = len(wirings.spatial)
+    square, column = (k, rounds, agents, agents), (k, agents)
+    expected = {
+        "spatial": (wirings.spatial, square),
+        "temporal": (wirings.temporal, square),
+        "allowed.spatial": (wirings.allowed.spatial, square),
+        "allowed.temporal": (wirings.allowed.temporal, square),
+        "decision": (wirings.decision, column),
+        "decision_allowed": (wirings.decision_allowed, column),
+    }
+    for name, (array, shape) in expected.items():
+        if array.shape != shape or not k:
+            raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+
+
+class Likelihood(StrEnum):
+    """Which edges the probability of a wiring covers: all that could be drawn, or (Eq. 8 literally) those taken."""
+
+    BERNOULLI = "bernoulli"
+    PRESENT = "present"
+
+
+def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:
+    """Independent uniform speaking orders, int [k, rounds, agents]: entry `p` is the agent that speaks p-th."""
+    return torch.rand(k, rounds, agents, generator=generator).argsort(dim=-1)
+
+
+def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
+    """Unpruned edges whose sender speaks first, bool [k, rounds, sender, receiver].
+
+    With a uniform order P(i > j) = P(j > i), which row-by-row insertion with a cycle check does not give.
+    """
+    position = order.argsort(dim=-1)
+    return (position.unsqueeze(-1) < position.unsqueeze(-2)) & mask
+
+
+def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
+    """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]."""
+    allowed = mask.expand(k, rounds, *mask.shape).clone()
+    allowed[:, :1] = False
+    return allowed
+
+
+def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> Tensor:
+    """Draw each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
+
+    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
+    """
+    return (torch.rand(allowed.shape, generator=generator) < probability) & allowed
+
+
+def gumbel_probability(exists: Tensor, tau: float, generator: Generator) -> Tensor:
+    """Eq. 4 as printed: over a receiver's senders, a softmax of Gumbel noise at temperature tau.
+
+    exists, result: [..., sender, receiver], one matrix of one modality pair; .5 for a receiver that has no sender.
+    """
+    noise = -torch.empty(exists.shape).exponential_(generator=generator).log()
+    scaled: Tensor = (noise / tau).where(exists, -torch.inf)
+    return scaled.softmax(dim=-2).nan_to_num(0.5)
+
+
+def log_probability(
+    logits: Tensor, allowed: Tensor, taken: Tensor, likelihood: Likelihood = Likelihood.BERNOULLI
+) -> Tensor:
+    """log P of each wiring given its speaking orders [k], differentiable in `logits` [rounds or 1, sender, receiver].
+
+    The sum over allowed edges of e log p + (1 - e) log(1 - p) = e theta - softplus(theta), with p = sigmoid(theta).
+    `present` is the product of Eq. 8 as printed, the sum of e log p: not a probability, as it ignores edges not drawn.
+    """
+    theta = logits.expand(allowed.shape[1:]).reshape(-1)
+    drawn = taken.flatten(1).to(theta.dtype)
+    if likelihood == Likelihood.PRESENT:
+        return drawn @ -softplus(-theta)
+    return drawn @ theta - allowed.flatten(1).to(theta.dtype) @ softplus(theta)
+
+
+def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generator) -> Tensor:
+    """The present edges that stay: the round(|E| (1 - rate)) with the largest scores, at least one (Eqs. 13, 14).
+
+    scores, present, result: one matrix of one shape. Equal scores are kept or cut at random: by index, an estimator
+    that has not told edges apart yet would cut the last agents' edges.
+    """
+    edges = present.flatten().nonzero().squeeze(1)
+    if not len(edges):
+        return present.clone()
+    edges = edges[torch.randperm(len(edges), generator=generator)]
+    ranked = edges[scores.flatten()[edges].argsort(descending=True, stable=True)]
+    kept = torch.zeros(present.numel(), dtype=torch.bool)
+    kept[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
+    return kept.view(present.shape)
+
+
+def receiver_weights(probabilities: Floats, present: Bools) -> Floats:
+    """Softmax of p over each receiver's present senders (Eqs. 6, 10), zero elsewhere.
+
+    probabilities, present, result: [..., sender, receiver], broadcast against each other. A receiver's weights sum to
+    1, or to 0 when it hears nobody.
+    """
+    weights = np.where(present, np.exp(probabilities), 0.0)
+    total = weights.sum(axis=-2, keepdims=True)
+    shares: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    return shares
