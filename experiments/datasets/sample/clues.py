@@ -1,0 +1,230 @@
+"""One hop each: descriptions of an entity by row, passage or picture, and what one asks of an entity so described."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from experiments.datasets.sample.language import PERSON, Column, Relation
+from experiments.datasets.sample.scene import NUMBERS, article, plural
+from experiments.datasets.sample.shapes import SHAPES
+from experiments.datasets.sample.world import Entity, Passage, Shelf
+
+OTHER_WORDING = 0.25
+
+Answer = dict[str, Any]
+Support = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Something to look for on pictures; an empty colour means any, and `many` is but how one says it."""
+
+    kind: str
+    colour: str
+    many: bool
+
+    def on(self, entity: Entity) -> bool:
+        return any(group.kind == self.kind and self.colour in ("", group.colour) for group in entity.scene.groups)
+
+    def said(self) -> str:
+        thing = f"{self.colour} {plural(self.kind) if self.many else self.kind}".strip()
+        return thing if self.many else f"{article(thing)} {thing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """A description of entities and the answers of the hop that it takes, one for each that fits it.
+
+    In `pseudo`, the last brackets hold what the description starts from.
+    """
+
+    fits: tuple[Entity, ...]
+    said: str
+    pseudo: str
+    found: tuple[Answer, ...]
+    support: Support
+    sight: Sight | None = None
+
+    @property
+    def entity(self) -> Entity:
+        """The one that it describes; ValueError where it describes several."""
+        (only,) = self.fits
+        return only
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A question about a described entity, with its answer; `between` are answers that it passes on the way."""
+
+    said: str
+    pseudo: str
+    answer: Answer
+    support: Support
+    between: tuple[tuple[Answer, ...], ...] = ()
+
+
+def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Answer:
+    """An answer as the official records have it."""
+    bare: Answer = {"answer": answer, "type": "string", "modality": modality}
+    return bare | {"text_instances": [], "table_indices": [], "image_instances": []} | instances
+
+
+def told(passage: Passage, value: str) -> Answer:
+    """An answer that stands in a passage. The world is ASCII, so that characters count as bytes."""
+    match = re.search(rf"\b{re.escape(value)}\b", passage.text)
+    if match is None:
+        raise ValueError(f"the passage {passage.title!r} does not say {value!r}")
+    where = {"doc_id": passage.id, "part": "text", "start_byte": match.start(), "text": value}
+    return answer_of(value, "text", text_instances=[where])
+
+
+class Asker:
+    """Asks about one shelf. Everything is drawn from `rng`; None means that the draw makes no sound question."""
+
+    def __init__(self, shelf: Shelf, rng: Random) -> None:
+        self.shelf, self.domain, self.rng = shelf, shelf.domain, rng
+        self.table: Support = ((shelf.table_id, "table"),)
+        self.among = self.domain.among.format(o=shelf.owner)
+        self.place = f"In [{self.domain.table}] of [{shelf.owner}]"
+
+    def cell(self, entity: Entity, column: str) -> Answer:
+        where = [self.shelf.entities.index(entity), self.shelf.header.index(column)]
+        return answer_of(entity.cells[column], "table", table_indices=[where])
+
+    def title(self, entity: Entity) -> Answer:
+        return self.cell(entity, self.domain.header)
+
+    def seen(self, entity: Entity, answer: str) -> Answer:
+        return answer_of(answer, "image", image_instances=[{"doc_id": entity.image_id, "doc_part": "image"}])
+
+    def any_entity(self) -> Entity:
+        return self.rng.choice(self.shelf.entities)
+
+    def any_relation(self) -> Relation:
+        return self.rng.choice(self.domain.relations)
+
+    def any_column(self) -> Column:
+        return self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))
+
+    def other_value(self, relation: Relation, value: str) -> str:
+        values = [entity.passage.facts[relation.name] for entity in self.shelf.entities]
+        return self.rng.choice([other for other in values if other != value])
+
+    def named(self, entity: Entity) -> str:
+        return self.rng.choice((entity.title, f"the {self.domain.noun} {entity.title}"))
+
+    def ask(self, about: Column | Relation, x: str) -> str:
+        template = about.other_ask if self.rng.random() < OTHER_WORDING else self.rng.choice(about.ask)
+        return template.format(x=x, o=self.shelf.owner)
+
+    def such(self, about: Column | Relation, value: str) -> str:
+        template = about.other_such if self.rng.random() < OTHER_WORDING else about.such
+        return template.format(v=value, o=self.shelf.owner)
+
+    # Descriptions. Those of one entity are noun phrases ("the film that Ana Brix directed"), those of several end one.
+
+    def by_row(self) -> Clue:
+        entity, column = self.any_entity(), self.rng.choice((self.domain.number, self.domain.mark))
+        value = entity.cells[column.name]
+        pseudo = f"{self.place}, the [{self.domain.header}] when the [{column.name}] was [{value}]"
+        return Clue((entity,), self.such(column, value), pseudo, (self.title(entity),), self.table)
+
+    def by_group(self) -> Clue:
+        group = self.domain.group
+        value = self.any_entity().cells[group.name]
+        fits = tuple(entity for entity in self.shelf.entities if entity.cells[group.name] == value)
+        pseudo = f"{self.place}, the [{self.domain.header}](s) when the [{group.name}] was [{value}]"
+        return Clue(fits, self.such(group, value), pseudo, tuple(map(self.title, fits)), self.table)
+
+    def by_fact(self, several: bool = False) -> Clue | None:
+        relation = self.any_relation()
+        value = self.any_entity().passage.facts[relation.name]
+        fits = tuple(entity for entity in self.shelf.entities if entity.passage.facts[relation.name] == value)
+        if (len(fits) > 1) is not several:
+            return None
+        said = self.such(relation, value)
+        return Clue(
+            fits,
+            said if several else f"the {self.domain.noun} {said}",
+            f"the {self.domain.noun} whose {relation.name} is [{value}]",
+            tuple(told(entity.passage, entity.title) for entity in fits),
+            tuple((entity.passage.id, "text") for entity in fits),
+        )
+
+    def by_picture(self, several: bool = False, placed: bool = False) -> Clue | None:
+        """`placed` names the table in the description, for questions that do not name it anyway."""
+        group = self.rng.choice(self.any_entity().scene.groups)
+        colour = "" if several or self.rng.random() < 0.4 else group.colour
+        sight = Sight(group.kind, colour, many=group.count > 1 and not several)
+        fits = tuple(entity for entity in self.shelf.entities if sight.on(entity))
+        if (len(fits) > 1) is not several:
+            return None
+        picture, thing = self.domain.picture, sight.said()
+        said = self.rng.choice((f"with {thing} on its {picture}", f"whose {picture} shows {thing}"))
+        return Clue(
+            fits,
+            said if several else f"the {self.domain.noun} {f'{self.among} ' if placed else ''}{said}",
+            f"the {self.domain.noun} {self.among} whose {picture} shows [{thing}]",
+            tuple(self.seen(entity, entity.title) for entity in fits),
+            tuple((entity.image_id, "image") for entity in fits),
+            sight,
+        )
+
+    # What one asks of the entity that `x` describes.
+
+    def of_row(self, entity: Entity, x: str) -> Finding:
+        column = self.any_column()
+        return Finding(
+            self.ask(column, x), f"{self.place}, the [{column.name}]", self.cell(entity, column.name), self.table
+        )
+
+    def of_passage(self, entity: Entity, x: str) -> Finding:
+        """A fact, yes or no, or a fact of the person whom the passage names."""
+        relation, turn = self.any_relation(), self.rng.random()
+        passage, value = entity.passage, entity.passage.facts[relation.name]
+        own: Support = ((passage.id, "text"),)
+        if turn < 0.12:
+            asked = self.rng.choice((value, self.other_value(relation, value)))
+            answer = told(passage, value) | {"answer": "yes" if asked == value else "no", "type": "yesno"}
+            return Finding(relation.check.format(x=x, v=asked), f"is {asked} the {relation.name}", answer, own)
+        if turn < 0.6 and relation.role:
+            person, further = self.shelf.people[value], self.rng.choice(PERSON)
+            answer = told(person, person.facts[further.name])
+            said = self.ask(further, relation.role.format(x=x))
+            pseudo = f"the {further.name} of the {relation.name}"
+            return Finding(said, pseudo, answer, (*own, (person.id, "text")), ((told(passage, value),),))
+        return Finding(self.ask(relation, x), f"the {relation.name}", told(passage, value), own)
+
+    def of_picture(self, entity: Entity, x: str) -> Finding:
+        """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is asked."""
+        picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
+        group = self.rng.choice(scene.groups)
+        one, things = group.count == 1, plural(group.kind)
+        thing, verb = (group.kind, "is") if one else (things, "are")
+        if turn < 0.1:
+            kind = self.rng.choice((group.kind, self.rng.choice([kind for kind in SHAPES if kind != group.kind])))
+            questions = (f"Is there {article(kind)} {kind} on {{p}}?", f"Does {{p}} show {article(kind)} {kind}?")
+            answer = "yes" if any(other.kind == kind for other in scene.groups) else "no"
+        elif turn < 0.35 and scene.lettering:
+            questions = ("What does the lettering on {p} read?", "Which words are written on {p}?")
+            answer = scene.lettering
+        elif turn < 0.58:
+            questions = (f"How many {things} are on {{p}}?", f"What is the number of {things} on {{p}}?")
+            answer = NUMBERS[group.count]
+        elif turn < 0.78 and [other.colour for other in scene.groups].count(group.colour) == 1:
+            noun = "thing" if one else "things"
+            questions = (
+                f"What {group.colour} {noun} can one see on {{p}}?",
+                f"Which {noun} on {{p}} {verb} {group.colour}?",
+            )
+            answer = thing
+        else:
+            questions = (f"What colour {verb} the {thing} on {{p}}?", f"In which colour does {{p}} show the {thing}?")
+            answer = group.colour
+        said = self.rng.choice(questions).format(p=f"the {picture} of {x}")
+        return Finding(
+            said, f"what one sees on the {picture}", self.seen(entity, answer), ((entity.image_id, "image"),)
+        )

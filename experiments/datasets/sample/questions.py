@@ -1,0 +1,185 @@
+"""The sixteen question types of MultimodalQA, put together from clues and findings of one hop each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from experiments.datasets.sample.clues import Answer, Asker, Clue, Finding, Sight, Support, answer_of
+from experiments.datasets.sample.world import Entity
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question before it gets its distractors; what `sight` looks for must not be on pictures from elsewhere.
+
+    `between` holds the answers of the hops before the last, one tuple a hop.
+    """
+
+    said: str
+    pseudo: str
+    answers: tuple[Answer, ...]
+    support: Support
+    between: tuple[tuple[Answer, ...], ...] = ()
+    sight: Sight | None = None
+
+
+def about_passage(asker: Asker) -> Draft:
+    return _named(asker, asker.of_passage)
+
+
+def about_picture(asker: Asker) -> Draft:
+    return _named(asker, asker.of_picture)
+
+
+def about_table(asker: Asker) -> Draft | None:
+    """A cell by the entity or by another cell, a comparison of two rows, the rows of a group, or their sum."""
+    turn = asker.rng.random()
+    if turn < 0.3:
+        return _named(asker, asker.of_row)
+    if turn < 0.6:
+        clue = asker.by_row()
+        draft = _composed(clue, asker.of_row)
+        # A clue by the very column that is asked for would hold the answer.
+        given = str(draft.answers[0]["answer"])
+        return None if f"[{given}]" in clue.pseudo else Draft(draft.said, draft.pseudo, draft.answers, draft.support)
+    if turn < 0.75:
+        return _compared(asker, _by_name(asker), _by_name(asker))
+    return _group(asker) if turn < 0.9 else _sum(asker)
+
+
+def _group(asker: Asker) -> Draft:
+    clue = asker.by_group()
+    plural, among = asker.domain.plural, asker.among
+    said = asker.rng.choice(
+        (f"{_place(asker)}, which {plural} are {clue.said}?", f"Name the {plural} {among} {clue.said}.")
+    )
+    return Draft(said, clue.pseudo, clue.found, clue.support)
+
+
+def _sum(asker: Asker) -> Draft | None:
+    if not asker.domain.total:
+        return None
+    clue, group, mark = asker.by_group(), asker.domain.group.name, asker.domain.mark.name
+    cells = [asker.cell(entity, mark) for entity in clue.fits]
+    where = [place for cell in cells for place in cell["table_indices"]]
+    total = answer_of(float(sum(int(cell["answer"]) for cell in cells)), "table", table_indices=where)
+    value = clue.fits[0].cells[group]
+    pseudo = f"{asker.place}, what was the SUM of [{mark}](s) when the [{group}] was [{value}]"
+    said = asker.domain.total.format(o=asker.shelf.owner, v=value)
+    return Draft(said, pseudo, (total | {"type": "number"},), asker.table)
+
+
+def about_pictures(asker: Asker) -> Draft | None:
+    clue = asker.by_picture(several=asker.rng.random() < 0.3)
+    if clue is None or clue.sight is None:
+        return None
+    thing, picture, one = clue.sight.said(), asker.domain.picture, len(clue.fits) == 1
+    noun, has, its = (asker.domain.noun, "has", "its") if one else (asker.domain.plural, "have", "their")
+    which = asker.rng.choice(
+        (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
+    )
+    said = f"{_place(asker)}, {which}?"
+    return Draft(said, clue.pseudo, clue.found, clue.support, sight=clue.sight)
+
+
+def _intersected(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
+    """Each condition alone leaves several entities, both together exactly one."""
+    if one is None or two is None or min(len(one.fits), len(two.fits)) < 2:
+        return None
+    both = [entity for entity in one.fits if entity in two.fits]
+    if len(both) != 1:
+        return None
+    first, last = asker.rng.sample((one.said, two.said), 2)
+    also = asker.rng.choice(("the", "also"))
+    said = f"which {asker.domain.noun} {first} is {also} one {last}?"
+    pseudo = f"{{{one.pseudo}}} and {{{two.pseudo}}}"
+    support = tuple(dict.fromkeys((*one.support, *two.support)))
+    sight = one.sight or two.sight
+    return Draft(f"{_place(asker)}, {said}", pseudo, (asker.title(both[0]),), support, (one.found, two.found), sight)
+
+
+def _place(asker: Asker) -> str:
+    return asker.among[0].upper() + asker.among[1:]
+
+
+def _named(asker: Asker, about: Callable[[Entity, str], Finding]) -> Draft:
+    entity = asker.any_entity()
+    finding = about(entity, asker.named(entity))
+    return Draft(finding.said, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
+
+
+def _composed(clue: Clue, about: Callable[[Entity, str], Finding]) -> Draft:
+    finding = about(clue.entity, clue.said)
+    support = tuple(dict.fromkeys((*clue.support, *finding.support)))
+    between = (clue.found, *finding.between)
+    return Draft(
+        finding.said, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), support, between, clue.sight
+    )
+
+
+def _by_name(asker: Asker) -> Clue:
+    entity = asker.any_entity()
+    return Clue((entity,), asker.named(entity), f"[{entity.title}]", (asker.title(entity),), asker.table)
+
+
+def _compared(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
+    """Which of two entities comes first or last by the table's number."""
+    if one is None or two is None or one.entity is two.entity:
+        return None
+    domain, least = asker.domain, asker.rng.random() < 0.5
+    first, last = sorted((one.entity, two.entity), key=lambda entity: int(entity.cells[domain.number.name]))
+    a, b = asker.rng.sample((one.said, two.said), 2)
+    said = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
+    how = f"which [{domain.header}] has {'lower' if least else 'higher'} [{domain.number.name}]"
+    pseudo = f"{asker.place}, {how} : {{{two.pseudo}}} or {{{one.pseudo}}}"
+    support = tuple(dict.fromkeys((*one.support, *two.support, *asker.table)))
+    answer = asker.title(first if least else last)
+    between = () if one.support == two.support else (one.found, two.found)
+    return Draft(said, pseudo, (answer,), support, between, one.sight or two.sight)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """`weight` in questions of a hundred; `modalities` in the order of the official records."""
+
+    weight: int
+    modalities: tuple[str, ...]
+    draft: Callable[[Asker], Draft | None]
+
+
+def _then(clue: Clue | None, about: Callable[[Entity, str], Finding]) -> Draft | None:
+    return None if clue is None else _composed(clue, about)
+
+
+# The official proportions, with more weight on questions that need several hops and sources of both kinds.
+TYPES = {
+    "TextQ": Type(11, ("text",), about_passage),
+    "TableQ": Type(7, ("table",), about_table),
+    "ImageQ": Type(7, ("image",), about_picture),
+    "ImageListQ": Type(5, ("image",), about_pictures),
+    "Compose(TextQ,TableQ)": Type(10, ("table", "text"), lambda a: _then(a.by_row(), a.of_passage)),
+    "Compose(TableQ,ImageListQ)": Type(9, ("image", "table"), lambda a: _then(a.by_picture(), a.of_row)),
+    "Compose(ImageQ,TableQ)": Type(8, ("table", "image"), lambda a: _then(a.by_row(), a.of_picture)),
+    "Compose(TableQ,TextQ)": Type(5, ("text", "table"), lambda a: _then(a.by_fact(), a.of_row)),
+    "Compose(TextQ,ImageListQ)": Type(9, ("image", "text"), lambda a: _then(a.by_picture(placed=True), a.of_passage)),
+    "Compose(ImageQ,TextQ)": Type(7, ("text", "image"), lambda a: _then(a.by_fact(), a.of_picture)),
+    "Compare(Compose(TableQ,ImageQ),TableQ)": Type(
+        6, ("image", "table"), lambda a: _compared(a, a.by_picture(), _by_name(a))
+    ),
+    "Compare(TableQ,Compose(TableQ,TextQ))": Type(
+        4, ("text", "table"), lambda a: _compared(a, a.by_fact(), _by_name(a))
+    ),
+    "Compare(Compose(TableQ,ImageQ),Compose(TableQ,TextQ))": Type(
+        2, ("image", "text"), lambda a: _compared(a, a.by_picture(), a.by_fact())
+    ),
+    "Intersect(TableQ,TextQ)": Type(
+        4, ("text", "table"), lambda a: _intersected(a, a.by_fact(several=True), a.by_group())
+    ),
+    "Intersect(ImageListQ,TableQ)": Type(
+        3, ("image", "table"), lambda a: _intersected(a, a.by_picture(several=True), a.by_group())
+    ),
+    "Intersect(ImageListQ,TextQ)": Type(
+        3, ("text", "image"), lambda a: _intersected(a, a.by_fact(several=True), a.by_picture(several=True))
+    ),
+}

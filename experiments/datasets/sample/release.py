@@ -1,0 +1,238 @@
+"""A small seeded data set in the official MultimodalQA layout, so that everything runs where the release is absent.
+
+The loader of MultimodalQA reads it. One key is added: `description` of an image, what a perfect observer would say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import io
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from actors.messages import derive_seed
+from experiments.datasets.sample.clues import Asker
+from experiments.datasets.sample.questions import TYPES, Draft
+from experiments.datasets.sample.scene import Scene, draw
+from experiments.datasets.sample.world import Entity, Passage, Shelf, identity, shelves
+from experiments.errors import UserError
+
+TEXTS_PER_QUESTION = 10
+IMAGES_PER_QUESTION = 14
+QUESTIONS_PER_SHELF = 8
+PICTURES = "final_dataset_images"
+MADE = "sample.json"
+# To be raised with every change to what a seed gives, so that folders of an earlier one are not taken for current.
+VERSION = 1
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Everything that `write_sample` writes; `files` maps a file's stem to its records, `scenes` an image's id."""
+
+    files: dict[str, list[Record]]
+    scenes: dict[str, Scene]
+
+
+def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) -> None:
+    """Write the data set of `train` and `dev` questions to `folder`, or leave it as it is when it holds just that.
+
+    The folder appears whole or not at all. Raises UserError when it holds something else or a number is negative.
+    """
+    if train < 0 or dev < 0:
+        raise UserError(f"train={train}, dev={dev}: expected numbers of questions, zero or more")
+    folder = Path(folder)
+    made = json.dumps({"version": VERSION, "seed": seed, "train": train, "dev": dev}) + "\n"
+    if _holds(folder, made):
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} holds something else than this sample data set: remove it or name another folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        release = build(seed, train, dev)
+        for stem, records in release.files.items():
+            (part / f"{stem}.jsonl.gz").write_bytes(_packed(records))
+        (part / PICTURES).mkdir()
+        for image, scene in release.scenes.items():
+            (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
+        (part / MADE).write_text(made)
+        part.chmod(0o755)
+        _settle(part, folder, made)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _holds(folder: Path, made: str) -> bool:
+    return (folder / MADE).is_file() and (folder / MADE).read_text() == made
+
+
+def _settle(part: Path, folder: Path, made: str) -> None:
+    """Rename `part` to `folder`. Of two processes that write the same data set at once, the second gives way."""
+    try:
+        os.replace(part, folder)
+    except OSError:
+        if not _holds(folder, made):
+            raise
+        shutil.rmtree(part)
+
+
+def build(seed: int, train: int, dev: int) -> Release:
+    """The data set in memory, pictures undrawn. No shelf, hence no entity asked about, serves both splits."""
+    rng = Random(derive_seed(seed, "world"))
+    endless = shelves(rng, seed)
+    sets = {}
+    for split, number in (("train", train), ("dev", dev)):
+        own = [next(endless) for _ in range(max(3, math.ceil(number / QUESTIONS_PER_SHELF)))]
+        sets[split] = own, _questions(own, number, Random(derive_seed(seed, split)), f"{seed}/{split}")
+    every = [shelf for own, _ in sets.values() for shelf in own]
+    entities = [entity for shelf in every for entity in shelf.entities]
+    files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
+    files["MMQA_texts"] = [_text(passage) for shelf in every for passage in shelf.passages]
+    files["MMQA_tables"] = [_table(shelf) for shelf in every]
+    files["MMQA_images"] = [_image(entity) for entity in entities]
+    return Release(files, {entity.image_id: entity.scene for entity in entities})
+
+
+def _packed(records: Iterable[Record]) -> bytes:
+    """JSON lines under gzip without name and time, so that the same records give the same bytes."""
+    file = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        for record in records:
+            packed.write(json.dumps(record).encode() + b"\n")
+    return file.getvalue()
+
+
+def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
+    """As many questions of each type as its weight says, at least one where `number` allows; no wording twice."""
+    records: list[Record] = []
+    asked: set[str] = set()
+    for place, name in enumerate(_shares(number, rng)):
+        for attempt in range(2000):
+            shelf = own[(place + attempt // 20) % len(own)]
+            draft = TYPES[name].draft(Asker(shelf, rng))
+            if draft is not None and draft.said not in asked:
+                break
+        else:
+            raise UserError(f"no further question of type {name} in {len(own)} tables: ask for fewer questions")
+        asked.add(draft.said)
+        qid = identity(split, place, draft.said)
+        records.append(_record(qid, name, draft, shelf, own, rng))
+    return records
+
+
+def _shares(number: int, rng: Random) -> list[str]:
+    whole = sum(kind.weight for kind in TYPES.values())
+    exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
+    least = 1 if number >= len(TYPES) else 0
+    counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
+    by_need = sorted(TYPES, key=lambda name: counts[name] - exact[name])
+    while sum(counts.values()) < number:
+        counts[by_need[0]] += 1
+        by_need.append(by_need.pop(0))
+    while sum(counts.values()) > number:
+        counts[max(counts, key=lambda name: counts[name])] -= 1
+    names = [name for name, count in counts.items() for _ in range(count)]
+    rng.shuffle(names)
+    return names
+
+
+def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], rng: Random) -> Record:
+    texts = [doc for doc, part in draft.support if part == "text"]
+    images = [doc for doc, part in draft.support if part == "image"]
+    elsewhere = [other for other in own if other is not shelf]
+    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)
+    near = [passage.id for passage in shelf.passages]
+    far = [passage.id for other in elsewhere for passage in other.passages]
+    near_images = [entity.image_id for entity in shelf.entities]
+    far_images = [
+        entity.image_id
+        for other in elsewhere
+        for entity in other.entities
+        if draft.sight is None or not draft.sight.on(entity)
+    ]
+    likeness = difflib.SequenceMatcher(None, draft.said, draft.pseudo, autojunk=False).ratio()
+    return {
+        "qid": qid,
+        "question": draft.said,
+        "answers": list(draft.answers),
+        "metadata": {
+            "type": name,
+            "modalities": list(TYPES[name].modalities),
+            "wiki_entities_in_question": _mentioned(draft.said, shelf),
+            "wiki_entities_in_answers": _mentioned(" | ".join(str(a["answer"]) for a in draft.answers), shelf),
+            "pseudo_language_question": draft.pseudo,
+            "rephrasing_meta": {"accuracy": 1.0, "edit_distance": round(1 - likeness, 4), "confidence": 1.0},
+            "image_doc_ids": _pool(images, near_images, far_images, IMAGES_PER_QUESTION, rng),
+            "text_doc_ids": _pool(texts, near, far, TEXTS_PER_QUESTION, rng),
+            "intermediate_answers": [list(step) for step in draft.between],
+            "table_id": shelf.table_id,
+        },
+        "supporting_context": [{"doc_id": doc, "doc_part": part} for doc, part in draft.support],
+    }
+
+
+def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Random) -> list[str]:
+    """The needed documents, then most of what is left from the same shelf, then from like shelves; shuffled."""
+    pool = list(dict.fromkeys(needed))
+    rest = [doc for doc in near if doc not in pool]
+    pool += rng.sample(rest, max(0, min(len(rest), size - 2 - len(pool))))
+    pool += rng.sample(far[: 3 * size], max(0, min(len(far), size - len(pool))))
+    rng.shuffle(pool)
+    return pool
+
+
+def _mentioned(text: str, shelf: Shelf) -> list[Record]:
+    names = [shelf.owner, *shelf.people, *(entity.title for entity in shelf.entities)]
+    return [{"text": name, "wiki_title": name, "url": _url(name)} for name in names if name in text]
+
+
+def _url(title: str) -> str:
+    return "https://sample.invalid/wiki/" + title.replace(" ", "_")
+
+
+def _text(passage: Passage) -> Record:
+    return {"title": passage.title, "url": _url(passage.title), "id": passage.id, "text": passage.text}
+
+
+def _image(entity: Entity) -> Record:
+    return {
+        "title": entity.title,
+        "url": _url(entity.title),
+        "id": entity.image_id,
+        "path": f"{entity.image_id}.png",
+        "description": entity.description,
+    }
+
+
+def _table(shelf: Shelf) -> Record:
+    rows = []
+    for entity in shelf.entities:
+        link = {"text": entity.title, "wiki_title": entity.title, "url": _url(entity.title)}
+        cells = [(entity.cells[name], [link] if name == shelf.domain.header else []) for name in shelf.header]
+        rows.append([{"text": text, "links": links} for text, links in cells])
+    header = [{"column_name": name, "metadata": _about_column(shelf, name)} for name in shelf.header]
+    table = {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
+    return {"title": shelf.owner, "url": _url(shelf.owner), "id": shelf.table_id, "table": table}
+
+
+def _about_column(shelf: Shelf, name: str) -> Record:
+    if name == shelf.domain.header:
+        flags = dict.fromkeys(("is_key_column", "image_associated_column", "entities_column"), True)
+        return {"num_of_links": len(shelf.entities)} | flags
+    values = [entity.cells[name] for entity in shelf.entities]
+    if all(value.isdigit() for value in values):
+        return {"parsed_values": [float(value) for value in values], "type": "float", "num_of_links": 0}
+    return {"num_of_links": 0}

@@ -1,0 +1,100 @@
+"""Pictures of the invented world: what is on them, how an observer would put it, and the drawing itself."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import dataclass
+from random import Random
+
+from PIL import Image, ImageDraw, ImageFont
+
+from experiments.datasets.sample.shapes import SHAPES, Pen
+
+SIZE = 224
+COLOURS = {
+    "red": (205, 35, 45),
+    "blue": (35, 80, 190),
+    "green": (30, 140, 60),
+    "yellow": (240, 200, 20),
+    "purple": (130, 50, 160),
+    "orange": (240, 130, 20),
+    "black": (25, 25, 30),
+    "pink": (240, 120, 175),
+}
+NUMBERS = ("no", "one", "two", "three", "four", "five")
+GROUNDS = {"pale": (244, 240, 228), "grey": (208, 212, 218), "cream": (255, 247, 205), "mint": (216, 240, 226)}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some equal things on a picture: `count` from 1 to 5, a key of COLOURS, a key of SHAPES."""
+
+    count: int
+    colour: str
+    kind: str
+
+    def said(self) -> str:
+        """`a red boat`, `three green umbrellas`."""
+        if self.count == 1:
+            return f"{article(self.colour)} {self.colour} {self.kind}"
+        return f"{NUMBERS[self.count]} {self.colour} {plural(self.kind)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that is on a picture; `lettering` may be empty."""
+
+    groups: tuple[Group, ...]
+    lettering: str
+    ground: str
+
+    def describe(self, picture: str, title: str, rng: Random) -> str:
+        """What a perfect observer would say, in one to three sentences."""
+        things = joined([group.said() for group in self.groups])
+        said = rng.choice(
+            (
+                f"The {picture} of {title} shows {things}.",
+                f"On the {picture} of {title} one can see {things}.",
+                f"{things[0].upper()}{things[1:]} can be seen on the {picture} of {title}.",
+            )
+        )
+        if self.lettering:
+            said += rng.choice(
+                (f" The lettering reads {self.lettering}.", f" The words {self.lettering} are written on it.")
+            )
+        return said + f" The background is {self.ground}."
+
+
+def article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def plural(kind: str) -> str:
+    return kind + ("es" if kind.endswith(("x", "s", "sh")) else "s")
+
+
+def joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def draw(scene: Scene) -> bytes:
+    """The scene as PNG, `SIZE` pixels square; things stand in a grid, one kind after the other, lettering below."""
+    ground = GROUNDS[scene.ground]
+    image = Image.new("RGB", (SIZE, SIZE), ground)
+    canvas = ImageDraw.Draw(image)
+    things = [group for group in scene.groups for _ in range(group.count)]
+    height = SIZE - 44 if scene.lettering else SIZE
+    columns = max(range(1, len(things) + 1), key=lambda n: min(SIZE / n, height / math.ceil(len(things) / n)))
+    rows = math.ceil(len(things) / columns)
+    cell = min(SIZE / columns, height / rows)
+    left, top = (SIZE - cell * columns) / 2, (height - cell * rows) / 2
+    for place, group in enumerate(things):
+        x, y = left + cell * (place % columns), top + cell * (place // columns)
+        SHAPES[group.kind](Pen(canvas, x + cell * 0.08, y + cell * 0.08, cell * 0.84, COLOURS[group.colour], ground))
+    if scene.lettering:
+        font = ImageFont.load_default(size=24)
+        canvas.text((SIZE / 2, SIZE - 22), scene.lettering, fill=COLOURS["black"], font=font, anchor="mm")
+    file = io.BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
