@@ -1,0 +1,207 @@
+"""Candidate answers in one statement, each with how well it fits what the question asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from actors.reader.ask import Ask, Want
+from actors.reader.lexicon import COLOURS, KINDS, MONTHS, NUMBERS, PEOPLE, PLACES, STOP_WORDS
+from actors.reader.parse import Statement
+from actors.reader.text import name_spans, normal_name, stem, words
+
+_YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
+_DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{MONTHS})(?: \d{{1,2}},)?(?: \d{{4}})?\b")
+_NUMBER = re.compile(rf"\b(?:\d[\d,.]*\d|\d|{'|'.join(NUMBERS)})\b", re.IGNORECASE)
+_QUANTITY = re.compile(r"(?:[$£€]\s?)?\b\d[\d,.]*(?:[- ]?(?:%|[a-zµ]+))?", re.IGNORECASE)
+_QUOTE = re.compile(r"['‘“](.{1,60}?)['’”](?=\W|$)")
+_AFTER_SAYS = re.compile(
+    r"\b(?:reads?|reading|says?|saying|words?|lettering|text|letters)\s+(?:of\s+)?([A-Z0-9][\w ]*)"
+)
+_CAPITALS = re.compile(r"\b[A-Z][A-Z0-9]+(?: [A-Z0-9]+)*\b")
+_COLOUR = re.compile(rf"\b(?:{'|'.join(sorted(COLOURS))})\b", re.IGNORECASE)
+_APPOSITION = re.compile(
+    r",\s+(?:its|his|her|their|the|an?)\s+([\w\- ]{2,40}?)(?=[,.;]|\s+(?:of|who|that|which|from|in|at)\b)"
+)
+_WORDS = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+_KIND_STEMS = {stem(kind): frozenset(map(stem, members.split())) for kind, members in KINDS.items()}
+_PLACE_CUES = frozenset(("in", "at", "from", "near", "to", "on"))
+_PEOPLE_STEMS = frozenset(map(stem, PEOPLE))
+_PLACE_STEMS = frozenset(map(stem, PLACES))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`fit` in (0, 1]; `key` is the form under which two mentions are one answer."""
+
+    text: str
+    key: str
+    fit: float
+
+
+def candidates(
+    said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+) -> list[Candidate]:
+    """Every phrase of the statement that could answer `ask`, best fit per phrase.
+
+    `kinds` maps a normal name to the stems of what it is said to be; `weights` the question's stems to their weight.
+    """
+    found = _from_cells(said, ask, kinds) if said.cells else _from_text(said, ask, kinds, weights)
+    if said.title and ask.want in (Want.THING, Want.PERSON, Want.PLACE):
+        title = said.title.split(" - ")[0] if said.cells else said.title
+        found.append((title, (0.6 if said.cells else 0.9) * _name_fit(title, ask, kinds)))
+    best: dict[str, Candidate] = {}
+    asked = f" {' '.join(words(ask.text))} "
+    for text, fit in found:
+        key = normal_name(text)
+        if key and fit > 0 and f" {key} " not in asked and (key not in best or best[key].fit < fit):
+            best[key] = Candidate(text.strip(" .,;"), key, min(1.0, fit))
+    return list(best.values())
+
+
+def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
+    """What each name is said to be: its column's header, the noun group after `is a`, the noun right before it."""
+    found: dict[str, set[str]] = {}
+    for said in statements:
+        for header, value in said.cells:
+            found.setdefault(normal_name(value), set()).update(stem(word) for word in words(header))
+        if said.seen or said.cells:
+            continue
+        subject = re.match(
+            r"^(.{2,70}?)\s+(?:\([^)]*\)\s+)?(?:is|was|are|were)\s+(?:an?|the|one of the)\s+([^.,;]+)", said.text
+        )
+        if subject:
+            noun_group = re.split(r"\b(?:that|which|who|in|by|from|of|for|at|on|with)\b", subject[2])[0]
+            for name in {normal_name(subject[1]), normal_name(said.title)}:
+                found.setdefault(name, set()).update(stem(word) for word in words(noun_group))
+        for name, start, end in name_spans(said.text):
+            before = words(said.text[max(0, start - 24) : start])[-1:]
+            if before and before[0] not in STOP_WORDS:
+                found.setdefault(normal_name(name), set()).add(stem(before[0]))
+            apposition = _APPOSITION.match(said.text[end:])
+            if apposition:
+                found.setdefault(normal_name(name), set()).update(stem(word) for word in words(apposition[1]))
+    return {name: frozenset(stems) for name, stems in found.items()}
+
+
+def _from_cells(said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]]) -> list[tuple[str, float]]:
+    found = []
+    for header, value in said.cells:
+        stems = {stem(word) for word in words(header)}
+        if ask.head and ask.head[-1] in stems:
+            fit = 1.0
+        elif ask.want is Want.PERSON:
+            fit = 0.9 if stems & _PEOPLE_STEMS else 0.8 * _name_fit(value, ask, kinds)
+        elif ask.want is Want.PLACE:
+            fit = 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, ask, kinds)
+        elif ask.want is Want.TIME:
+            fit = 0.9 if _YEAR.search(value) or _DATE.search(value) else 0.0
+        elif ask.want in (Want.COUNT, Want.QUANTITY):
+            fit = (0.9 if stems & {*ask.head, *ask.focus} else 0.3) if re.search(r"\d", value) else 0.0
+        elif ask.want is Want.COLOUR:
+            fit = 0.9 if _COLOUR.search(value) else 0.0
+        elif ask.want is Want.THING:
+            asked = stems & set(ask.head) if ask.head else stems & ask.focus
+            fit = 0.9 if asked else 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, ask, kinds)
+        else:
+            fit = 0.0
+        found.append((value, fit))
+    return found
+
+
+def _from_text(
+    said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+) -> list[tuple[str, float]]:
+    text = said.text
+    spans: list[tuple[str, int, int, float]] = []
+    if ask.want is Want.TIME:
+        spans = [(m[0], m.start(), m.end(), 1.0 if _YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
+        year_only = "year" in ask.head or not spans
+        if year_only:
+            spans = [(m[0], m.start(), m.end(), 1.0) for m in _YEAR.finditer(text)]
+    elif ask.want in (Want.COUNT, Want.QUANTITY):
+        pattern = _NUMBER if ask.want is Want.COUNT else _QUANTITY
+        spans = [(m[0], m.start(), m.end(), _counts(text[m.end() :], ask)) for m in pattern.finditer(text)]
+    elif ask.want is Want.COLOUR:
+        spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
+    elif ask.want is Want.LETTERING:
+        spans = [(m[1], m.start(1), m.end(1), 1.0) for m in _QUOTE.finditer(text)]
+        spans = spans or [(m[1], m.start(1), m.end(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
+        spans = spans or [(m[0], m.start(), m.end(), 0.6) for m in _CAPITALS.finditer(text)]
+    elif ask.want in (Want.THING, Want.PERSON, Want.PLACE):
+        stated = 0.85 if ask.head and ask.head[-1] in {stem(word) for word in words(text)} else 0.0
+        for name, start, end in name_spans(text):  # "the boat of X is called Y" says of X or Y that it is a boat
+            fit = max(_name_fit(name, ask, kinds), _cue(text[:start], ask.want))
+            spans.append((name, start, end, max(fit, stated) if normal_name(name) != normal_name(said.title) else fit))
+        if ask.want is Want.THING:
+            spans += _things(text, ask)
+    if not spans:
+        return []
+    places = [(m.start(), weights[s]) for m in _WORDS.finditer(text) if (s := stem(m[0].lower())) in weights]
+    before = ask.want in (Want.COLOUR, Want.COUNT)  # "three red stars": the attribute comes before its noun
+    near = [_nearness(start, end, places, before) for _, start, end, _ in spans]
+    top = max(near) or 1.0
+    return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
+
+
+def _nearness(start: int, end: int, places: list[tuple[int, float]], before: bool) -> float:
+    total = 0.0
+    for position, weight in places:
+        distance = position - end if position >= end else (start - position) * (3 if before else 1)
+        total += weight / (4 + max(0, distance))
+    return total
+
+
+def _cue(before: str, want: Want) -> float:
+    """What the word before a name says of it: places follow `in` or `from`, doers follow `by`."""
+    last = words(before[-12:])[-1:]
+    if want is Want.PLACE and last and last[0] in _PLACE_CUES:
+        return 0.85
+    return 0.75 if want is Want.PERSON and last == ["by"] else 0.0
+
+
+def _counts(after: str, ask: Ask) -> float:
+    """How well what follows a number is what was to be counted."""
+    following = [stem(word) for word in words(after[:40])[:4]]
+    return 1.0 if ask.head and ask.head[-1] in following else 0.7 if set(following) & ask.focus else 0.25
+
+
+def _name_fit(name: str, ask: Ask, kinds: Mapping[str, frozenset[str]]) -> float:
+    """Whether a name is the kind of thing asked for: 1 when said so, less when unknown, little when said otherwise."""
+    key = normal_name(name)
+    said = kinds.get(key, frozenset())
+    wanted: frozenset[str] = frozenset(ask.head[-1:])
+    if ask.want is Want.PERSON:
+        wanted |= _PEOPLE_STEMS
+        looks = 2 <= len(key.split()) <= 4 and not re.search(r"\d| of | the ", key)
+    elif ask.want is Want.PLACE:
+        wanted |= _PLACE_STEMS
+        looks = len(key.split()) <= 3
+    else:
+        looks = True
+    if said & wanted:
+        return 1.0
+    return (0.6 if looks else 0.25) if not said else 0.35 if looks else 0.15
+
+
+def _things(text: str, ask: Ask) -> list[tuple[str, int, int, float]]:
+    """Common nouns of the kind asked for, and noun groups after a word of the question, for "what is X holding"."""
+    members = _KIND_STEMS.get(ask.head[-1], frozenset()) if ask.head else frozenset()
+    spans: list[tuple[str, int, int, float]] = []
+    group: list[re.Match[str]] = []
+    for match in [*_WORDS.finditer(text), None]:
+        word = match[0].lower() if match else ""
+        joined = group and match and text[group[-1].end() : match.start()] == " "
+        if group and (not joined or word in STOP_WORDS):
+            last = group[-1]
+            if not last[0][0].isupper():
+                spans.append(
+                    (text[group[0].start() : last.end()], group[0].start(), last.end(), 0.1 if members else 0.4)
+                )
+            group = []
+        if match and word and word not in STOP_WORDS and word not in NUMBERS:
+            if stem(word) in members:
+                spans.append((match[0], match.start(), match.end(), 1.0))
+            group.append(match)
+    return spans

@@ -1,0 +1,130 @@
+"""Finds the statements that together cover a question: overlap weighted by rarity, linked over shared names."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from actors.reader.answer import Candidate, candidates, kinds_of
+from actors.reader.ask import Ask
+from actors.reader.parse import Statement
+
+HOP_DISCOUNT = 0.92
+FOCUS_BONUS = 0.15
+LINK_LIMIT = 6
+PAIR_WEIGHT = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A statement as one question sees it: `mask` has a bit per stem of the question that it contains."""
+
+    said: Statement
+    mask: int
+    focus: float
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A candidate answer with its value in [0, 1] and the statements that lead to it, its own first."""
+
+    text: str
+    key: str
+    value: float
+    chain: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class View:
+    """A question with its stems' weights (they sum to 1), which turns statements into entries."""
+
+    ask: Ask
+    weights: dict[str, float]
+    kinds: Mapping[str, frozenset[str]]
+    _covered: dict[int, float] = field(default_factory=dict)
+
+    def entry(self, said: Statement) -> Entry:
+        mask, stems = 0, set(said.stems)
+        for bit, stem in enumerate(self.weights):
+            if stem in stems:
+                mask |= 1 << bit
+        focused = [(stem, weight) for stem, weight in self.weights.items() if stem in self.ask.focus]
+        focus = sum(weight for stem, weight in focused if stem in stems)
+        whole = sum(weight for _, weight in focused) or 1.0
+        return Entry(said, mask, focus / whole, tuple(candidates(said, self.ask, self.kinds, self.weights)))
+
+    def covered(self, mask: int) -> float:
+        """The weight of the question's stems in a mask."""
+        if mask not in self._covered:
+            self._covered[mask] = sum(w for bit, w in enumerate(self.weights.values()) if mask >> bit & 1)
+        return self._covered[mask]
+
+
+def view(ask: Ask, statements: Sequence[Statement]) -> View:
+    """Weights are inverse document frequencies within the prompt; a word that no statement has counts half."""
+    frequency = Counter(stem for said in statements for stem in said.stems)
+    raw = {}
+    for stem in ask.stems:
+        weight = math.log(1 + (len(statements) + 1) / (1 + frequency[stem]))
+        pair = PAIR_WEIGHT if " " in stem else 1.0
+        raw[stem] = pair * weight if frequency[stem] else 0.0 if " " in stem else weight / 2
+    total = sum(raw.values()) or 1.0
+    return View(ask, {stem: weight / total for stem, weight in raw.items()}, kinds_of(list(statements)))
+
+
+def chains(at: View, entries: Sequence[Entry], hops: int) -> list[tuple[float, tuple[int, ...]]]:
+    """Per entry the strength of the best chain that starts in it, and the chain.
+
+    A hop goes over a name that two statements share and the question does not mention (the bridge). Its strength is
+    the weight of the question that the chain covers, times the trust in its weakest statement, less a discount a hop.
+    """
+    by_name: dict[str, list[int]] = {}
+    for i, entry in enumerate(entries):
+        for name, _ in entry.said.names:
+            by_name.setdefault(name, []).append(i)
+    bridges = {
+        name: where
+        for name, where in by_name.items()
+        if len(where) > 1 and name not in at.ask.names and len({entries[i].said.source for i in where}) <= LINK_LIMIT
+    }
+    reach: list[tuple[float, int, float, tuple[int, ...]]] = [
+        (at.covered(e.mask) * e.said.trust, e.mask, e.said.trust, (i,)) for i, e in enumerate(entries)
+    ]
+    for _ in range(hops):
+        longer = list(reach)
+        for i, entry in enumerate(entries):
+            for name, _ in entry.said.names:
+                for j in bridges.get(name, ()):
+                    _, mask, trust, chain = reach[j]
+                    if i in chain or mask | entry.mask == entry.mask or _same_table(entry, entries[j]):
+                        continue
+                    joint = mask | entry.mask
+                    least = min(trust, entry.said.trust)
+                    strength = at.covered(joint) * least * HOP_DISCOUNT ** len(chain)
+                    if strength > longer[i][0]:
+                        longer[i] = (strength, joint, least, (i, *chain))
+        reach = longer
+    return [(strength, chain) for strength, _, _, chain in reach]
+
+
+def answers(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[int, ...]]]) -> list[Found]:
+    """Candidates of all entries, best value per answer, best first."""
+    best: dict[str, Found] = {}
+    for entry, (strength, chain) in zip(entries, reached, strict=True):
+        for candidate in entry.candidates:
+            fit = 0.45 + 0.55 * candidate.fit
+            value = strength * fit * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
+            if value > 0 and (candidate.key not in best or best[candidate.key].value < value):
+                best[candidate.key] = Found(candidate.text, candidate.key, value, chain)
+    return ranked(best.values())
+
+
+def ranked(found: Iterable[Found]) -> list[Found]:
+    return sorted(found, key=lambda f: (-f.value, f.key))
+
+
+def _same_table(one: Entry, other: Entry) -> bool:
+    return bool(one.said.cells) and bool(other.said.cells) and one.said.title == other.said.title

@@ -1,0 +1,160 @@
+"""Reads a request back into question, choices, statements, opinions and role, by the headings of `actors.prompt`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors import prompt
+from actors.messages import Source
+from actors.reader.text import features, name_spans, normal_name, sentences
+
+_TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
+_CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
+_CELL = re.compile(r"^\s*([^:=|;]{1,60}?)\s*(?:=|:)\s*(.*?)\s*$")
+_SAID = re.compile(r"^(.*?)\s*Answer:\s*(.*?)(?:\s*\(confidence ([0-9.]+)\))?$")
+_QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
+_HEADINGS = frozenset(
+    (
+        prompt.QUESTION,
+        prompt.CHOICES,
+        prompt.EVIDENCE,
+        prompt.PICTURES,
+        prompt.DISCUSSION,
+        prompt.ROLE,
+        prompt.MEMORY,
+        prompt.WEIGHTS,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One thing said: a sentence, a table row (`cells` as header and value) or a sentence of a picture's description.
+
+    `stems` are those of title and text, pairs of neighbours included; `names` pairs of normal form and wording.
+    """
+
+    source: str
+    title: str
+    text: str
+    cells: tuple[tuple[str, str], ...]
+    stems: tuple[str, ...]
+    names: tuple[tuple[str, str], ...]
+    seen: bool
+    trust: float = 1.0
+
+    @property
+    def quote(self) -> str:
+        return f'[{self.source}] "{self.title}: {self.text}"'.replace("\n", " ") if self.title else f'"{self.text}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a colleague, or the agent itself earlier, answered; `weight` as stated to the reader."""
+
+    speaker: str
+    content: str
+    answer: str | None
+    confidence: float
+    weight: float
+    own: bool = False
+
+
+def statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0) -> Statement:
+    """A statement with its stems (title's included) and its names: title, cell values, capitalised spans."""
+    cells = _cells(text) if not seen else ()
+    names: dict[str, str] = {}
+    titles = (title, *(title.split(" - ") if cells else ()))
+    for name in (*titles, *(value for _, value in cells), *(span for span, _, _ in name_spans(text))):
+        key = normal_name(name)
+        if key and len(name) < 80 and not key.isdigit():
+            names.setdefault(key, name)
+    stems = dict.fromkeys((*features(title), *features(text)))
+    return Statement(source, title, text.replace('"', "'"), cells, tuple(stems), tuple(names.items()), seen, trust)
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """Lines under each heading; text before the first heading is dropped, of a repeated heading all lines count."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line in _HEADINGS:
+            lines = found.setdefault(line, [])
+        else:
+            lines.append(line)
+    return found
+
+
+def question_and_choices(shared: dict[str, list[str]]) -> tuple[str, tuple[str, ...]]:
+    choices = (match[2] for line in shared.get(prompt.CHOICES, ()) if (match := _CHOICE.match(line)))
+    return " ".join(shared.get(prompt.QUESTION, ())), tuple(choices)
+
+
+def told(shared: dict[str, list[str]]) -> list[Statement]:
+    """The statements of passages and table rows, in prompt order."""
+    found: list[Statement] = []
+    for line in shared.get(prompt.EVIDENCE, ()):
+        match = _TAGGED.match(line)
+        title, colon, text = (match[2] if match else line).partition(": ")
+        if not colon:
+            title, text = "", title
+        parts = [text] if _cells(text) else sentences(text)
+        found += [statement(match[1] if match else "", title, part, seen=False) for part in parts]
+    return found
+
+
+def shown(images: Sequence[Source]) -> list[list[Statement]]:
+    """Per picture the sentences of its description; a picture without one shows no more than its title."""
+    return [
+        [statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
+        for image in images
+    ]
+
+
+def opinions(own: dict[str, list[str]]) -> list[Opinion]:
+    """Colleagues' messages with their stated weights, then the agent's own earlier turns."""
+    weights: dict[str, float] = {}
+    for line in own.get(prompt.WEIGHTS, ()):
+        if match := _TAGGED.match(line):
+            weights[match[1]] = _number(match[2], 0.0)
+    lines = [(line, False) for line in own.get(prompt.DISCUSSION, ())]
+    lines += [(line, True) for line in own.get(prompt.MEMORY, ())]
+    found = []
+    for line, is_own in lines:
+        tagged = _TAGGED.match(line)
+        said = _SAID.match(tagged[2]) if tagged else None
+        if tagged and said:
+            answer = None if said[2].rstrip(".").lower() in ("unknown", "") else said[2]
+            confidence = min(1.0, _number(said[3], 0.5))
+            found.append(Opinion(tagged[1], said[1], answer, confidence, weights.get(tagged[1], 0.0), is_own))
+    return found
+
+
+def second_hand(opinion: Opinion, trust: float) -> list[Statement]:
+    """What a colleague's reasoning states: its quotations where it quotes, else its sentences."""
+    quoted = _QUOTED.findall(opinion.content)
+    found = []
+    for source, text in quoted or [("", sentence) for sentence in sentences(opinion.content)]:
+        title, colon, rest = text.partition(": ")
+        if not colon or len(title) > 80:
+            title, rest = "", text
+        found.append(statement(source or opinion.speaker, title, rest, seen=False, trust=trust))
+    return found
+
+
+def _cells(text: str) -> tuple[tuple[str, str], ...]:
+    """Header and value of each cell when the text reads as a table row (two or more `header: value` parts), else ()."""
+    for separator in ("; ", " | "):
+        pairs = [match for part in text.split(separator) if (match := _CELL.match(part))]
+        if len(pairs) >= 2:
+            return tuple((match[1], match[2].rstrip(".")) for match in pairs)
+    return ()
+
+
+def _number(text: str | None, default: float) -> float:
+    try:
+        return max(0.0, float(text or ""))
+    except ValueError:
+        return default
