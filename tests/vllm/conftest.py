@@ -1,0 +1,56 @@
+"""A real engine on a random model: what the tests marked `vllm` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from actors.messages import Question
+from actors.vllm_model import VllmModel, VllmSettings
+from tests.vllm.questions import harbours
+
+CONTEXT_TOKENS = 2048
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's folder. Also makes torchvision importable, here and in the processes that the engine starts."""
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    import tests.vllm.sitecustomize  # noqa: F401
+
+    os.environ["VLLM_NO_USAGE_STATS"] = "1"
+    os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
+    os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"  # GiB
+    from tests.vllm.tiny_model import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("tiny_qwen25vl"))
+
+
+@pytest.fixture(scope="session")
+def settings(tiny_model: Path) -> VllmSettings:
+    """Small and eager, in the one precision that the CPU build runs safely."""
+    return VllmSettings(
+        name=str(tiny_model),
+        max_model_len=CONTEXT_TOKENS,
+        dtype="float32",
+        engine={"enforce_eager": True, "block_size": 32, "max_num_seqs": 8, "limit_mm_per_prompt": {"image": 3}},
+    )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def model(settings: VllmSettings) -> AsyncIterator[VllmModel]:
+    """One engine for all tests of a module: starting one takes most of their time."""
+    model = VllmModel(settings)
+    await model.start()
+    yield model
+    await model.close()
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Question:
+    return harbours(tmp_path)

@@ -1,0 +1,39 @@
+"""A question over passages and pictures, and requests about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from PIL import Image
+
+from actors.messages import Kind, Modality, Question, Request, Source, Turn
+from actors.prompt import build_request
+
+
+def harbours(folder: Path) -> Question:
+    """Eight passages, and two pictures in `folder` that differ in colour only."""
+    passages = tuple(
+        Source(f"p{i}", f"d{i}", Kind.TEXT, f"Harbour {i}", f"Harbour {i} was dug in {1800 + i} and has {i + 2} quays.")
+        for i in range(8)
+    )
+    return Question("q1", "Which harbour has the most quays?", evidence=(*passages, *pictures(folder)))
+
+
+def pictures(folder: Path) -> tuple[Source, ...]:
+    sources = []
+    for name in ("red", "blue"):
+        path = folder / f"{name}.png"
+        Image.new("RGB", (168, 168), name).save(path)
+        sources.append(Source(name, name, Kind.IMAGE, f"{name} flag", f"a plain {name} flag", str(path)))
+    return tuple(sources)
+
+
+def request(question: Question, role: str = "You check numbers.", seed: int = 1, **overrides: object) -> Request:
+    turn = Turn("q1/0", question, "numbers", 1, seed)
+    made = build_request(turn, Modality.BOTH, role, temperature=1.0, max_tokens=12)
+    return dataclasses.replace(made, **overrides)
+
+
+def with_pictures(question: Question, *images: Source) -> Question:
+    return dataclasses.replace(question, evidence=images)
