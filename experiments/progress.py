@@ -1,0 +1,96 @@
+"""How far a run is: bars on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+PLAIN_EVERY_S = 5.0
+
+
+class Progress:
+    """Use as a context manager; phases may run one after another or side by side."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._bars: RichProgress | None = None
+        if self._console.is_terminal:
+            self._bars = RichProgress(
+                SpinnerColumn(finished_text="[green]\u2713"),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                _Rate(),
+                TimeRemainingColumn(elapsed_when_finished=True),
+                console=self._console,
+            )
+
+    def __enter__(self) -> Self:
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._bars:
+            self._bars.stop()
+
+    def phase(self, name: str, total: int, done: int = 0) -> Bar:
+        """A phase of `total` units, of which a resumed run has `done` behind it; these do not count in the rate."""
+        return Bar(self._console, self._bars, name, total, done)
+
+
+class Bar:
+    def __init__(self, console: Console, bars: RichProgress | None, name: str, total: int, done: int) -> None:
+        self._console, self._bars = console, bars
+        self._name, self._total, self._before, self._done = name, total, done, done
+        self._begun = self._told = time.monotonic()
+        self._task: TaskID | None = None
+        if bars:
+            self._task = bars.add_task(name, total=total, completed=done)
+
+    def advance(self, n: int = 1) -> None:
+        self._done += n
+        if self._bars and self._task is not None:
+            self._bars.advance(self._task, n)
+            return
+        now = time.monotonic()
+        if now - self._told >= PLAIN_EVERY_S or self._done >= self._total:
+            self._told = now
+            line = plain(self._name, self._done, self._total, self._done - self._before, now - self._begun)
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.1f}/s", style="progress.data.speed")
+
+
+def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float) -> str:
+    """`fresh` units took `elapsed_s`; what is left is told at that rate."""
+    rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
+    rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
+    return f"{name}: {done:,}/{total:,}, {rate:,.1f}/s, {rest}".rstrip(", ")
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"

@@ -1,0 +1,103 @@
+"""The two kinds of line beside traces: what a training step left behind, and how a question was answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from actors.messages import Status, Trace
+from experiments.datasets.item import Item, Score
+
+Matrix = list[list[float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LearningStep:
+    """The learner after `step` training steps of a stage; step 0 is where the stage starts.
+
+    `terms` are the terms of the objective by name, `edges` the edges left per matrix, and `probabilities` the
+    matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`.
+    `agents` and `modalities` name rows and columns.
+    """
+
+    stage: int
+    step: int
+    agents: tuple[str, ...]
+    modalities: tuple[str, ...]
+    terms: Mapping[str, float]
+    edges: Mapping[str, int]
+    probabilities: Mapping[str, Matrix]
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> LearningStep:
+        told = json.loads(line)
+        return LearningStep(**told | {name: tuple(told[name]) for name in ("agents", "modalities")})
+
+
+def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
+    """Edge probabilities [N, N] as a record holds them: four digits, None where `mask` [N, N] is zero."""
+    return [
+        [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]
+        for row, present_row in zip(probabilities.tolist(), mask.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One method's answer to one question, with the label beside it, and what the answer cost.
+
+    `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
+    `failed_turns` the turns of which nothing could be heard: failed or not parsed.
+    """
+
+    method: str
+    question: str
+    text: str
+    gold: tuple[str, ...]
+    answer: str | None
+    utility: float
+    f1: float
+    prompt_tokens: int
+    completion_tokens: int
+    calls: int
+    edges: int
+    failed_turns: int
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(trace: Trace, item: Item, score: Score) -> Scored:
+        """Raises ValueError when trace and item are not of the same question."""
+        if trace.question != item.question.id:
+            raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
+        return Scored(
+            method=trace.method,
+            question=trace.question,
+            text=item.question.text,
+            gold=item.gold,
+            answer=trace.answer,
+            utility=score.utility,
+            f1=score.f1,
+            prompt_tokens=sum(turn.prompt_tokens for turn in trace.turns),
+            completion_tokens=sum(turn.completion_tokens for turn in trace.turns),
+            calls=sum(turn.calls for turn in trace.turns),
+            edges=sum(len({edge[1:] for edge in taken}) for taken in (trace.spatial, trace.temporal)),
+            failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
+            tags=item.tags,
+        )
+
+    def encode(self) -> str:
+        # asdict would copy `tags` by its own type, which a loader may have made read-only.
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
+        return json.dumps(told, separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> Scored:
+        told = json.loads(line)
+        return Scored(**told | {"gold": tuple(told["gold"])})

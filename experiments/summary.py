@@ -1,0 +1,170 @@
+"""metrics.json from the records alone, and the same as the table that a run prints.
+
+It holds no times and is summed in an order of its own, so that one seed gives one file at any concurrency, and
+after any crash.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from actors.messages import derive_seed
+from experiments.checkpoint import replace
+from experiments.metrics import bootstrap_interval, paired_test
+from experiments.recorder import RunFolder
+from experiments.records import Scored
+
+EMBEDDED = "reader"
+EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
+COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
+DIGITS = 6
+WIDTH_PLAIN = 110
+
+Metrics = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a run compared. `metric` names the data set's utility (EM, accuracy); of each pair, first minus second."""
+
+    experiment: str
+    model: str
+    dataset: str
+    metric: str
+    methods: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+
+
+@dataclass
+class _Totals:
+    """One method's scores by question id (of each question two numbers), and its sums of everything that is counted."""
+
+    utility: dict[str, float] = field(default_factory=dict)
+    f1: dict[str, float] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*COSTS, "failed_turns"), 0))
+
+    def add(self, scored: Scored) -> None:
+        self.utility[scored.question] = scored.utility
+        self.f1[scored.question] = scored.f1
+        for name in self.counted:
+            self.counted[name] += getattr(scored, name)
+
+    def utilities(self) -> list[float]:
+        return [self.utility[question] for question in sorted(self.utility)]
+
+
+def summarise(run: RunFolder, about: About) -> Metrics:
+    """metrics.json as a dict. Raises ValueError unless all methods have answered the same questions, one at least."""
+    totals = _totals(run.scores(), about.methods)
+    questions = totals[about.methods[0]].utility.keys()
+    for method, total in totals.items():
+        if not questions or total.utility.keys() != questions:
+            raise ValueError(
+                f"{method} has answered {len(total.utility)} questions, {about.methods[0]} {len(questions)}"
+            )
+    paired = {}
+    for better, rival in about.pairs:
+        seed = derive_seed(about.seed, "paired", better, rival)
+        test = paired_test(totals[better].utilities(), totals[rival].utilities(), seed)
+        paired[f"{better} vs {rival}"] = {name: _rounded(value) for name, value in test.items()}
+    return {
+        "experiment": about.experiment,
+        "model": about.model,
+        "dataset": about.dataset,
+        "questions": len(questions),
+        "methods": {method: _row(method, total, about.seed) for method, total in totals.items()},
+        "paired": paired,
+    }
+
+
+def write(run: RunFolder, metrics: Metrics) -> None:
+    replace(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
+
+
+def _totals(scores: Iterable[Scored], methods: tuple[str, ...]) -> dict[str, _Totals]:
+    totals = {method: _Totals() for method in methods}
+    for scored in scores:
+        if scored.method in totals:
+            totals[scored.method].add(scored)
+    return totals
+
+
+def _row(method: str, total: _Totals, seed: int) -> Metrics:
+    n = len(total.utility)
+    utilities = total.utilities()
+    return {
+        "utility": _rounded(math.fsum(utilities) / n),
+        "ci95": _rounded(bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method))),
+        "f1": _rounded(math.fsum(total.f1.values()) / n),
+        **{name: _rounded(total.counted[name] / n) for name in COSTS},
+        "failed_turns": total.counted["failed_turns"],
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum."""
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    return value if isinstance(value, int) else round(float(value), DIGITS) + 0.0
+
+
+def headers(metric: str) -> tuple[str, ...]:
+    return ("method", f"{metric} (95% interval)", "F1", *(name.replace("_", " ") for name in (*COSTS, "failed_turns")))
+
+
+def cells(row: Metrics) -> tuple[str, ...]:
+    """A method's figures as they are shown, one below each of `headers` but the first."""
+    low, high = row["ci95"]
+    return (
+        f"{row['utility']:.3f} ({low:.3f}-{high:.3f})",
+        f"{row['f1']:.3f}",
+        *(f"{row[name]:,.0f}" for name in ("prompt_tokens", "completion_tokens")),
+        *(f"{row[name]:,.1f}".removesuffix(".0") for name in ("calls", "edges")),
+        f"{row['failed_turns']:,}",
+    )
+
+
+def table(metrics: Metrics, metric: str) -> Table:
+    """A row per method; tokens and calls are per question."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    for i, name in enumerate(headers(metric)):
+        header = name if "(" in name else name.replace(" ", "\n")
+        shown.add_column(header, justify="right" if i else "left", no_wrap=True, vertical="bottom")
+    for method, row in metrics["methods"].items():
+        shown.add_row(method, *cells(row))
+    return shown
+
+
+def notes(metrics: Metrics, metric: str) -> Iterator[str]:
+    """What stands below the table: what it is of, the paired tests in words, and whose figures they are."""
+    yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
+    for pair, test in metrics["paired"].items():
+        better, rival = pair.split(" vs ")
+        low, high = test["ci95"]
+        verdict = "no difference shown" if low <= 0 <= high else f"{better} is {'better' if low > 0 else 'worse'}"
+        yield (
+            f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
+            f"p = {test['p_value']:.2g}; better on {test['wins']:,} and worse on {test['losses']:,} "
+            f"of {test['n']:,} questions): {verdict}."
+        )
+    if metrics["model"] == EMBEDDED:
+        yield EMBEDDED_NOTE
+
+
+def show(metrics: Metrics, metric: str, console: Console | None = None) -> None:
+    """Prints table and notes; where the output is no terminal, in lines of up to 110 characters."""
+    console = console or Console()
+    if not console.is_terminal:
+        console = Console(file=console.file, width=WIDTH_PLAIN)
+    console.print(table(metrics, metric))
+    console.print()
+    for note in notes(metrics, metric):
+        console.print(note, markup=False, highlight=False)
