@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import socket
+import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +16,7 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from actors.agent import RoleAgent
 from actors.batching import Batcher, stream
-from actors.messages import Completion, Message, Request, Turn
+from actors.messages import Completion, Request, Turn
 from actors.models import Model, ModelError
 from actors.pool import Pool
 from actors.roles import Role
@@ -70,8 +72,9 @@ class ReplicaActor:
 class AgentActor:
     """One role, its memory, and its handle to the pool of replicas."""
 
-    def __init__(self, role: Role, settings: AgentSettings, *replicas: Any) -> None:
-        pool = Pool([Batcher(_requests_to(replica)) for replica in replicas])
+    def __init__(self, role: Role, settings: AgentSettings, replicas: Sequence[str]) -> None:
+        # By name: handles as arguments would not survive a restart of this actor.
+        pool = Pool([Batcher(_requests_to(ray.get_actor(name))) for name in replicas])
         self._agent = RoleAgent(role, pool, settings.retries, settings.temperature, settings.max_tokens)
 
     async def ready(self) -> None:
@@ -91,20 +94,22 @@ class Cluster:
         self._settings = settings
         self._actors: list[Any] = []
         self._waiting: list[Any] = []
-        self._replicas: list[Any] = []
+        self._replicas: list[str] = []
 
     def __enter__(self) -> Cluster:
         address = self._settings.address
         if address and address != "auto":
             _check_answers(address)
         try:
-            ray.init(
-                address=address or "local",
-                include_dashboard=False if address is None else None,
-                log_to_driver=False,
-                logging_level="ERROR",
-                ignore_reinit_error=True,
-            )
+            with warnings.catch_warnings():
+                # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
+                warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
+                ray.init(
+                    address=address or "local",
+                    include_dashboard=False if address is None else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
         except (ConnectionError, RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ClusterError(
@@ -121,13 +126,14 @@ class Cluster:
     def launch_replicas(self, make_model: Callable[[], Model], replicas: int, cpus: float, gpus: float) -> None:
         """Start the pool. A replica that dies is started again; its requests come back as `ModelError`."""
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
-        self._replicas = [self._launch(ReplicaActor, options, make_model) for _ in range(replicas)]
-        self._waiting += self._replicas
+        self._replicas = [f"replica-{number}" for number in range(replicas)]
+        for name in self._replicas:
+            self._waiting.append(self._launch(ReplicaActor, {**options, "name": name}, make_model))
 
     def launch_team(self, roles: Sequence[Role], settings: AgentSettings) -> Team:
         """Start one actor per role, over the replicas launched before."""
         options = {"num_cpus": 0, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
-        handles = {role.name: self._launch(AgentActor, options, role, settings, *self._replicas) for role in roles}
+        handles = {role.name: self._launch(AgentActor, options, role, settings, self._replicas) for role in roles}
         self._waiting += handles.values()
         return Team({name: _turns_to(name, handle) for name, handle in handles.items()})
 
@@ -136,7 +142,7 @@ class Cluster:
         return RemoteObject(self._launch(plain_class, {"num_cpus": 0}, *args, **kwargs))
 
     def _launch(self, plain_class: type, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        handle = ray.remote(plain_class).options(**options).remote(*args, **kwargs)
+        handle: Any = ray.remote(plain_class).options(**options).remote(*args, **kwargs)
         self._actors.append(handle)
         return handle
 
@@ -159,7 +165,7 @@ class Cluster:
         except (ValueError, ModuleNotFoundError) as error:
             raise ClusterError(f"the model could not be loaded: {error}") from error
         except TimeoutError:
-            free = ray.available_resources()
+            free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
             raise ClusterError(
                 f"the actors were not up after {self._settings.start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
@@ -193,7 +199,9 @@ class RemoteObject:
 def _turns_to(name: str, handle: Any) -> Callable[[list[Turn], list[str]], Results]:
     async def send(turns: list[Turn], closed: list[str]) -> Results:
         try:
-            async for ref in handle.take.options(num_returns="streaming").remote(pickle.dumps((turns, closed), PROTOCOL)):
+            async for ref in handle.take.options(num_returns="streaming").remote(
+                pickle.dumps((turns, closed), PROTOCOL)
+            ):
                 yield pickle.loads(await ref)
         except RayActorError as error:
             raise AgentLost(f"{name}: {type(error).__name__}") from error

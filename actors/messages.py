@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 C = TypeVar("C", bound=type[Any])
 
@@ -14,11 +14,14 @@ C = TypeVar("C", bound=type[Any])
 @dataclass_transform(frozen_default=True)
 def wire(cls: C) -> C:
     """A frozen, slotted dataclass that pickles as its constructor's arguments: a third of the time of the default."""
-    built: C = dataclass(frozen=True, slots=True)(cls)
-    names = [field.name for field in fields(built)]
-    values = attrgetter(*names)
-    built.__reduce__ = lambda self: (built, values(self))
-    return built
+    built: Any = dataclass(frozen=True, slots=True)(cls)
+    values = attrgetter(*(field.name for field in fields(built)))
+
+    def reduce(self: object) -> tuple[Any, tuple[object, ...]]:
+        return built, values(self)
+
+    built.__reduce__ = reduce
+    return cast(C, built)
 
 
 class Modality(StrEnum):

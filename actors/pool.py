@@ -14,7 +14,7 @@ class Replica(Protocol):
 
     pending: int
 
-    def __call__(self, request: Request) -> Awaitable[Completion]: ...
+    def __call__(self, request: Request, /) -> Awaitable[Completion]: ...
 
 
 class Pool:
@@ -46,7 +46,7 @@ class Pool:
 
 
 def preferred(prefix: str, replicas: int) -> int:
-    """Rendezvous hashing: the replica whose own hash with the prefix is highest, so that adding one moves few prefixes."""
+    """Rendezvous hashing: the replica whose hash with the prefix is highest, so that adding one moves few prefixes."""
 
     def weight(replica: int) -> bytes:
         return hashlib.blake2b(f"{prefix}\x1f{replica}".encode(), digest_size=8).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_FIELD = re.compile(r"^\W*(reasoning|answer|confidence)\W*:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
+_FIELD = re.compile(r"^\W*(reasoning|answer|confidence)[*_ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

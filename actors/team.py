@@ -25,9 +25,7 @@ class Team:
         self._closed: dict[str, list[str]] = {name: [] for name in senders}
         self._mailboxes = {name: Batcher(self._sender(name, send)) for name, send in senders.items()}
 
-    def _sender(
-        self, name: str, send: Callable[[list[Turn], list[str]], Results]
-    ) -> Callable[[list[Turn]], Results]:
+    def _sender(self, name: str, send: Callable[[list[Turn], list[str]], Results]) -> Callable[[list[Turn]], Results]:
         def call(turns: list[Turn]) -> Results:
             closed, self._closed[name] = self._closed[name], []
             return send(turns, closed)

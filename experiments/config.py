@@ -1,0 +1,296 @@
+"""The configuration: a typed tree with its defaults, overridden by an experiment's YAML, then by `key=value` words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+from yaml import YAMLError
+
+from actors.cluster import AgentSettings, RaySettings
+from actors.reader.reader import ReaderSettings
+from experiments.errors import UserError
+from topologies.learner import LearnerSettings, PruningSettings
+from topologies.pruned import Inference
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass
+class DataSettings:
+    """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
+
+    kind: Literal["sample", "mmqa", "scienceqa", "tatqa"] = "sample"
+    root: str | None = None
+    """Folder of the benchmark's official release; the generated sample needs none."""
+    limit: int | None = 100
+    """Evaluated questions, chosen by seed; null for all."""
+    selection: Literal["all", "paper"] = "all"
+    """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""
+    split: Literal["test", "minitest", "val", "minival"] = "test"
+    """ScienceQA only: what is evaluated."""
+
+
+@dataclass
+class RetrievalSettings:
+    """Which evidence the agents get."""
+
+    encoder: str = "lexical"
+    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`)."""
+    mode: Literal["hybrid", "vector", "text"] = "hybrid"
+    scope: Literal["question", "corpus", "both"] = "question"
+    """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
+    texts: int = 8
+    """Passages and table rows for each question."""
+    pictures: int = 5
+    radius: float | None = None
+    """Leave out what is farther than this from the question (distance of the vectors)."""
+
+
+@dataclass
+class ModelSettings:
+    """Who answers. `model=vllm` is short for `model.kind=vllm`."""
+
+    kind: Literal["reader", "vllm"] = "reader"
+    name: str = ""
+    """vLLM: a Hugging Face id or a local folder."""
+    replicas: int = 2
+    cpus: float = 0.5
+    """Cores that Ray reserves for each replica."""
+    gpus: float = 0.0
+    """GPUs that Ray reserves for each replica."""
+    tensor_parallel: int = 1
+    max_model_len: int | None = None
+    dtype: str = "auto"
+    engine: dict[str, Any] = field(default_factory=dict)
+    """Further engine arguments, passed to vLLM as they are."""
+
+
+@dataclass
+class TopologySettings:
+    """The agents and how they discuss."""
+
+    text: list[str] = field(
+        default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist", "logic_expert"]
+    )
+    """Textual roles."""
+    visual: list[str] = field(default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist"])
+    """Visual roles."""
+    rounds: int = 2
+    """T of the paper."""
+    inference: Inference = Inference.THRESHOLD
+    """How to answer with what was learned: `threshold` (one deterministic wiring) or `sampled`."""
+
+
+@dataclass
+class TrainingSettings:
+    """How discussions are drawn for learning; a stage has `pruning.steps` steps."""
+
+    samples: int = 10
+    """K of the paper: wirings sampled for each question of a step."""
+    questions_per_step: int = 1
+
+
+@dataclass
+class WandbSettings:
+    """Weights & Biases; offline runs lie in the run folder and are uploaded with `wandb sync`."""
+
+    mode: Literal["offline", "online", "disabled"] = "offline"
+    project: str = "m3prune"
+    group: str | None = None
+
+
+@dataclass
+class Config:
+    """One run."""
+
+    experiment: str = ""
+    job: Literal["prune", "recall"] = "prune"
+    """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence."""
+    seed: int = 0
+    output: str = "runs"
+    """Where run folders go."""
+    cache: str | None = None
+    """Where the generated sample and the retrieval indexes are kept between runs (default: `<output>/cache`)."""
+    resume: str | None = None
+    """A run folder to go on with."""
+    concurrency: int = 64
+    """Discussions held at once; answers do not depend on it."""
+    methods: list[str] = field(default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune"])
+    """What is evaluated."""
+    ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = "none"
+    """Table 3 of the paper: what M3Prune goes without."""
+    data: DataSettings = field(default_factory=DataSettings)
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    reader: ReaderSettings = field(default_factory=ReaderSettings)
+    agents: AgentSettings = field(default_factory=AgentSettings)
+    topology: TopologySettings = field(default_factory=TopologySettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    learner: LearnerSettings = field(default_factory=LearnerSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    ray: RaySettings = field(default_factory=RaySettings)
+    wandb: WandbSettings = field(default_factory=WandbSettings)
+
+
+# What may differ between a run and its resumption: none of it changes an answer.
+RUNTIME_KEYS = ("concurrency", "ray", "wandb", "model.replicas", "model.cpus", "model.gpus")
+
+# The least that makes sense; the learner checks its own settings.
+AT_LEAST = {
+    "concurrency": 1,
+    "data.limit": 1,
+    "retrieval.texts": 0,
+    "retrieval.pictures": 0,
+    "retrieval.radius": 0,
+    "model.replicas": 1,
+    "model.cpus": 0,
+    "model.gpus": 0,
+    "model.tensor_parallel": 1,
+    "model.max_model_len": 1,
+    "agents.retries": 0,
+    "agents.temperature": 0,
+    "agents.max_tokens": 1,
+    "training.samples": 1,
+    "training.questions_per_step": 1,
+    "ray.start_timeout_s": 1,
+    "reader.conformity": 0,
+    "reader.persistence": 0,
+    "reader.dilution": 0,
+    "reader.temperature_noise": 0,
+    "reader.cached_prompts": 1,
+}
+RATES = ("reader.trust", "reader.error_rate", "reader.oversight", "reader.perception_error", "reader.default_skill")
+
+
+def experiments() -> dict[str, str]:
+    """Name and one-line description (the YAML's first comment) of every experiment, by name."""
+    described = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        described[path.stem] = path.read_text().splitlines()[0].removeprefix("#").strip()
+    return described
+
+
+def load(words: Sequence[str]) -> Config:
+    """The configuration of a command line such as `experiment=mmqa_prune topology.rounds=4`.
+
+    Raises:
+        UserError: an unknown experiment or key (with the nearest right one), or a value that is not allowed.
+    """
+    asked = dict(_key_and_value(word) for word in words)
+    if "resume" in asked:
+        return _resumed(Path(asked.pop("resume")), words)
+    name = asked.get("experiment", "")
+    known = experiments()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(f"unknown experiment {name!r}.{hint} Known: {', '.join(known)}")
+    preset = OmegaConf.load(FOLDER / f"{name}.yaml")
+    return _typed([_expanded(OmegaConf.to_container(preset)), *map(_override, words)])
+
+
+def save(config: Config, path: Path) -> None:
+    path.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+
+
+def read(path: Path) -> Config:
+    """A saved configuration. Raises UserError when the file is not one."""
+    try:
+        return _typed([OmegaConf.load(path)])
+    except (OSError, YAMLError, UserError) as error:
+        raise UserError(f"{path} is not a saved configuration ({_line(error)}); give an intact run folder") from error
+
+
+def _resumed(folder: Path, words: Sequence[str]) -> Config:
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise UserError(f"resume={folder} is not a run folder: it has no config.yaml; give one that a run printed")
+    saved = read(path)
+    others = [word for word in words if not word.startswith("resume=") and word != f"experiment={saved.experiment}"]
+    for word in others:
+        key, _ = _key_and_value(word)
+        if not any(key == allowed or key.startswith(f"{allowed}.") for allowed in RUNTIME_KEYS):
+            raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
+    return _typed([OmegaConf.structured(saved), *map(_override, others), OmegaConf.create({"resume": str(folder)})])
+
+
+def _key_and_value(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key.strip("."):
+        raise UserError(f"{word!r} is not of the form key=value, such as seed=1 or data.limit=20")
+    return key, value
+
+
+def _override(word: str) -> DictConfig:
+    key, _ = _key_and_value(word)
+    try:
+        tree = OmegaConf.from_dotlist([word])
+    except (OmegaConfBaseException, YAMLError, ValueError) as error:
+        raise UserError(f"{word!r} cannot be read: {_line(error)}") from error
+    return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if "." not in key else tree
+
+
+def _expanded(tree: Any) -> Any:
+    """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds."""
+    groups = {f.name for f in fields(Config) if is_dataclass(t := get_type_hints(Config)[f.name]) and _has_kind(t)}
+    return {key: {"kind": value} if key in groups and isinstance(value, str) else value for key, value in tree.items()}
+
+
+def _has_kind(group: Any) -> bool:
+    return any(f.name == "kind" for f in fields(group))
+
+
+def _typed(layers: Sequence[Any]) -> Config:
+    try:
+        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), *layers))
+    except ConfigKeyError as error:
+        raise UserError(_unknown_key(error)) from error
+    except (OmegaConfBaseException, ValueError) as error:
+        key = getattr(error, "full_key", None)
+        raise UserError(f"{key}: {_line(error)}" if key else _line(error)) from error
+    assert isinstance(config, Config)
+    _check_ranges(config)
+    return config
+
+
+def _check_ranges(config: Config) -> None:
+    for key, least in AT_LEAST.items():
+        value = attrgetter(key)(config)
+        if value is not None and not value >= least:
+            raise UserError(f"{key}={value}: expected at least {least}")
+    for key in RATES:
+        value = attrgetter(key)(config)
+        if not 0 <= value <= 1:
+            raise UserError(f"{key}={value}: expected a number from 0 to 1")
+
+
+def _unknown_key(error: ConfigKeyError) -> str:
+    """Also looks for the key elsewhere in the tree: people forget the group more often than they misspell."""
+    full = str(error.full_key or error.key)
+    paths = list(_paths(Config))
+    last = full.rpartition(".")[2]
+    same_name = [path for path in paths if path.rpartition(".")[2] == last]
+    near = same_name or difflib.get_close_matches(full, paths, n=1) or difflib.get_close_matches(last, paths, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    group = full.rpartition(".")[0]
+    siblings = [path for path in paths if path.rpartition(".")[0] == group]
+    return f"unknown key {full!r}.{hint} Known here: {', '.join(siblings)}"
+
+
+def _paths(group: Any, prefix: str = "") -> Any:
+    hints = get_type_hints(group)
+    for f in fields(group):
+        yield prefix + f.name
+        if is_dataclass(hints[f.name]):
+            yield from _paths(hints[f.name], f"{prefix}{f.name}.")
+
+
+def _line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,122 @@
+"""Optimising the communication graph (Algorithm 1): sample wirings, hold the discussions, score, learn, prune."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from actors.messages import Modality, Trace
+from actors.team import Team
+from experiments.config import Config
+from experiments.datasets.item import Dataset, Item
+from experiments.discussions import hold
+from experiments.errors import UserError
+from experiments.evidence import Evidence
+from experiments.progress import Progress
+from experiments.recorder import Recorder
+from experiments.records import LearningStep, matrix
+from experiments.tracking import Tracker
+from topologies.learner import StepReport
+from topologies.pruned import M3Prune
+
+
+@dataclass
+class Training:
+    """Two stages of `pruning.steps` steps, each on questions of its own, from wherever the checkpoint is.
+
+    `learner` is the topology actor (`topologies.learner.Learner`'s methods as coroutines); it gets scores, no labels.
+    """
+
+    config: Config
+    dataset: Dataset
+    evidence: Evidence
+    team: Team
+    topology: M3Prune
+    learner: Any
+    modalities: Sequence[Modality]
+    recorder: Recorder
+    tracker: Tracker
+
+    async def run(self, progress: Progress) -> None:
+        """Learn until the last stage is over. Raises UserError when there are too few training questions."""
+        steps = self.config.pruning.steps
+        if self.recorder.checkpoint:
+            await self.learner.load(self.recorder.checkpoint.state)
+        stage, step, finished = await self._position()
+        while not finished:
+            items = self._items(stage)
+            bar = progress.phase(f"learning, stage {stage}", total=steps, done=step)
+            if step == 0:
+                await self._record(stage, 0, {}, await self.learner.edges_left())
+            for number in range(step, steps):
+                report = await self._step(stage, items[number])
+                terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
+                await self._record(stage, number + 1, terms, report.edges)
+                bar.advance()
+            await self.learner.next_stage()
+            stage, step, finished = await self._position()
+
+    async def _position(self) -> tuple[int, int, bool]:
+        state = await self.learner.state()
+        return int(state["stage"]), int(state["step"]), bool(state["finished"])
+
+    def _items(self, stage: int) -> list[list[Item]]:
+        """The questions of every step of a stage; no two steps share one, nor do the stages."""
+        per_step = self.config.training.questions_per_step
+        needed = self.config.pruning.steps * per_step
+        items = list(islice(self.dataset.train(), (stage - 1) * needed, stage * needed))
+        if len(items) < needed:
+            raise UserError(
+                f"stage {stage} needs {needed} training questions of its own and {self.dataset.name} has only "
+                f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
+            )
+        return [items[start : start + per_step] for start in range(0, needed, per_step)]
+
+    async def _step(self, stage: int, items: Sequence[Item]) -> StepReport:
+        k = self.config.training.samples
+        questions = await asyncio.gather(*(self.evidence.question(item) for item in items))
+        wirings, walks = await self.topology.sample(k * len(items))
+        gate = asyncio.Semaphore(self.config.concurrency)
+
+        async def one(number: int) -> Trace:
+            async with gate:
+                return await hold(walks[number], questions[number // k], self.team, self.config.seed, number % k)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(number)) for number in range(len(walks))]
+        utilities, turn_scores = [], []
+        for number, task in enumerate(tasks):
+            trace, item = task.result(), items[number // k]
+            self.recorder.trained(stage, trace)
+            utilities.append(self.dataset.score(item, trace.answer).utility)
+            turn_scores.append(self._turn_scores(item, trace))
+        groups = np.arange(len(walks)) // k
+        report: StepReport = await self.learner.learn(wirings, np.array(turn_scores), np.array(utilities), groups)
+        return report
+
+    def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
+        """How good each agent's own answer was, [rounds, agents]."""
+        scores = {turn.id: self.dataset.score(item, turn.answer).utility for turn in trace.turns}
+        rounds = range(1, self.config.topology.rounds + 1)
+        return [[scores[f"{number}/{agent}"] for agent in trace.agents] for number in rounds]
+
+    async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
+        probabilities = await self.learner.probabilities()
+        matrices = {kind: torch.tensor(p) for kind, p in probabilities._asdict().items()}
+        record = LearningStep(
+            stage=stage,
+            step=step,
+            agents=self.topology.agents,
+            modalities=tuple(map(str, self.modalities)),
+            terms=terms,
+            edges=edges,
+            probabilities={kind: matrix(p, p > 0) for kind, p in matrices.items()},
+        )
+        self.recorder.learned(record, await self.learner.state())
+        self.tracker.log({"stage": stage, "step": step, **terms, **edges})

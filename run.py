@@ -1,0 +1,60 @@
+"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without words it lists the experiments."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from experiments.errors import UserError
+
+USAGE = """usage: python run.py experiment=<name> [key=value ...]
+       python run.py resume=<run folder>
+
+experiments:"""
+
+
+def main(words: list[str]) -> int:
+    """The exit code: 0 when done, 2 for bad input (one line says what), 130 when interrupted."""
+    try:
+        if not words:
+            return _list()
+        return _run(words)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _list() -> int:
+    from experiments.config import experiments
+
+    print(USAGE)
+    for name, description in experiments().items():
+        print(f"  {name:<18} {description}")
+    return 0
+
+
+def _run(words: list[str]) -> int:
+    # Imported here: the list of experiments needs none of it.
+    from experiments.config import load
+    from experiments.runner import open_folder, run
+
+    config = load(words)
+    folder = open_folder(config)
+    logging.basicConfig(
+        filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("wandb").setLevel(logging.WARNING)
+    started = time.monotonic()
+    try:
+        run(config, folder)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with: python run.py resume={folder.path}", file=sys.stderr)
+        return 130
+    print(f"took {time.monotonic() - started:.1f} s")
+    print(f"run: {folder.path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
