@@ -53,20 +53,33 @@ class AgentSettings:
 
 
 class ReplicaActor:
-    """One replica of the model."""
+    """One replica of the model, loaded at its first use: what loading raises then reaches whoever waits for it."""
 
     def __init__(self, make_model: Callable[[], Model]) -> None:
-        self._model = make_model()
+        self._make_model = make_model
+        self._loading: asyncio.Task[Model] | None = None
 
     async def ready(self) -> None:
-        start = getattr(self._model, "start", None)
-        if start is not None:
-            await start()
+        """Returns once the model is loaded."""
+        await self._model()
 
     async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
         requests: list[Request] = pickle.loads(packed)
-        async for results in stream(self._model.complete, requests):
+        model = await self._model()
+        async for results in stream(model.complete, requests):
             yield pickle.dumps(results, PROTOCOL)
+
+    async def _model(self) -> Model:
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        return await self._loading
+
+    async def _load(self) -> Model:
+        model = self._make_model()
+        start = getattr(model, "start", None)
+        if start is not None:
+            await start()
+        return model
 
 
 class AgentActor:
