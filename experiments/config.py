@@ -102,7 +102,7 @@ class WandbSettings:
     """Weights & Biases; offline runs lie in the run folder and are uploaded with `wandb sync`."""
 
     mode: Literal["offline", "online", "disabled"] = "offline"
-    project: str = "m3prune"
+    project: str = "agora-mm"
     group: str | None = None
 
 

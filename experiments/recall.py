@@ -10,6 +10,7 @@ from typing import Literal
 from actors.messages import Question
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics import recall_at_k
+from experiments.progress import Progress
 from retrieval.store import Mode, Store
 
 Scope = Literal["pool", "corpus"]
@@ -35,10 +36,21 @@ def recall_report(
     scopes: Sequence[Scope] = ("pool", "corpus"),
     modes: Sequence[Mode] = ("text", "vector", "hybrid"),
     limit: int | None = None,
+    progress: Progress | None = None,
 ) -> list[Recall]:
     """Recall on the evaluation split, or on its first `limit` questions that name supporting documents."""
     items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
-    return [row for scope in scopes for mode in modes for row in _recall(items, store, ks, scope, mode)]
+    rows = []
+    for scope in scopes:
+        for mode in modes:
+            bar = progress.phase(f"searching, {scope}, {mode}", total=len(items)) if progress else None
+            ranked = []
+            for item in items:
+                ranked.append(best_documents(item, store, max(ks), scope, mode))
+                if bar:
+                    bar.advance()
+            rows += _recall(items, ranked, ks, scope, mode)
+    return rows
 
 
 def query_of(question: Question) -> str:
@@ -69,8 +81,9 @@ def table(rows: Iterable[Recall]) -> str:
     return "\n".join(lines)
 
 
-def _recall(items: Sequence[Item], store: Store, ks: Sequence[int], scope: Scope, mode: Mode) -> list[Recall]:
-    ranked = [best_documents(item, store, max(ks), scope, mode) for item in items]
+def _recall(
+    items: Sequence[Item], ranked: Sequence[Sequence[str]], ks: Sequence[int], scope: Scope, mode: Mode
+) -> list[Recall]:
     rows = []
     for k in ks:
         shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]

@@ -90,7 +90,8 @@ def open_store(config: Config, dataset: Dataset, cache: Path) -> Store:
 
 
 def _recall(folder: RunFolder, dataset: Dataset, store: Store, limit: int | None) -> None:
-    rows = recall.recall_report(dataset, store, limit=limit)
+    with Progress() as progress:
+        rows = recall.recall_report(dataset, store, limit=limit, progress=progress)
     (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     print(recall.table(rows))
 

@@ -27,7 +27,7 @@ class Tracker:
         path: Path,
         config: Mapping[str, Any],
         mode: Mode = "offline",
-        project: str = "agora",
+        project: str = "agora-mm",
         group: str | None = None,
         resume_id: str | None = None,
     ) -> None:
