@@ -14,10 +14,11 @@ from torch import Generator, Tensor
 from actors.messages import Modality, derive_seed
 from topologies import wiring
 from topologies.blocks import KINDS, blocks_of, starting_masks
+from topologies.edge_state import EdgeState
 from topologies.graphs import acyclic, as_wirings
 from topologies.objective import alignment, leave_one_out, nuclear_norm, root_mean_square
 from topologies.settings import Clock, Decision, Estimator, Init, LearnerSettings, PruningSettings, check_settings
-from topologies.wiring import Bools, Edges, Floats, Wirings, prune_mask
+from topologies.wiring import Bools, Edges, Floats, Wirings
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -80,14 +81,9 @@ class Learner:
             for stage in range(1, self.stages + 1)
         }
         self._blocks = {stage: blocks_of(start, visual) for stage, start in self._start.items()}
-        self._mask = {kind: mask.clone() for kind, mask in self._start[1].items()}
-        self._cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in self._mask.items()}
-        self._pruning_rate = self._first_rate()
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
-        self._logits = {
-            kind: torch.zeros(copies[kind] if self.settings.per_round else 1, *mask.shape)
-            for kind, mask in self._mask.items()
-        }
+        self._edges = EdgeState(self._start[1], copies if self.settings.per_round else dict.fromkeys(KINDS, 1))
+        self._pruning_rate = self._first_rate()
         if self.settings.init == Init.GUMBEL:
             self._start_from_noise()
 
@@ -98,17 +94,17 @@ class Learner:
         generator = self._generator("wirings", draw)
         order = wiring.sample_permutations(k, self.rounds, self.agents, generator)
         allowed = {
-            "spatial": wiring.allowed_spatial(self._mask["spatial"], order),
-            "temporal": wiring.allowed_temporal(self._mask["temporal"], k, self.rounds),
+            "spatial": wiring.allowed_spatial(self._edges.mask["spatial"], order),
+            "temporal": wiring.allowed_temporal(self._edges.mask["temporal"], k, self.rounds),
         }
-        taken = {"spatial": wiring.sample_edges(self._logits["spatial"].sigmoid(), allowed["spatial"], generator)}
-        later = wiring.sample_edges(self._logits["temporal"].sigmoid(), allowed["temporal"][:, 1:], generator)
+        taken = {"spatial": wiring.sample_edges(self._edges.logits["spatial"].sigmoid(), allowed["spatial"], generator)}
+        later = wiring.sample_edges(self._edges.logits["temporal"].sigmoid(), allowed["temporal"][:, 1:], generator)
         taken["temporal"] = torch.zeros_like(allowed["temporal"])
         taken["temporal"][:, 1:] = later
         readers = self._readers().expand(k, 1, self.agents, 1)
         read = readers
         if self._learns_decision():
-            read = wiring.sample_edges(self._logits["decision"].sigmoid(), readers, generator)
+            read = wiring.sample_edges(self._edges.logits["decision"].sigmoid(), readers, generator)
         return Wirings(
             spatial=taken["spatial"].numpy(),
             temporal=taken["temporal"].numpy(),
@@ -143,7 +139,7 @@ class Learner:
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         credit = utility if self.settings.estimator == Estimator.REINFORCE else leave_one_out(utility, group)
 
-        logits = {kind: theta.clone().requires_grad_() for kind, theta in self._logits.items()}
+        logits = {kind: theta.clone().requires_grad_() for kind, theta in self._edges.logits.items()}
         terms = self._terms(logits)
         surrogate = (credit * self._log_probability(logits, wirings)).mean()
         settings, start = self.settings, self._start[self.stage]
@@ -153,10 +149,10 @@ class Learner:
             - settings.noise_weight * terms["noise"]
         )
         ascent = torch.autograd.grad(surrogate + regular, [logits[kind] for kind in KINDS])
-        trained = {kind: start[kind] & self._mask[kind] for kind in KINDS}
+        trained = {kind: start[kind] & self._edges.mask[kind] for kind in KINDS}
         gradient = {kind: g * trained[kind] for kind, g in zip(KINDS, ascent, strict=True)}
         for kind in KINDS:
-            self._logits[kind] += settings.rate * gradient[kind]
+            self._edges.logits[kind] += settings.rate * gradient[kind]
         self._prune()
         self.step += 1
         return StepReport(
@@ -180,23 +176,23 @@ class Learner:
         self.stage, self.step = self.stage + 1, 0
         self._pruning_rate = self._first_rate()
         for kind in KINDS:
-            self._mask[kind] |= self._start[self.stage][kind]
+            self._edges.mask[kind] |= self._start[self.stage][kind]
 
     def edges_left(self) -> dict[str, int]:
         """Present edges of every matrix so far, by "sender>receiver kind"."""
         seen = [block for stage in range(1, self.stage + 1) for block in self._blocks[stage]]
-        return {block.name: int(block.of(self._mask[block.kind]).sum()) for block in seen}
+        return {block.name: int(block.of(self._edges.mask[block.kind]).sum()) for block in seen}
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
         """p * mask, float [sender, receiver]; of one round (from 1) or the mean over rounds where they differ."""
-        kept = {kind: self._probability(kind, round) * self._mask[kind] for kind in ("spatial", "temporal")}
+        kept = {kind: self._edges.probability(kind, round) * self._edges.mask[kind] for kind in ("spatial", "temporal")}
         return Edges(kept["spatial"].double().numpy(), kept["temporal"].double().numpy())
 
     def decision_probabilities(self) -> Floats:
         """How likely the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
         read = self._readers()[:, 0].double()
         if self._learns_decision():
-            read = read * self._probability("decision")[:, 0]
+            read = read * self._edges.probability("decision")[:, 0]
         return read.numpy()
 
     def edge_scores(self) -> Edges[Floats]:
@@ -205,7 +201,7 @@ class Learner:
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned; of those
         pruned together, the one with the smaller p is lower.
         """
-        return Edges(self._score("spatial"), self._score("temporal"))
+        return Edges(self._edges.score("spatial"), self._edges.score("temporal"))
 
     def inference(self) -> Edges[Bools]:
         """The edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
@@ -213,7 +209,7 @@ class Learner:
         All edges that pruning left are candidates, whatever their p: pruning is the threshold. The spatial ones are
         added in descending p unless they close a cycle; every temporal one stays.
         """
-        mask = {kind: self._mask[kind].numpy().copy() for kind in KINDS}
+        mask = {kind: self._edges.mask[kind].numpy().copy() for kind in KINDS}
         return Edges(acyclic(mask["spatial"], self.probabilities().spatial), mask["temporal"])
 
     def inference_wirings(self, k: int = 1) -> Wirings:
@@ -222,8 +218,7 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """All that changes while learning, as tensors that safetensors can store; `load` takes it back."""
-        per_kind = {"mask": self._mask, "logits": self._logits, "cut": self._cut}
-        tensors = {f"{what}.{kind}": value[kind].clone() for what, value in per_kind.items() for kind in KINDS}
+        tensors = self._edges.tensors()
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
         tensors |= {name: torch.tensor(value) for name, value in clock.items()}
         return tensors | {"pruning_rate": torch.tensor(self._pruning_rate, dtype=torch.float64)}
@@ -245,8 +240,7 @@ class Learner:
         stage, step = int(state["stage"]), int(state["step"])
         if not 1 <= stage <= self.stages or step < 0:
             raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
-        for what, value in {"mask": self._mask, "logits": self._logits, "cut": self._cut}.items():
-            value.update({kind: state[f"{what}.{kind}"].clone() for kind in KINDS})
+        self._edges.restore(state)
         self.stage, self.step, self.finished = stage, step, bool(state["finished"])
         self._pruning_rate = float(state["pruning_rate"])
 
@@ -261,7 +255,7 @@ class Learner:
         generator = Generator().manual_seed(derive_seed(self.seed, "gumbel"))
         for stage, blocks in self._blocks.items():
             for block in blocks:
-                exists, theta = block.of(self._start[stage][block.kind]), self._logits[block.kind]
+                exists, theta = block.of(self._start[stage][block.kind]), self._edges.logits[block.kind]
                 p = wiring.gumbel_probability(exists.expand(len(theta), *exists.shape), self.settings.tau, generator)
                 theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
 
@@ -275,13 +269,13 @@ class Learner:
         had such an edge is still read.
         """
         if self._learns_decision():
-            return self._mask["decision"]
+            return self._edges.mask["decision"]
         if self.settings.decision != Decision.CONNECTED:
             return torch.ones(self.agents, 1, dtype=torch.bool)
         had = torch.zeros(self.agents, self.agents, dtype=torch.bool)
         for stage in range(1, self.stage + 1):
             had |= self._start[stage]["spatial"] | self._start[stage]["temporal"]
-        has = self._mask["spatial"] | self._mask["temporal"]
+        has = self._edges.mask["spatial"] | self._edges.mask["temporal"]
         others = ~torch.eye(self.agents, dtype=torch.bool)
         return (has & others).any(1, keepdim=True) | ~(had & others).any(1, keepdim=True)
 
@@ -300,7 +294,7 @@ class Learner:
 
     def _terms(self, logits: dict[str, Tensor]) -> dict[str, Tensor]:
         """Rank, noise and alignment of the matrices that this stage trains."""
-        weighted = {kind: theta.sigmoid() * self._mask[kind] for kind, theta in logits.items()}
+        weighted = {kind: theta.sigmoid() * self._edges.mask[kind] for kind, theta in logits.items()}
         matrices = {block.name: block.of(weighted[block.kind]) for block in self._blocks[self.stage]}
         rms = root_mean_square([self._start[self.stage][kind] for kind in KINDS], [weighted[kind] for kind in KINDS])
         aligned = [
@@ -320,25 +314,7 @@ class Learner:
         for tick in range(self.step * ticks + 1, (self.step + 1) * ticks + 1):
             self._pruning_rate *= exp(-tick / (self.pruning.steps * ticks))
             for block in self._blocks[self.stage]:
-                p = block.of(self._probability(block.kind))
-                present = block.of(self._mask[block.kind])
-                kept = prune_mask(p, present, self._pruning_rate, generator)
-                self._mask[block.kind][block.cells] = kept
-                self._cut[block.kind][block.cells] += (tick + p.double()) * (present & ~kept)
-
-    def _probability(self, kind: str, round: int | None = None) -> Tensor:
-        """Sigmoid of the logits [sender, receiver]; round t's temporal edges are those into round t."""
-        p = self._logits[kind].sigmoid()
-        if round is None or len(p) == 1:
-            return p.mean(0)
-        return p[max(0, round - 1 - (kind == "temporal"))]
-
-    def _score(self, kind: str) -> Floats:
-        # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
-        cut = self._cut[kind]
-        pruned = torch.where(cut > 0, -1 / cut, -torch.inf)
-        scores: Floats = torch.where(self._mask[kind], self._probability(kind).double(), pruned).numpy()
-        return scores
+                self._edges.prune(block, self._pruning_rate, tick, generator)
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

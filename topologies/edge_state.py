@@ -1,0 +1,60 @@
+"""What a learner knows of every edge: whether it is left, its logit, and when it was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Generator, Tensor
+
+from topologies.blocks import KINDS, Block
+from topologies.wiring import Floats, prune_mask
+
+
+class EdgeState:
+    """By kind of edge, all [sender, receiver]:
+
+    mask: bool; the edges that are left.
+    logits: float [rounds or 1, sender, receiver]; zero is a probability of one half.
+    cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
+    """
+
+    def __init__(self, masks: Mapping[str, Tensor], copies: Mapping[str, int]) -> None:
+        """`masks`: the edges at the start; `copies`: how many rounds have logits of their own."""
+        self.mask = {kind: mask.clone() for kind, mask in masks.items()}
+        self.logits = {kind: torch.zeros(copies[kind], *mask.shape) for kind, mask in masks.items()}
+        self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in masks.items()}
+
+    def probability(self, kind: str, round: int | None = None) -> Tensor:
+        """Sigmoid of the logits [sender, receiver]; round t's temporal edges are those into round t."""
+        p = self.logits[kind].sigmoid()
+        if round is None or len(p) == 1:
+            return p.mean(0)
+        return p[max(0, round - 1 - (kind == "temporal"))]
+
+    def prune(self, block: Block, rate: float, tick: int, generator: Generator) -> None:
+        """Eqs. 13 and 14 for one matrix: keep its largest (1 - rate) share."""
+        p, present = block.of(self.probability(block.kind)), block.of(self.mask[block.kind])
+        kept = prune_mask(p, present, rate, generator)
+        self.mask[block.kind][block.cells] = kept
+        self.cut[block.kind][block.cells] += (tick + p.double()) * (present & ~kept)
+
+    def score(self, kind: str) -> Floats:
+        """p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf where none ever was."""
+        # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
+        cut = self.cut[kind]
+        pruned = torch.where(cut > 0, -1 / cut, -torch.inf)
+        scores: Floats = torch.where(self.mask[kind], self.probability(kind).double(), pruned).numpy()
+        return scores
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Copies of all of it, by `<what>.<kind>`."""
+        return {f"{what}.{kind}": values[kind].clone() for what, values in self._parts().items() for kind in KINDS}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `tensors` gave."""
+        for what, values in self._parts().items():
+            values.update({kind: tensors[f"{what}.{kind}"].clone() for kind in KINDS})
+
+    def _parts(self) -> dict[str, dict[str, Tensor]]:
+        return {"mask": self.mask, "logits": self.logits, "cut": self.cut}
