@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import pickle
 import socket
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -20,6 +20,7 @@ from actors.messages import Completion, Request, Turn
 from actors.models import Model, ModelError
 from actors.pool import Pool
 from actors.roles import Role
+from actors.settings import AgentSettings, RaySettings
 from actors.team import AgentLost, Results, Team
 
 # Batches are pickled here and travel as bytes: Ray's own pickler calls back into Python for every object.
@@ -28,28 +29,6 @@ PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 class ClusterError(Exception):
     """The cluster cannot do what was asked of it; one line says why and what to do."""
-
-
-@dataclass
-class RaySettings:
-    """How Ray is used. Without an address a local Ray is started, and ended with the run."""
-
-    address: str | None = None
-    """`auto` or `host:port` of a running cluster."""
-    start_timeout_s: float = 120.0
-    """How long to wait for all actors to come up."""
-
-
-@dataclass
-class AgentSettings:
-    """What all agents share."""
-
-    retries: int = 2
-    """How often a failed model call is repeated before the turn is recorded as failed."""
-    temperature: float = 0.7
-    """Sampling temperature; every turn has its own seed."""
-    max_tokens: int = 512
-    """Longest reply, in tokens."""
 
 
 class ReplicaActor:
@@ -89,6 +68,7 @@ class AgentActor:
         # By name: handles as arguments would not survive a restart of this actor.
         pool = Pool([Batcher(_requests_to(ray.get_actor(name))) for name in replicas])
         self._agent = RoleAgent(role, pool, settings.retries, settings.temperature, settings.max_tokens)
+        _collect_rarely()
 
     async def ready(self) -> None:
         """Returns once the actor is up."""
@@ -129,9 +109,12 @@ class Cluster:
                 f"Ray at ray.address={address!r} does not answer ({reason}): "
                 "start one with `ray start --head`, or leave ray.address out to use a local one"
             ) from error
+        self._gc_threshold = gc.get_threshold()
+        _collect_rarely()
         return self
 
     def __exit__(self, *_: object) -> None:
+        gc.set_threshold(*self._gc_threshold)
         for actor in self._actors:
             ray.kill(actor)
         ray.shutdown()
@@ -184,6 +167,11 @@ class Cluster:
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
                 "model.cpus or model.gpus, or raise ray.start_timeout_s"
             ) from None
+
+
+def _collect_rarely() -> None:
+    """Turns and messages are frozen and make no cycles: by default a third of the time goes into scanning them."""
+    gc.set_threshold(100_000)
 
 
 async def _result(ref: Any) -> Any:

@@ -13,11 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
-from actors.cluster import AgentSettings, RaySettings
 from actors.reader.reader import ReaderSettings
+from actors.settings import AgentSettings, RaySettings
 from experiments.errors import UserError
-from topologies.learner import LearnerSettings, PruningSettings
-from topologies.pruned import Inference
+from topologies.settings import Inference, LearnerSettings, PruningSettings
 
 FOLDER = Path(__file__).parent
 

@@ -50,6 +50,10 @@ def open_folder(config: Config) -> RunFolder:
     """The folder to go on with, or a new one that holds the configuration."""
     if config.resume:
         return RunFolder.open(Path(config.resume))
+    # Absolute, so that the run can be resumed from another working directory.
+    config.output = str(Path(config.output).absolute())
+    config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
+    config.data.root = config.data.root and str(Path(config.data.root).absolute())
     folder = RunFolder.create(Path(config.output), config.experiment)
     save(config, folder.config)
     return folder
@@ -73,7 +77,7 @@ def run(config: Config, folder: RunFolder) -> None:
 
 
 def open_cache(config: Config) -> Path:
-    cache = Path(config.cache or Path(config.output) / "cache").absolute()
+    cache = Path(config.cache or Path(config.output) / "cache")
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -14,10 +14,11 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster as Nodes
 
-from actors.cluster import AgentSettings, Cluster, ClusterError, RaySettings
+from actors.cluster import Cluster, ClusterError
 from actors.messages import Completion, Question, Request, Trace
 from actors.models import ModelError
 from actors.roles import DECISION, TEXTUAL
+from actors.settings import AgentSettings, RaySettings
 from experiments.discussions import hold
 from topologies.graphs import as_wirings, complete
 from topologies.learner import Learner

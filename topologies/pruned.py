@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
+from topologies.settings import Inference
 from topologies.topology import Ask, Wired, Wiring, discuss
 from topologies.wiring import Edges, Floats, Wirings
 
@@ -18,13 +18,6 @@ class RemoteLearner(Protocol):
     async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
     async def probabilities(self) -> Edges[Floats]: ...
     async def inference_wirings(self) -> Wirings: ...
-
-
-class Inference(StrEnum):
-    """How to answer with what was learned: along one deterministic wiring (section 8), or still sampling."""
-
-    THRESHOLD = "threshold"
-    SAMPLED = "sampled"
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topologies.wiring import Likelihood
-
 
 class Estimator(StrEnum):
     """How the gradient of E[utility] is estimated: Eq. 8, or Eq. 8 with a leave-one-out baseline."""
@@ -35,6 +33,20 @@ class Clock(StrEnum):
 
     STEP = "step"
     ROUND = "round"
+
+
+class Inference(StrEnum):
+    """How to answer with what was learned: along one deterministic wiring (section 8), or still sampling."""
+
+    THRESHOLD = "threshold"
+    SAMPLED = "sampled"
+
+
+class Likelihood(StrEnum):
+    """Which edges the probability of a wiring covers: all that could be drawn, or (Eq. 8 literally) those taken."""
+
+    BERNOULLI = "bernoulli"
+    PRESENT = "present"
 
 
 @dataclass

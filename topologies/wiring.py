@@ -7,7 +7,6 @@ a DAG) or *temporal* (from one round to the next).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import softplus
+
+from topologies.settings import Likelihood
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -65,13 +66,6 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     for name, (array, shape) in expected.items():
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
-
-
-class Likelihood(StrEnum):
-    """Which edges the probability of a wiring covers: all that could be drawn, or (Eq. 8 literally) those taken."""
-
-    BERNOULLI = "bernoulli"
-    PRESENT = "present"
 
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:

@@ -1,0 +1,27 @@
+"""What a user can choose about the runtime and the agents; plain dataclasses that import nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class RaySettings:
+    """How Ray is used. Without an address a local Ray is started, and ended with the run."""
+
+    address: str | None = None
+    """`auto` or `host:port` of a running cluster."""
+    start_timeout_s: float = 120.0
+    """How long to wait for all actors to come up."""
+
+
+@dataclass
+class AgentSettings:
+    """What all agents share."""
+
+    retries: int = 2
+    """How often a failed model call is repeated before the turn is recorded as failed."""
+    temperature: float = 0.7
+    """Sampling temperature; every turn has its own seed."""
+    max_tokens: int = 512
+    """Longest reply, in tokens."""
