@@ -18,8 +18,8 @@ from PIL import Image
 from actors.messages import Kind
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample import release
-from experiments.datasets.sample.release import write_sample
 from experiments.datasets.sample.questions import TYPES
+from experiments.datasets.sample.release import write_sample
 from experiments.datasets.sample.scene import COLOURS, GROUNDS, Group, Scene, draw
 from experiments.datasets.sample.shapes import SHAPES
 from experiments.errors import UserError
