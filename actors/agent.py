@@ -15,6 +15,7 @@ from actors.models import Model, ModelError
 from actors.prompt import build_request, said
 from actors.reply import parse_reply
 from actors.roles import DUMMY_SENTENCE, Role
+from actors.settings import AgentSettings
 
 
 class RoleAgent(BaseChatAgent):
@@ -23,20 +24,16 @@ class RoleAgent(BaseChatAgent):
     Args:
         role: who it is and what it reads.
         model: usually a pool of replicas.
-        retries: how often a failed call is repeated before the turn is recorded as failed. The seed stays the same,
-            so that a retry gives what the first call would have given.
+        settings: what all agents share. A call that failed is repeated with the same seed, so that a retry gives what
+            the first call would have given.
     """
 
-    def __init__(
-        self, role: Role, model: Model, retries: int = 2, temperature: float = 0.0, max_tokens: int = 512
-    ) -> None:
+    def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         super().__init__(name=role.name, description=role.instruction)
         self.role = role
         self.memory = Memory()
         self._model = model
-        self._retries = retries
-        self._temperature = temperature
-        self._max_tokens = max_tokens
+        self._settings = settings or AgentSettings()
         self._task = ""
         self._chat: list[Heard] = []
         self._chats = 0
@@ -54,7 +51,7 @@ class RoleAgent(BaseChatAgent):
 
     async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> Message:
         role = self.role
-        request = build_request(turn, role.modality, role.instruction, recalled, self._temperature, self._max_tokens)
+        request = build_request(turn, role.modality, role.instruction, recalled, self._settings)
         completion, calls = await self._complete(request)
         reply = None if completion.stop == "error" else parse_reply(completion.text)
         status = Status.OK if reply else Status.FAILED if completion.stop == "error" else Status.UNPARSED
@@ -77,7 +74,7 @@ class RoleAgent(BaseChatAgent):
 
     async def _complete(self, request: Request) -> tuple[Completion, int]:
         """The completion, or one with `stop="error"` after the last retry, and how many calls it took."""
-        for call in range(1, self._retries + 2):
+        for call in range(1, self._settings.retries + 2):
             try:
                 return await self._model.complete(request), call
             except ModelError as error:

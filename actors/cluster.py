@@ -67,7 +67,7 @@ class AgentActor:
     def __init__(self, role: Role, settings: AgentSettings, replicas: Sequence[str]) -> None:
         # By name: handles as arguments would not survive a restart of this actor.
         pool = Pool([Batcher(_requests_to(ray.get_actor(name))) for name in replicas])
-        self._agent = RoleAgent(role, pool, settings.retries, settings.temperature, settings.max_tokens)
+        self._agent = RoleAgent(role, pool, settings)
         _collect_rarely()
 
     async def ready(self) -> None:

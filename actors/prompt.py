@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Turn
+from actors.settings import AgentSettings
 
 QUESTION = "## Question"
 CHOICES = "## Choices"
@@ -56,13 +57,20 @@ def shared_part(question: Question, evidence: Sequence[Source]) -> str:
     return "\n".join(lines)
 
 
-def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard]) -> str:
-    """The discussion in canonical order (round, then agent), then role, memory and the receiver's weights."""
+def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], budget_words: int | None = None) -> str:
+    """The discussion in canonical order (round, then agent), then role, memory and the receiver's weights.
+
+    Reading in proportion to weight (Eqs. 5 and 9) is the model's to do, except for `budget_words`, which are shared
+    out among the messages' reasoning by weight.
+    """
     lines: list[str] = []
     in_order = sorted(heard, key=lambda h: (h.message.round, h.message.agent))
     if in_order:
         lines.append(DISCUSSION)
-        lines += [f"[{h.message.agent}, round {h.message.round}] {said(h.message)}" for h in in_order]
+        total = sum(h.weight for h in in_order)
+        for h in in_order:
+            words = None if budget_words is None else round(budget_words * h.weight / total)
+            lines.append(f"[{h.message.agent}, round {h.message.round}] {said(h.message, words)}")
     lines += [ROLE, one_line(role)]
     if recalled:
         lines.append(MEMORY)
@@ -73,11 +81,12 @@ def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard]) -> 
     return "\n".join(lines)
 
 
-def said(message: Message) -> str:
-    """A message as others read it."""
+def said(message: Message, words: int | None = None) -> str:
+    """A message as others read it, its reasoning cut after so many words."""
     answer = message.answer if message.answer is not None else "unknown"
     confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
-    return f"{one_line(message.content)} Answer: {one_line(answer)}{confidence}"
+    content = one_line(message.content) if words is None else " ".join(message.content.split()[:words])
+    return f"{content} Answer: {one_line(answer)}{confidence}"
 
 
 def build_request(
@@ -85,21 +94,21 @@ def build_request(
     modality: Modality,
     role: str,
     recalled: Sequence[Message] = (),
-    temperature: float = 0.0,
-    max_tokens: int = 512,
+    settings: AgentSettings | None = None,
 ) -> Request:
     """The request for one turn. Two turns of agents of one modality on one question have the same `prefix`."""
+    settings = settings or AgentSettings()
     shared, images, prefix = _prefix(turn.question, modality)
     return Request(
         id=turn.id,
         prefix=prefix,
         system=INSTRUCTION,
         shared=shared,
-        own=own_part(role, recalled, turn.heard),
+        own=own_part(role, recalled, turn.heard, settings.budget_words),
         images=images,
         seed=turn.seed,
-        temperature=temperature,
-        max_tokens=max_tokens,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
     )
 
 

@@ -25,3 +25,6 @@ class AgentSettings:
     """Sampling temperature; every turn has its own seed."""
     max_tokens: int = 512
     """Longest reply, in tokens."""
+    budget_words: int | None = None
+    """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
+    (null: all of it). What they answered is always read."""

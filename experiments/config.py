@@ -156,6 +156,7 @@ AT_LEAST = {
     "agents.retries": 0,
     "agents.temperature": 0,
     "agents.max_tokens": 1,
+    "agents.budget_words": 1,
     "training.samples": 1,
     "training.questions_per_step": 1,
     "ray.start_timeout_s": 1,

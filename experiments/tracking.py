@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,10 +40,10 @@ class Tracker:
         if run := self._run:
             self._try("log", lambda: run.log(dict(step)))
 
-    def summary(self, metrics: Mapping[str, Any]) -> None:
-        """metrics.json: as a table with a row per method, and as summary values `<method>/<column>`."""
+    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = ()) -> None:
+        """metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures."""
         if run := self._run:
-            self._try("summarise", lambda: _summarise(run, metrics))
+            self._try("summarise", lambda: _summarise(run, metrics, figures))
 
     def finish(self, exit_code: int = 0) -> None:
         if run := self._run:
@@ -78,13 +78,14 @@ class Tracker:
             log.warning("W&B could not %s, the run goes on without it: %s", what, " ".join(str(error).split()))
 
 
-def _summarise(run: wandb.Run, metrics: Mapping[str, Any]) -> None:
+def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path]) -> None:
     import wandb
 
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
     columns = list(next(iter(methods.values())))
     rows = [[method, *(_plain(row[column]) for column in columns)] for method, row in methods.items()]
-    run.log({"methods": wandb.Table(columns=["method", *columns], data=rows)})
+    images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
+    run.log({"methods": wandb.Table(columns=["method", *columns], data=rows), **images})
     groups = {**methods, **metrics["paired"]}
     run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
 

@@ -13,6 +13,7 @@ from actors.models import ModelError
 from actors.prompt import build_request
 from actors.reply import parse_reply
 from actors.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL, Role
+from actors.settings import AgentSettings
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 SOURCES = (
@@ -56,7 +57,7 @@ async def test_a_call_that_fails_is_retried_with_the_same_seed() -> None:
 
 
 async def test_after_the_last_retry_the_turn_has_failed_and_says_why() -> None:
-    message = await RoleAgent(TEXTUAL[0], Scripted(ModelError("no route")), retries=1).take(turn())
+    message = await RoleAgent(TEXTUAL[0], Scripted(ModelError("no route")), AgentSettings(retries=1)).take(turn())
     assert (message.status, message.error, message.answer, message.calls) == (Status.FAILED, "no route", None, 2)
 
 
@@ -121,6 +122,15 @@ def test_what_was_heard_comes_in_one_order_and_its_weights_after_the_role() -> N
     assert one.own == other.own
     assert one.own.index("text_scientist speaks") < one.own.index("visual_critic speaks") < one.own.index("## Role")
     assert one.own.index("## Role") < one.own.index("[visual_critic, round 1] 0.700")
+
+
+def test_a_budget_of_words_is_split_by_weight_and_leaves_the_answers() -> None:
+    talk = " ".join(f"w{number}" for number in range(100))
+    said = (Heard(Message("1/a", "a", 1, talk, "x"), 0.75), Heard(Message("1/b", "b", 1, talk, "y"), 0.25))
+    settings = AgentSettings(budget_words=40)
+    lines = build_request(turn(heard=said), Modality.TEXT, "role", (), settings).own.splitlines()
+    assert lines[1].endswith("w29 Answer: x")
+    assert lines[2].endswith("w9 Answer: y")
 
 
 def test_no_content_can_pass_for_a_section_of_the_prompt() -> None:

@@ -1,0 +1,98 @@
+"""Which roles, methods and learner a configuration asks for; the ablations of the paper's Table 3."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from actors.messages import Question
+from experiments.config import load
+from experiments.errors import UserError
+from experiments.launch import team_roles
+from experiments.methods import check_methods, make_method, random_like
+from experiments.runner import learner_options
+from topologies.learner import Learner
+from topologies.pruned import Inference, M3Prune, split
+from topologies.wiring import Edges, Floats, Wirings
+
+
+class Local:
+    """A learner in this process, behind the methods that the topology actor has."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    async def sample(self, k: int, draw: int = 0) -> Wirings:
+        return self._learner.sample(k, draw)
+
+    async def learn(self, *arguments: object) -> object:
+        raise AssertionError(arguments)
+
+    async def probabilities(self) -> Edges[Floats]:
+        return self._learner.probabilities()
+
+    async def inference_wirings(self) -> Wirings:
+        return self._learner.inference_wirings()
+
+
+def learner(*words: str) -> Learner:
+    config = load(["experiment=mmqa_prune", *words])
+    return Learner([role.modality for role in team_roles(config)], **learner_options(config))
+
+
+def test_the_default_team_is_five_textual_and_four_visual_agents() -> None:
+    names = [role.name for role in team_roles(load(["experiment=mmqa_prune"]))]
+    assert [name.startswith("text_") for name in names] == [True] * 5 + [False] * 4
+    assert len(team_roles(load(["experiment=scienceqa_prune"]))) == 10
+
+
+@pytest.mark.parametrize("modality", ["text", "visual"])
+def test_a_dummy_ablation_silences_one_modality(modality: str) -> None:
+    roles = team_roles(load(["experiment=mmqa_prune", f"ablation=dummy_{modality}"]))
+    assert all(role.dummy == (role.modality == modality) for role in roles)
+
+
+def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modalities() -> None:
+    ablated = learner("ablation=no_inter")
+    assert ablated.stages == 1
+    assert not ablated.sample(4).spatial[..., :5, 5:].any()
+    assert learner().stages == 2
+
+
+def test_without_alignment_its_weight_is_zero() -> None:
+    assert learner("ablation=no_alignment").settings.align_weight == 0
+    assert learner().settings.align_weight > 0
+
+
+def test_roles_and_methods_are_named_once() -> None:
+    with pytest.raises(UserError, match="each role once"):
+        team_roles(load(["experiment=mmqa_prune", "topology.text=[critic,critic]"]))
+    with pytest.raises(UserError, match="each once"):
+        check_methods(["full", "full"])
+
+
+def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:
+    [pruned] = split(learner().inference_wirings())
+    wire = random_like(pruned, rounds=2, seed=1)
+    first, again, other = wire(Question("q1", "")), wire(Question("q1", "")), wire(Question("q2", ""))
+    assert first.spatial.sum() == other.spatial.sum() == pruned.spatial.sum()
+    assert first.temporal.sum() == pruned.temporal.sum()
+    np.testing.assert_array_equal(first.spatial, again.spatial)
+    assert (first.spatial != other.spatial).any()
+
+
+async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
+    from tests.test_discussion import Recording
+
+    names = [f"a{number}" for number in range(9)]
+    wirings = []
+    for inference in Inference:
+        topology = M3Prune(names, Local(learner()), inference)
+        with pytest.raises(RuntimeError, match="freeze"):
+            _ = topology.wiring
+        await topology.freeze()
+        assert make_method("m3prune", names, 2, 0, topology) is topology
+        traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
+        wirings.append([trace.spatial for trace in traces])
+    assert wirings[0][0] == wirings[0][1]
+    assert wirings[1][0] != wirings[1][1]
