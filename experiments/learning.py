@@ -46,13 +46,14 @@ class Training:
     async def run(self, progress: Progress) -> None:
         """Learn until the last stage is over. Raises UserError when there are too few training questions."""
         steps = self.config.pruning.steps
-        if self.recorder.checkpoint:
-            await self.learner.load(self.recorder.checkpoint.state)
+        resumed = self.recorder.checkpoint
+        if resumed:
+            await self.learner.load(resumed.state)
         stage, step, finished = await self._position()
         while not finished:
             items = self._items(stage)
             bar = progress.phase(f"learning, stage {stage}", total=steps, done=step)
-            if step == 0:
+            if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
                 await self._record(stage, 0, {}, await self.learner.edges_left())
             for number in range(step, steps):
                 report = await self._step(stage, items[number])

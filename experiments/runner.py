@@ -7,7 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +209,7 @@ class Run:
 
 def learner_options(config: Config) -> dict[str, Any]:
     """The learner's arguments, with what an ablation takes away."""
-    settings = config.learner
+    settings = replace(config.learner)
     if config.ablation == "no_inter":
         settings.inter = False
     if config.ablation == "no_alignment":

@@ -16,6 +16,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from actors.reader.text import count_tokens
 from actors.reply import Reply, parse_reply
 from actors.roles import DECISION, TEXTUAL, VISUAL
+from actors.settings import AgentSettings
 
 EXACT = ReaderSettings(conformity=0.5, dilution=0.0, error_rate=0.0, oversight=0.0, perception_error=0.0)
 
@@ -59,7 +60,7 @@ def request(
     max_tokens: int = 512,
 ) -> Request:
     turn = Turn("d", Question("q", text, choices, evidence), "a", 1, seed, heard)
-    return build_request(turn, modality, role, recalled, max_tokens=max_tokens)
+    return build_request(turn, modality, role, recalled, AgentSettings(temperature=0, max_tokens=max_tokens))
 
 
 def reply(asked: Request, using: ReaderSettings = EXACT) -> Reply:

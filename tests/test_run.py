@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.recorder import RunFolder
+from experiments.config import load, save
+from experiments.launch import team_roles
+from experiments.recorder import Recorder, RunFolder
+from experiments.runner import learner_options
 from run import main
+from topologies.learner import Learner
 
 pytestmark = pytest.mark.ray
 
@@ -112,6 +116,20 @@ def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
     assert folder_of(capsys.readouterr().out) == folder
     assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
     assert (folder / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
+
+
+def test_a_run_killed_before_its_first_step_records_its_start_once(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.create(output, "mmqa_prune")
+    config = load(words(output, f"cache={output}/cache"))
+    save(config, run.config)
+    learner = Learner([role.modality for role in team_roles(config)], **learner_options(config))
+    with Recorder(run) as recorder:
+        recorder.learned(next(RunFolder(finished).learning()), learner.state())
+    assert main([f"resume={run.path}"]) == 0
+    capsys.readouterr()
+    assert (run.path / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
 
 
 def _wait_for_stage_2(process: subprocess.Popen[bytes], output: Path, before: set[Path]) -> Path:

@@ -9,6 +9,7 @@ from PIL import Image
 
 from actors.messages import Kind, Modality, Question, Request, Source, Turn
 from actors.prompt import build_request
+from actors.settings import AgentSettings
 
 
 def harbours(folder: Path) -> Question:
@@ -31,7 +32,7 @@ def pictures(folder: Path) -> tuple[Source, ...]:
 
 def request(question: Question, role: str = "You check numbers.", seed: int = 1, **overrides: object) -> Request:
     turn = Turn("q1/0", question, "numbers", 1, seed)
-    made = build_request(turn, Modality.BOTH, role, temperature=1.0, max_tokens=12)
+    made = build_request(turn, Modality.BOTH, role, (), AgentSettings(temperature=1.0, max_tokens=12))
     return dataclasses.replace(made, **overrides)
 
 

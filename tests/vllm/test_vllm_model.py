@@ -12,6 +12,7 @@ import pytest
 from actors.messages import Heard, Kind, Message, Modality, Question, Source, Turn
 from actors.models import ModelError
 from actors.prompt import build_request
+from actors.settings import AgentSettings
 from actors.vllm_model import VllmModel, VllmSettings
 from tests.vllm.conftest import CONTEXT_TOKENS
 from tests.vllm.questions import request, with_pictures
@@ -64,7 +65,9 @@ async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(model:
     heard = (Heard(Message("m", "rows", 1, "Harbour 0 is first.", "Harbour 0", 0.5), 1.0),)
     await model.complete(request(fresh))
     turn = Turn("q1/0", fresh, "critic", 2, 9, heard)
-    second = await model.complete(build_request(turn, Modality.BOTH, "You doubt.", max_tokens=4))
+    second = await model.complete(
+        build_request(turn, Modality.BOTH, "You doubt.", (), AgentSettings(temperature=0, max_tokens=4))
+    )
     assert 0.8 < second.cached_tokens / second.prompt_tokens < 1
 
 
