@@ -40,6 +40,11 @@ def _run(words: list[str]) -> int:
     from experiments.runner import open_folder, run
 
     config = load(words)
+    if config.dry_run:
+        from experiments.dry_run import dry_run
+
+        dry_run(config)
+        return 0
     folder = open_folder(config)
     logging.basicConfig(
         filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"

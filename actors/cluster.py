@@ -5,79 +5,40 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import pickle
 import socket
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, RayActorError
 
-from actors.agent import RoleAgent
-from actors.batching import Batcher, stream
-from actors.messages import Completion, Request, Turn
-from actors.models import Model, ModelError
-from actors.pool import Pool
+from actors.completions.cache import CachedModel, Reuse
+from actors.models import Model, ModelLost
+from actors.remote import (
+    RESTARTS,
+    AgentActor,
+    AgentLink,
+    RemoteObject,
+    ReplicaActor,
+    Replicas,
+    collect_rarely,
+    one_line,
+    result,
+)
 from actors.roles import Role
 from actors.settings import AgentSettings, RaySettings
-from actors.team import AgentLost, Results, Team
+from actors.team import Team
 
-# Batches are pickled here and travel as bytes: Ray's own pickler calls back into Python for every object.
-PROTOCOL = pickle.HIGHEST_PROTOCOL
+STARTS = 3
+RETRY_S = 2.0
+PULSE_S = 5.0
+HUNG_S = 60.0
+CLOSE_S = 5.0
 
 
 class ClusterError(Exception):
     """The cluster cannot do what was asked of it; one line says why and what to do."""
-
-
-class ReplicaActor:
-    """One replica of the model, loaded at its first use: what loading raises then reaches whoever waits for it."""
-
-    def __init__(self, make_model: Callable[[], Model]) -> None:
-        self._make_model = make_model
-        self._loading: asyncio.Task[Model] | None = None
-
-    async def ready(self) -> None:
-        """Returns once the model is loaded."""
-        await self._model()
-
-    async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
-        requests: list[Request] = pickle.loads(packed)
-        model = await self._model()
-        async for results in stream(model.complete, requests):
-            yield pickle.dumps(results, PROTOCOL)
-
-    async def _model(self) -> Model:
-        if self._loading is None:
-            self._loading = asyncio.create_task(self._load())
-        return await self._loading
-
-    async def _load(self) -> Model:
-        model = self._make_model()
-        start = getattr(model, "start", None)
-        if start is not None:
-            await start()
-        return model
-
-
-class AgentActor:
-    """One role, its memory, and its handle to the pool of replicas."""
-
-    def __init__(self, role: Role, settings: AgentSettings, replicas: Sequence[str]) -> None:
-        # By name: handles as arguments would not survive a restart of this actor.
-        pool = Pool([Batcher(_requests_to(ray.get_actor(name))) for name in replicas])
-        self._agent = RoleAgent(role, pool, settings)
-        _collect_rarely()
-
-    async def ready(self) -> None:
-        """Returns once the actor is up."""
-
-    async def take(self, packed: bytes) -> AsyncIterator[bytes]:
-        turns, closed = pickle.loads(packed)
-        self._agent.memory.forget(closed)
-        async for results in stream(self._agent.take, turns):
-            yield pickle.dumps(results, PROTOCOL)
 
 
 class Cluster:
@@ -86,8 +47,13 @@ class Cluster:
     def __init__(self, settings: RaySettings) -> None:
         self._settings = settings
         self._actors: list[Any] = []
-        self._waiting: list[Any] = []
-        self._replicas: list[str] = []
+        self._waiting: list[tuple[str, str, Any]] = []
+        self._pools: dict[str, Replicas] = {}
+        self._agents: list[Any] = []
+        self._models: list[Model] = []
+        self._wanted = {"CPU": 0.0, "GPU": 0.0}
+        self._watches: list[asyncio.Task[None]] = []
+        self._senders = 0
 
     def __enter__(self) -> Cluster:
         address = self._settings.address
@@ -110,35 +76,93 @@ class Cluster:
                 "start one with `ray start --head`, or leave ray.address out to use a local one"
             ) from error
         self._gc_threshold = gc.get_threshold()
-        _collect_rarely()
+        collect_rarely()
         return self
 
     def __exit__(self, *_: object) -> None:
         gc.set_threshold(*self._gc_threshold)
+        for watch in self._watches:
+            if not watch.get_loop().is_closed():
+                watch.cancel()
+        for model in self._models:
+            if isinstance(model, CachedModel):
+                model.close()
+        closing = [agent.close.remote() for agent in self._agents]
+        if closing:
+            ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
         for actor in self._actors:
             ray.kill(actor)
         ray.shutdown()
 
-    def launch_replicas(self, make_model: Callable[[], Model], replicas: int, cpus: float, gpus: float) -> None:
-        """Start the pool. A replica that dies is started again; its requests come back as `ModelError`."""
-        options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
-        self._replicas = [f"replica-{number}" for number in range(replicas)]
-        for name in self._replicas:
-            self._waiting.append(self._launch(ReplicaActor, {**options, "name": name}, make_model))
+    @property
+    def gpus(self) -> float:
+        """How many GPUs there are now."""
+        there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        return there.get("GPU", 0.0)
 
-    def launch_team(self, roles: Sequence[Role], settings: AgentSettings) -> Team:
-        """Start one actor per role, over the replicas launched before."""
-        options = {"num_cpus": 0, "max_restarts": 10, "scheduling_strategy": "SPREAD"}
-        handles = {role.name: self._launch(AgentActor, options, role, settings, self._replicas) for role in roles}
-        self._waiting += handles.values()
-        return Team({name: _turns_to(name, handle) for name, handle in handles.items()})
+    def launch_replicas(
+        self,
+        make_model: Callable[[], Model],
+        replicas: int,
+        cpus: float,
+        gpus: float,
+        capacity: int = 64,
+        pool: str = "model",
+    ) -> None:
+        """Start a pool. A replica that dies or hangs is started again, and its requests go to another one.
+
+        Args:
+            make_model: called in each replica's process.
+            replicas, cpus, gpus: how many, and what Ray sets aside for each.
+            capacity: the most requests that a replica works on at once.
+            pool: its name; several pools may run side by side.
+
+        Raises:
+            ClusterError: the machine can never hold so many.
+        """
+        self._check_fits(pool, replicas, cpus, gpus)
+        options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
+        names = tuple(f"{pool}-{number}" for number in range(replicas))
+        self._pools[pool] = Replicas(names, capacity, self._settings.start_timeout_s)
+        for name in names:
+            handle = self._launch(ReplicaActor, {**options, "name": name}, make_model, capacity)
+            self._waiting.append(("replica", name, handle))
+
+    def launch_team(
+        self, roles: Sequence[Role], settings: AgentSettings, reuse: Reuse | None = None, pool: str = "model"
+    ) -> Team:
+        """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same."""
+        options = {"num_cpus": 0, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
+        replicas = self._pools[pool]
+        handles = {
+            role.name: self._launch(AgentActor, options, self._sender(role.name), role, settings, replicas, reuse)
+            for role in roles
+        }
+        self._waiting += [("agent", name, handle) for name, handle in handles.items()]
+        return Team({name: AgentLink(name, handle) for name, handle in handles.items()})
+
+    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
+        """A pool as a model for this process. It is closed with the cluster."""
+        model = self._pools[pool].model(self._sender("driver"), reuse)
+        self._models.append(model)
+        return model
+
+    def _sender(self, name: str) -> str:
+        """A name that stays the same when the process behind it is started anew, and that no other sender has."""
+        self._senders += 1
+        return f"{self._senders}-{name}"
 
     def launch(self, plain_class: type, *args: Any, **kwargs: Any) -> RemoteObject:
         """Any plain class as an actor of its own; it is not restarted, since its state would be lost."""
         return RemoteObject(self._launch(plain_class, {"num_cpus": 0}, *args, **kwargs))
 
     def _launch(self, plain_class: type, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        handle: Any = ray.remote(plain_class).options(**options).remote(*args, **kwargs)
+        # Threads of their own for methods that must answer while the others are busy; only the decorator takes them.
+        remote: Any = ray.remote
+        wrapped = (
+            remote(concurrency_groups={"pulse": 1})(plain_class) if plain_class is ReplicaActor else remote(plain_class)
+        )
+        handle = wrapped.options(**options).remote(*args, **kwargs)
         self._actors.append(handle)
         return handle
 
@@ -147,78 +171,116 @@ class Cluster:
         """How many actors `wait_until_ready` waits for."""
         return len(self._waiting)
 
-    async def wait_until_ready(self, started: Callable[[], None] = lambda: None) -> None:
-        """Calls `started` for each actor that has come up.
+    async def wait_until_ready(self, started: Callable[[str, int], None] = lambda kind, loading: None) -> None:
+        """Calls `started` for each actor that has come up, with its kind (`replica` or `agent`) and the number of
+        replicas that are still loading. From then on, a replica that hangs is noticed and started again.
 
         Raises:
             ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
         """
+        starting = [asyncio.create_task(_up(*actor)) for actor in self._waiting]
+        loading = sum(kind == "replica" for kind, _, _ in self._waiting)
         try:
             async with asyncio.timeout(self._settings.start_timeout_s):
-                for ready in asyncio.as_completed([_result(actor.ready.remote()) for actor in self._waiting]):
-                    await ready
-                    started()
-        except (ValueError, ModuleNotFoundError) as error:
-            raise ClusterError(f"the model could not be loaded: {error}") from error
+                for up in asyncio.as_completed(starting):
+                    kind = await up
+                    loading -= kind == "replica"
+                    started(kind, loading)
         except TimeoutError:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+            late = [name for (_, name, _), up in zip(self._waiting, starting, strict=True) if not up.done()]
             raise ClusterError(
-                f"the actors were not up after {self._settings.start_timeout_s:g} s: free now are "
+                f"{', '.join(late)} not up after {self._settings.start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
                 "model.cpus or model.gpus, or raise ray.start_timeout_s"
             ) from None
+        finally:
+            for up in starting:
+                up.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+            waited, self._waiting = self._waiting, []
+        for kind, _, handle in waited:
+            if kind == "replica":
+                self._watches.append(asyncio.create_task(_restart_when_hung(handle)))
+            else:
+                self._agents.append(handle)
+
+    def _check_fits(self, pool: str, replicas: int, cpus: float, gpus: float) -> None:
+        """What this machine does not have will not come. A cluster may be given more nodes, so there it is waited for,
+        unless its autoscaler is known to have no such nodes either.
+        """
+        most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        if self._settings.address is not None:
+            growth = _autoscaler_limits()
+            if growth is None:
+                return
+            most = {kind: max(most.get(kind, 0.0), growth.get(kind, 0.0)) for kind in ("CPU", "GPU")}
+        for kind, each in (("CPU", cpus), ("GPU", gpus)):
+            self._wanted[kind] += replicas * each
+            if self._wanted[kind] > most.get(kind, 0.0):
+                raise ClusterError(
+                    f"{pool}.replicas={replicas} with {pool}.{kind.lower()}s={each:g} each cannot be placed: all "
+                    f"replicas need {self._wanted[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
+                    "fewer, or join a cluster that has them with ray.address"
+                )
 
 
-def _collect_rarely() -> None:
-    """Turns and messages are frozen and make no cycles: by default a third of the time goes into scanning them."""
-    gc.set_threshold(100_000)
+def _autoscaler_limits() -> dict[str, float] | None:
+    """The most that the cluster's autoscaler may grow it to; None when that is not known."""
+    from ray._private.state import state
+
+    limits = state.get_max_resources_from_cluster_config()
+    return None if limits is None else {kind: float(most) for kind, most in limits.items()}
 
 
-async def _result(ref: Any) -> Any:
-    """The value of an ObjectRef, or what the remote code raised, as it was raised there."""
-    try:
-        return await ref
-    except RayTaskError as error:
-        raise error.cause from error
-
-
-class RemoteObject:
-    """An actor's methods as coroutines: `await remote.method(...)`."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._handle, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await _result(method.remote(*args, **kwargs))
-
-        return call
-
-
-def _turns_to(name: str, handle: Any) -> Callable[[list[Turn], list[str]], Results]:
-    async def send(turns: list[Turn], closed: list[str]) -> Results:
+async def _up(kind: str, name: str, handle: Any) -> str:
+    """`kind`, once the actor is ready. One that dies on the way is started again by Ray, which is let do so twice."""
+    for start in range(1, STARTS + 1):
         try:
-            async for ref in handle.take.options(num_returns="streaming").remote(
-                pickle.dumps((turns, closed), PROTOCOL)
-            ):
-                yield pickle.loads(await ref)
-        except RayActorError as error:
-            raise AgentLost(f"{name}: {type(error).__name__}") from error
+            await result(handle.ready.remote())
+            return kind
+        except (RayActorError, ModelLost) as error:
+            if start == STARTS or isinstance(error, ActorDiedError):
+                raise ClusterError(f"{name} died {start} times while it was starting: {one_line(error)}") from error
+        except Exception as error:
+            what = "the model could not be loaded" if kind == "replica" else f"the agent {name} could not be started"
+            raise ClusterError(f"{what}: {one_line(error)}") from error
+        await asyncio.sleep(RETRY_S)
+    raise AssertionError
 
-    return send
 
+async def _restart_when_hung(handle: Any) -> None:
+    """Have Ray start a replica anew when its process does not answer, or its event loop stands still.
 
-def _requests_to(handle: Any) -> Callable[[list[Request]], AsyncIterator[list[tuple[int, Completion | Exception]]]]:
-    async def send(requests: list[Request]) -> AsyncIterator[list[tuple[int, Completion | Exception]]]:
+    Only the driver does so: of two that decide it, the second would end the new process.
+    """
+    while True:
         try:
-            async for ref in handle.complete.options(num_returns="streaming").remote(pickle.dumps(requests, PROTOCOL)):
-                yield pickle.loads(await ref)
-        except RayActorError as error:
-            raise ModelError(f"the replica died: {type(error).__name__}") from error
+            async with asyncio.timeout(HUNG_S):
+                stalled_s: float = await handle.pulse.remote()
+        except TimeoutError:
+            stalled_s = HUNG_S
+        except ActorDiedError:
+            return
+        except RayActorError:
+            stalled_s = 0.0
+        if stalled_s >= HUNG_S:
+            await asyncio.to_thread(ray.kill, handle, no_restart=False)
+            await _up_again(handle)
+        await asyncio.sleep(PULSE_S)
 
-    return send
+
+async def _up_again(handle: Any) -> None:
+    """Returns once the replica is up, or cannot be: until then it may well be too busy to answer."""
+    while True:
+        try:
+            return await result(handle.ready.remote())  # type: ignore[no-any-return]
+        except ActorDiedError:
+            return
+        except (RayActorError, ModelLost):
+            await asyncio.sleep(RETRY_S)
+        except Exception:  # the senders ask as well, and tell
+            return
 
 
 def _check_answers(address: str) -> None:

@@ -80,9 +80,12 @@ class Question:
 
 @wire
 class Message:
-    """What one agent said in one turn, and all that the turn cost: the record that traces are made of.
+    """What one agent said in one turn: the record that traces are made of. The same config and seed give the same.
 
-    `id` is `<round>/<agent>`, unique within its discussion; `heard` holds the ids of the messages that it read.
+    `id` is `<round>/<agent>`, unique within its discussion; `heard` holds the ids of the messages that it read, and
+    `cut` the ids of the sources that were left out because the prompt would not have fitted the model's context.
+    `calls` counts the completions that the turn took (two when the first did not parse), and the tokens are theirs,
+    whether they were computed for this turn or not: that is `Usage`.
     """
 
     id: str
@@ -94,11 +97,45 @@ class Message:
     status: Status = Status.OK
     error: str = ""
     heard: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
     seed: int = 0
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+
+@wire
+class Usage:
+    """What was really spent, this time. It depends on caches and crashes, so no trace holds it.
+
+    `calls` of a model, repeated ones included, with their `prompt_tokens` (`cached_tokens` of them served by a
+    replica's prefix cache) and `completion_tokens`; `reused` completions that were not computed again, with all
+    their tokens in `reused_tokens`.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
     cached_tokens: int = 0
+    completion_tokens: int = 0
+    reused: int = 0
+    reused_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.reused + other.reused,
+            self.reused_tokens + other.reused_tokens,
+        )
+
+    @staticmethod
+    def of(completion: Completion) -> Usage:
+        tokens = completion.prompt_tokens, completion.completion_tokens
+        if completion.reused:
+            return Usage(reused=1, reused_tokens=sum(tokens))
+        return Usage(1, tokens[0], completion.cached_tokens, tokens[1])
 
 
 @wire
@@ -136,7 +173,8 @@ class Request:
     """One call of a model. The prompt is `system`, then `images` (with `shared` after them), then `own`.
 
     `system` + `images` + `shared` are the same for all agents of one modality on one question, in every round and
-    sample, so that a prefix cache serves them; `prefix` is their digest, by which a pool chooses the replica.
+    sample, so that a prefix cache serves them; `prefix` is the digest of what is shared before anything was cut, by
+    which a pool chooses the replica.
     """
 
     id: str
@@ -152,7 +190,12 @@ class Request:
 
 @wire
 class Completion:
-    """A model's reply. `stop` is `stop`, `length` or, where the model could not answer, `error` with the reason."""
+    """A model's reply, and why it ended.
+
+    `stop` is `stop` or `length`; `too_long` where the prompt does not fit (`prompt_tokens` and `limit_tokens` say by
+    how much, where known); or `error` where the model cannot answer this request, with the reason. `cached_tokens`
+    of the prompt came from the replica's prefix cache; `reused` marks a reply that was not computed for this request.
+    """
 
     id: str
     text: str
@@ -161,6 +204,8 @@ class Completion:
     cached_tokens: int = 0
     stop: str = "stop"
     error: str = ""
+    limit_tokens: int = 0
+    reused: bool = False
 
 
 @wire
@@ -191,8 +236,9 @@ class Trace:
 def derive_seed(*parts: str | int) -> int:
     """A 63-bit seed that depends on every part and on nothing else (not on order of execution, host or process).
 
-    Every random draw of a run comes from `derive_seed(run seed, question id, sample, round, agent)` or a shorter
-    such list, which is what makes traces independent of concurrency, replicas and crashes.
+    Every random draw of a run comes from such a list of names, which is what makes traces independent of concurrency,
+    replicas and crashes. A turn's is (run seed, question id, round, agent): who hears the same says the same, so that
+    wirings sampled for one question differ by what they change and by nothing else (common random numbers).
     """
     digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

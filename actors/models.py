@@ -11,13 +11,22 @@ class ModelError(Exception):
     """No completion could be had this time (a replica died, an endpoint refused); asking again may work."""
 
 
+class ModelLost(ModelError):
+    """The model will not answer again (its engine died or hangs): its process has to be started anew."""
+
+
+class ModelGone(Exception):
+    """No replica is left and none will come: not one turn's failure but the run's end, which nothing may record."""
+
+
 class Model(Protocol):
     async def complete(self, request: Request) -> Completion:
         """Answer one request.
 
-        A model that understood the request but cannot serve it (a prompt longer than its context, say) returns a
-        completion with `stop="error"`: asking again would not help.
+        A model that cannot serve the request, however often it is asked, returns a completion that says why:
+        `stop="too_long"` for a prompt longer than its context, `stop="error"` for anything else.
 
         Raises:
-            ModelError: the call itself failed.
+            ModelError: the call itself failed (ModelLost: and so will all others).
+            ModelGone: a pool of models has none left.
         """

@@ -8,10 +8,12 @@ agent's own: role, memory, and how much weight each message carries. Role-first 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Turn
+from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Status, Turn, derive_seed
 from actors.settings import AgentSettings
 
 QUESTION = "## Question"
@@ -22,17 +24,39 @@ DISCUSSION = "## Discussion"
 ROLE = "## Role"
 MEMORY = "## Your earlier turn"
 WEIGHTS = "## Weights"
+REPAIR = "## Your last reply"
 
-INSTRUCTION = """You are one of several specialists who answer a question together. Use the evidence and the \
-pictures below, and judge what your colleagues said on its merits. Reply in exactly three lines:
-Reasoning: one or two sentences that name the evidence you used
+FORM = """Reasoning: one or two sentences that name the evidence you used
 Answer: the shortest phrase that answers the question, the text of one choice where choices are given, or `unknown`
 Confidence: a number from 0 to 1"""
+
+INSTRUCTION = f"""You are one of several specialists who answer a question together. Use the evidence and the \
+pictures below, and judge what your colleagues said on its merits. Reply in exactly three lines:
+{FORM}"""
+
+REPAIRED_CHARACTERS = 1000
+
+_INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Text that can be stored and shown: no null bytes, no marks of direction or zero width, no lone surrogates."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text.replace("\0", "")
+    return _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", text))
 
 
 def one_line(text: str) -> str:
     """Evidence and messages take one line each, so that no content can pass for a section heading."""
-    return " ".join(text.split())
+    return " ".join((text if text.isascii() and "\0" not in text else clean(text)).split())
+
+
+def _line_of_its_own(text: str) -> str:
+    """A line that nothing precedes, and that is no heading all the same."""
+    line = one_line(text)
+    return f"\\{line}" if line.startswith("#") else line
 
 
 def evidence_for(question: Question, modality: Modality) -> tuple[Source, ...]:
@@ -42,7 +66,7 @@ def evidence_for(question: Question, modality: Modality) -> tuple[Source, ...]:
 
 def shared_part(question: Question, evidence: Sequence[Source]) -> str:
     """Question, choices, passages and rows, and the pictures' names, as every agent of a modality sees them."""
-    lines = [QUESTION, one_line(question.text)]
+    lines = [QUESTION, _line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
         lines += [f"({chr(ord('A') + i)}) {one_line(choice)}" for i, choice in enumerate(question.choices)]
@@ -50,10 +74,10 @@ def shared_part(question: Question, evidence: Sequence[Source]) -> str:
     pictures = [source for source in evidence if source.kind is Kind.IMAGE]
     if texts:
         lines.append(EVIDENCE)
-        lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
+        lines += [f"[{one_line(source.id)}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
     if pictures:
         lines.append(PICTURES)
-        lines += [f"[{source.id}] {one_line(source.title)}" for source in pictures]
+        lines += [f"[{one_line(source.id)}] {one_line(source.title)}" for source in pictures]
     return "\n".join(lines)
 
 
@@ -70,22 +94,28 @@ def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], bud
         total = sum(h.weight for h in in_order)
         for h in in_order:
             words = None if budget_words is None else round(budget_words * h.weight / total)
-            lines.append(f"[{h.message.agent}, round {h.message.round}] {said(h.message, words)}")
-    lines += [ROLE, one_line(role)]
-    if recalled:
-        lines.append(MEMORY)
-        lines += [f"[round {message.round}] {said(message)}" for message in recalled]
+            lines.append(f"[{_speaker(h.message)}] {said(h.message, words)}")
+    lines += [ROLE, _line_of_its_own(role)]
+    own = [f"[round {message.round}] {said(message)}" for message in recalled if message.status is Status.OK]
+    if own:
+        lines += [MEMORY, *own]
     if in_order:
         lines.append(WEIGHTS)
-        lines += [f"[{h.message.agent}, round {h.message.round}] {h.weight:.3f}" for h in in_order]
+        lines += [f"[{_speaker(h.message)}] {h.weight:.3f}" for h in in_order]
     return "\n".join(lines)
+
+
+def _speaker(message: Message) -> str:
+    return f"{one_line(message.agent)}, round {message.round}"
 
 
 def said(message: Message, words: int | None = None) -> str:
     """A message as others read it, its reasoning cut after so many words."""
     answer = message.answer if message.answer is not None else "unknown"
     confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
-    content = one_line(message.content) if words is None else " ".join(message.content.split()[:words])
+    content = one_line(message.content)
+    if words is not None:
+        content = " ".join(content.split()[:words])
     return f"{content} Answer: {one_line(answer)}{confidence}"
 
 
@@ -95,12 +125,20 @@ def build_request(
     role: str,
     recalled: Sequence[Message] = (),
     settings: AgentSettings | None = None,
+    cut: Sequence[str] = (),
 ) -> Request:
-    """The request for one turn. Two turns of agents of one modality on one question have the same `prefix`."""
+    """The request for one turn, without the sources whose ids are `cut`.
+
+    Two turns of agents of one modality on one question have the same `prefix`, whatever was cut: the replica that
+    knows the pictures and the first passages is the one to ask all the same. The id tells how many were cut, since
+    a model must not take the request for the one that it has seen.
+    """
     settings = settings or AgentSettings()
     shared, images, prefix = _prefix(turn.question, modality)
+    if cut:
+        shared, images, _ = _prefix(_without(turn.question, cut), modality)
     return Request(
-        id=turn.id,
+        id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
         system=INSTRUCTION,
         shared=shared,
@@ -112,6 +150,27 @@ def build_request(
     )
 
 
+def repair_request(request: Request, said: str) -> Request:
+    """The same request once more, with what was said to it (its end, on one line) and the form again.
+
+    Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
+    """
+    line = one_line(said)
+    shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
+    lines = [
+        REPAIR,
+        f'"{shown}"' if shown else "(nothing)",
+        "This could not be read. Give your conclusion again, as these three lines and nothing else:",
+        FORM,
+    ]
+    own = "\n".join([request.own, *lines])
+    return replace(request, id=f"{request.id}/repair", own=own, seed=derive_seed(request.seed, "repair"))
+
+
+def _without(question: Question, cut: Sequence[str]) -> Question:
+    return replace(question, evidence=tuple(source for source in question.evidence if source.id not in cut))
+
+
 @lru_cache(maxsize=512)
 def _prefix(question: Question, modality: Modality) -> tuple[str, tuple[Source, ...], str]:
     """The shared part, its pictures and their digest: worked out once for all samples and rounds of a question."""
@@ -120,5 +179,5 @@ def _prefix(question: Question, modality: Modality) -> tuple[str, tuple[Source, 
     shared = shared_part(question, evidence)
     digest = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
-        digest.update(f"{picture.id}\x1f{picture.image}".encode())
+        digest.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
     return shared, images, digest.hexdigest()

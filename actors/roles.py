@@ -9,12 +9,16 @@ from actors.messages import Modality
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and calls no model."""
+    """`instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and calls no model.
+
+    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
+    """
 
     name: str
     modality: Modality
     instruction: str
     dummy: bool = False
+    agent: str | None = None
 
 
 _TEXTUAL = {

@@ -28,3 +28,15 @@ class AgentSettings:
     budget_words: int | None = None
     """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
     (null: all of it). What they answered is always read."""
+
+
+@dataclass
+class CompletionSettings:
+    """Completions that were had once are not computed again: kept in memory, and on disk for every later run."""
+
+    reuse: bool = True
+    """False: every request is computed, always."""
+    disk_gb: float = 4.0
+    """Most that is kept on disk; what was used longest ago goes first."""
+    memory_mb: float = 64.0
+    """Most that each agent keeps in memory."""

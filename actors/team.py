@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
 
-from actors.batching import Batcher
-from actors.messages import Message, Turn
+from actors.batching import Batcher, Results
+from actors.messages import Message, Turn, Usage
 
-Results = AsyncIterator[list[tuple[int, Message | Exception]]]
+Said = tuple[Message, Usage]
 
 
 class AgentLost(Exception):
     """An agent's process died while it held turns; the runtime starts it again, without its memory."""
 
 
+class Sender(Protocol):
+    """One agent: a call of this is one call of it. `drop` tells it of turns that nobody waits for any more."""
+
+    def __call__(self, call: int, turns: list[Turn], closed: list[str], /) -> AsyncIterator[Results[Said]]: ...
+
+    def drop(self, places: list[tuple[int, int]], /) -> None: ...
+
+
 class Team:
-    """Agents by name. `senders[name](turns, closed)` is one call of that agent.
+    """Agents by name. `senders[name](call, turns, closed)` is one call of that agent.
 
     `closed` are discussions that ended since the agent's last call: their memory is let go with the next batch,
-    so that forgetting costs no call of its own.
+    so that forgetting costs no call of its own. `usage` sums what each agent has spent since the team was made.
     """
 
-    def __init__(self, senders: Mapping[str, Callable[[list[Turn], list[str]], Results]]) -> None:
+    def __init__(self, senders: Mapping[str, Sender]) -> None:
+        self.usage: dict[str, Usage] = {name: Usage() for name in senders}
         self._closed: dict[str, list[str]] = {name: [] for name in senders}
-        self._mailboxes = {name: Batcher(self._sender(name, send)) for name, send in senders.items()}
+        self._mailboxes = {
+            name: Batcher(self._sender(name, sender), drop=sender.drop) for name, sender in senders.items()
+        }
 
-    def _sender(self, name: str, send: Callable[[list[Turn], list[str]], Results]) -> Callable[[list[Turn]], Results]:
-        def call(turns: list[Turn]) -> Results:
+    def _sender(self, name: str, sender: Sender) -> Callable[[int, list[Turn]], AsyncIterator[Results[Said]]]:
+        def send(call: int, turns: list[Turn]) -> AsyncIterator[Results[Said]]:
             closed, self._closed[name] = self._closed[name], []
-            return send(turns, closed)
+            return sender(call, turns, closed)
 
-        return call
+        return send
 
     async def ask(self, turn: Turn) -> Message:
         """What the agent named in the turn says.
@@ -38,7 +50,9 @@ class Team:
         Raises:
             MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
         """
-        return await self._mailboxes[turn.agent](turn)
+        message, usage = await self._mailboxes[turn.agent](turn)
+        self.usage[turn.agent] += usage
+        return message
 
     def close(self, discussion: str) -> None:
         """No more turns of this discussion will come."""

@@ -14,7 +14,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
 from actors.reader.reader import ReaderSettings
-from actors.settings import AgentSettings, RaySettings
+from actors.settings import AgentSettings, CompletionSettings, RaySettings
 from experiments.errors import UserError
 from topologies.settings import Inference, LearnerSettings, PruningSettings
 
@@ -56,19 +56,65 @@ class RetrievalSettings:
 class ModelSettings:
     """Who answers. `model=vllm` is short for `model.kind=vllm`."""
 
-    kind: Literal["reader", "vllm"] = "reader"
+    kind: Literal["none", "reader", "vllm", "openai", "replay"] = "reader"
+    """`openai`: any endpoint that speaks OpenAI's protocol; `replay`: what the run `replay.run` recorded;
+    `none`: nobody (for `judge`)."""
     name: str = ""
-    """vLLM: a Hugging Face id or a local folder."""
+    """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
     replicas: int = 2
+    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
+    capacity: int = 64
+    """Requests that one replica works on at once; more wait with their senders."""
     cpus: float = 0.5
     """Cores that Ray reserves for each replica."""
-    gpus: float = 0.0
-    """GPUs that Ray reserves for each replica."""
+    gpus: float | None = None
+    """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has any, else 0)."""
     tensor_parallel: int = 1
     max_model_len: int | None = None
+    """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are."""
+    hang_s: float = 120.0
+    """vLLM: an engine that gives no sign of life for so long is started anew."""
+    base_url: str = ""
+    """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
+    key_env: str = ""
+    """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
+    timeout_s: float = 120.0
+    """Endpoint: how long one request may take."""
+    retries: int = 4
+    """Endpoint: how often a request that met a fault is sent again, with growing pauses; rate limits are waited out."""
+    requests_per_minute: float | None = None
+    """Endpoint: rate limits of its own (null: none)."""
+    tokens_per_minute: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Endpoint: further fields of the request's body, sent as they are."""
+
+
+@dataclass
+class RoleSettings:
+    """One role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
+
+    agent: str | None = None
+    """`package.module:function` that makes the AutoGen agent holding the role (null: ours)."""
+
+
+@dataclass
+class ReplaySettings:
+    run: str | None = None
+    """The run folder whose recorded turns `model=replay` answers with."""
+
+
+@dataclass
+class RateSettings:
+    """What tokens cost, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
+    together."""
+
+    prompt_price: float | None = None
+    completion_price: float | None = None
+    prompt_tokens_per_s: float | None = None
+    completion_tokens_per_s: float | None = None
 
 
 @dataclass
@@ -119,6 +165,8 @@ class Config:
     """Where the generated sample and the retrieval indexes are kept between runs (default: `<output>/cache`)."""
     resume: str | None = None
     """A run folder to go on with."""
+    dry_run: bool = False
+    """Say how many turns and about how many tokens the run would take, and do nothing."""
     concurrency: int = 64
     """Discussions held at once; answers do not depend on it."""
     methods: list[str] = field(default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune"])
@@ -128,7 +176,13 @@ class Config:
     data: DataSettings = field(default_factory=DataSettings)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    judge: ModelSettings = field(default_factory=lambda: ModelSettings(kind="none", replicas=1))
+    """Who judges answers against gold (Acc*): `judge=openai judge.name=...`; the keys are those of `model`."""
+    replay: ReplaySettings = field(default_factory=ReplaySettings)
+    completions: CompletionSettings = field(default_factory=CompletionSettings)
+    rates: RateSettings = field(default_factory=RateSettings)
     reader: ReaderSettings = field(default_factory=ReaderSettings)
+    roles: dict[str, RoleSettings] = field(default_factory=dict)
     agents: AgentSettings = field(default_factory=AgentSettings)
     topology: TopologySettings = field(default_factory=TopologySettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
@@ -139,7 +193,29 @@ class Config:
 
 
 # What may differ between a run and its resumption: none of it changes an answer.
-RUNTIME_KEYS = ("concurrency", "ray", "wandb", "model.replicas", "model.cpus", "model.gpus")
+RUNTIME_KEYS = (
+    "concurrency",
+    "ray",
+    "wandb",
+    "completions",
+    "rates",
+    *(
+        f"{model}.{key}"
+        for model in ("model", "judge")
+        for key in (
+            "replicas",
+            "capacity",
+            "cpus",
+            "gpus",
+            "hang_s",
+            "key_env",
+            "timeout_s",
+            "retries",
+            "requests_per_minute",
+            "tokens_per_minute",
+        )
+    ),
+)
 
 # The least that makes sense; the learner checks its own settings.
 AT_LEAST = {
@@ -148,11 +224,29 @@ AT_LEAST = {
     "retrieval.texts": 0,
     "retrieval.pictures": 0,
     "retrieval.radius": 0,
-    "model.replicas": 1,
-    "model.cpus": 0,
-    "model.gpus": 0,
-    "model.tensor_parallel": 1,
-    "model.max_model_len": 1,
+    **{
+        f"{model}.{key}": least
+        for model in ("model", "judge")
+        for key, least in {
+            "replicas": 1,
+            "capacity": 1,
+            "cpus": 0,
+            "gpus": 0,
+            "tensor_parallel": 1,
+            "max_model_len": 1,
+            "hang_s": 1,
+            "timeout_s": 0.1,
+            "retries": 0,
+            "requests_per_minute": 1,
+            "tokens_per_minute": 1,
+        }.items()
+    },
+    "completions.disk_gb": 0,
+    "completions.memory_mb": 0,
+    "rates.prompt_price": 0,
+    "rates.completion_price": 0,
+    "rates.prompt_tokens_per_s": 1e-9,
+    "rates.completion_tokens_per_s": 1e-9,
     "agents.retries": 0,
     "agents.temperature": 0,
     "agents.max_tokens": 1,

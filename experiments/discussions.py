@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from actors.memory import MemoryLost
-from actors.messages import Question, Trace
-from actors.team import AgentLost, Team
+from actors.messages import Message, Question, Trace, Turn, Usage
+from actors.team import AgentLost
 from topologies.topology import Topology, discussion_id
 
 REPLAYS = 6
@@ -18,7 +18,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def hold(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
+class Agents(Protocol):
+    """Who is asked: a team, or a recorded run in its place. `usage` is what each agent has spent so far."""
+
+    usage: dict[str, Usage]
+
+    async def ask(self, turn: Turn) -> Message: ...
+
+    def close(self, discussion: str) -> None: ...
+
+
+async def hold(topology: Topology, question: Question, team: Agents, seed: int, sample: int = 0) -> Trace:
     """One discussion, from its start again when an agent was lost: with the same seeds it ends the same.
 
     Raises:

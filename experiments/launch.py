@@ -1,25 +1,36 @@
-"""Which roles and which model a configuration asks for, checked before any process is started."""
+"""Which roles, learner and models a configuration asks for, checked before any process is started."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
+import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.vllm_arguments import check_engine_arguments
+from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.completions.cache import Reuse
 from actors.messages import Modality
 from actors.models import Model
-from actors.reader.reader import Reader
-from actors.roles import ROLES, Role
-from actors.vllm_model import VllmModel, VllmSettings
-from experiments.config import Config
+from actors.reader import reader as reader_module
+from actors.reader.reader import Reader, ReaderSettings
+from actors.roles import DECISION, ROLES, SINGLE, Role
+from experiments.config import Config, ModelSettings
 from experiments.errors import UserError
+
+COMPLETIONS = "completions"  # the folder, beside other caches
 
 
 def team_roles(config: Config) -> list[Role]:
     """The discussing roles, textual ones first; those that the ablation silences are dummies.
 
-    Raises UserError for a role that does not exist, one named twice, or a team of nobody.
+    Raises UserError for a role that does not exist, one named twice, a team of nobody, or an agent that is not there.
     """
     chosen = [(Modality.TEXT, name) for name in config.topology.text]
     chosen += [(Modality.VISUAL, name) for name in config.topology.visual]
@@ -32,20 +43,131 @@ def team_roles(config: Config) -> list[Role]:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UserError(f"topology.{modality}: no role {name!r}.{hint} Known: {', '.join(known)}")
-        roles.append(replace(role, dummy=modality is silenced))
+        roles.append(replace(_held(config, role), dummy=modality is silenced))
+    for name in config.roles:
+        if name not in {role.name for role in (*roles, DECISION, SINGLE)}:
+            present = ", ".join(role.name for role in (*roles, DECISION, SINGLE))
+            raise UserError(f"roles.{name}: nobody in this run has the role; there are {present}")
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
     return roles
 
 
-def model_maker(config: Config) -> Callable[[], Model]:
-    """What a replica's process calls to make its model. Raises UserError when the settings cannot work."""
-    model = config.model
-    if model.replicas < 1:
-        raise UserError(f"model.replicas={model.replicas}: expected at least 1")
-    if model.kind == "reader":
-        return partial(Reader, config.reader)
-    if not model.name:
-        raise UserError("model=vllm needs model.name=<Hugging Face id or local folder>")
-    settings = VllmSettings(model.name, model.tensor_parallel, model.max_model_len, model.dtype, model.engine)
-    return partial(VllmModel, settings)
+def closing_roles(config: Config) -> tuple[Role, Role]:
+    """The decision agent, and the one that answers alone."""
+    return _held(config, DECISION), _held(config, SINGLE)
+
+
+def _held(config: Config, role: Role) -> Role:
+    """The role with the AutoGen agent that the configuration gives it, if any."""
+    asked = config.roles.get(role.name)
+    if asked is None or asked.agent is None:
+        return role
+    from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
+
+    try:
+        load_factory(asked.agent)
+    except ValueError as error:
+        raise UserError(f"roles.{role.name}.agent: {error}") from error
+    return replace(role, agent=asked.agent)
+
+
+def learner_options(config: Config) -> dict[str, Any]:
+    """The learner's arguments, with what an ablation takes away."""
+    settings = replace(config.learner)
+    if config.ablation == "no_inter":
+        settings.inter = False
+    if config.ablation == "no_alignment":
+        settings.align_weight = 0.0
+    rounds = config.topology.rounds
+    return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": config.pruning}
+
+
+def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Callable[[], Model]:
+    """What a replica's process calls to make its model; `key` (`model` or `judge`) names the settings in errors.
+
+    Raises UserError when the settings cannot work.
+    """
+    match model.kind:
+        case "reader":
+            return partial(Reader, reader)
+        case "vllm":
+            if not model.name:
+                raise UserError(f"{key}=vllm needs {key}.name=<Hugging Face id or local folder>")
+            try:
+                check_engine_arguments(model.engine)
+            except ValueError as error:
+                raise UserError(f"{key}.engine: {error}") from error
+            return partial(VllmModel, vllm_settings(model))
+        case "openai":
+            if not model.name or not model.base_url:
+                raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
+            return partial(OpenAIModel, _endpoint(model, key))
+        case kind:
+            raise UserError(f"{key}={kind} cannot answer: choose reader, vllm or openai")
+
+
+def model_name(model: ModelSettings) -> str:
+    """What the model is called in records."""
+    return model.name or str(model.kind)
+
+
+def vllm_settings(model: ModelSettings) -> VllmSettings:
+    return VllmSettings(
+        model.name, model.tensor_parallel, model.max_model_len, model.dtype, model.engine, hang_s=model.hang_s
+    )
+
+
+def _endpoint(model: ModelSettings, key: str) -> OpenAISettings:
+    if model.key_env and model.key_env not in os.environ:
+        raise UserError(f"{key}.key_env={model.key_env}: there is no such environment variable; export it first")
+    return OpenAISettings(
+        base_url=model.base_url,
+        name=model.name,
+        key=os.environ.get(model.key_env),
+        timeout_s=model.timeout_s,
+        retries=model.retries,
+        requests_per_minute=model.requests_per_minute,
+        tokens_per_minute=model.tokens_per_minute,
+        extra=model.extra,
+    )
+
+
+def replicas(model: ModelSettings, cluster_gpus: float) -> tuple[int, float]:
+    """How many processes a model runs in, and the GPUs that each reserves."""
+    if model.kind == "openai":
+        return 1, 0.0
+    if model.gpus is not None:
+        return model.replicas, model.gpus
+    return model.replicas, float(model.tensor_parallel) if model.kind == "vllm" and cluster_gpus else 0.0
+
+
+def reuse(config: Config, model: ModelSettings, cache: Path) -> Reuse | None:
+    """Where completions of this model are kept; None when nothing is to be reused."""
+    kept = config.completions
+    if not kept.reuse:
+        return None
+    return Reuse(str(cache / COMPLETIONS), identity(model, config.reader), kept.disk_gb, kept.memory_mb)
+
+
+def identity(model: ModelSettings, reader: ReaderSettings) -> str:
+    """Names a model and all of its settings on which its completions depend, as JSON.
+
+    A reader is its code and settings, a local folder its files: neither must be answered for by what it was before.
+    """
+    told: dict[str, Any] = {"kind": model.kind, "name": model.name}
+    match model.kind:
+        case "reader":
+            code = hashlib.blake2b(digest_size=16)
+            for path in sorted(Path(reader_module.__file__).parent.glob("*.py")):
+                code.update(path.read_bytes())
+            told |= {"code": code.hexdigest(), "settings": asdict(reader)}
+        case "vllm":
+            told |= {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
+            folder = Path(model.name)
+            if folder.is_dir():
+                states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+                told["files"] = [(name, state.st_size, state.st_mtime_ns) for name, state in states]
+        case "openai":
+            told |= {"base_url": model.base_url, "extra": model.extra}
+    return json.dumps(told, sort_keys=True)

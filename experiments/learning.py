@@ -12,16 +12,16 @@ import numpy as np
 import torch
 
 from actors.messages import Modality, Trace
-from actors.team import Team
 from experiments.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.discussions import hold
+from experiments.discussions import Agents, hold
 from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.progress import Progress
 from experiments.recorder import Recorder
 from experiments.records import LearningStep, matrix
 from experiments.tracking import Tracker
+from experiments.usage import UsageLog
 from topologies.learner import StepReport
 from topologies.pruned import M3Prune
 
@@ -36,14 +36,14 @@ class Training:
     config: Config
     dataset: Dataset
     evidence: Evidence
-    team: Team
+    team: Agents
     topology: M3Prune
     learner: Any
     modalities: Sequence[Modality]
     recorder: Recorder
     tracker: Tracker
 
-    async def run(self, progress: Progress) -> None:
+    async def run(self, progress: Progress, usage: UsageLog) -> None:
         """Learn until the last stage is over. Raises UserError when there are too few training questions."""
         steps = self.config.pruning.steps
         resumed = self.recorder.checkpoint
@@ -55,11 +55,12 @@ class Training:
             bar = progress.phase(f"learning, stage {stage}", total=steps, done=step)
             if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
                 await self._record(stage, 0, {}, await self.learner.edges_left())
-            for number in range(step, steps):
-                report = await self._step(stage, items[number])
-                terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
-                await self._record(stage, number + 1, terms, report.edges)
-                bar.advance()
+            with usage.phase(f"learning, stage {stage}"):
+                for number in range(step, steps):
+                    report = await self._step(stage, items[number])
+                    terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
+                    await self._record(stage, number + 1, terms, report.edges)
+                    bar.advance()
             await self.learner.next_stage()
             stage, step, finished = await self._position()
 

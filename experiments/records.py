@@ -54,7 +54,8 @@ class Scored:
     """One method's answer to one question, with the label beside it, and what the answer cost.
 
     `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
-    `failed_turns` the turns of which nothing could be heard: failed or not parsed.
+    `failed_turns` the turns of which nothing could be heard: failed or not parsed. `cut_turns` are those that were
+    asked without some of their evidence, because their prompt would not have fitted the model's context.
     """
 
     method: str
@@ -69,6 +70,7 @@ class Scored:
     calls: int
     edges: int
     failed_turns: int
+    cut_turns: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -89,6 +91,7 @@ class Scored:
             calls=sum(turn.calls for turn in trace.turns),
             edges=sum(len({edge[1:] for edge in taken}) for taken in (trace.spatial, trace.temporal)),
             failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
+            cut_turns=sum(bool(turn.cut) for turn in trace.turns),
             tags=item.tags,
         )
 

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from actors.messages import Message, Status, Trace
+from experiments import judgements, usage
 from experiments.recorder import RunFolder
 from experiments.records import Scored
 from experiments.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, cells, headers, notes
@@ -23,7 +24,7 @@ figure { margin: 1.5rem 0 } figure img { max-width: 100% } figcaption { color: #
 details { border: 1px solid #ddd; border-radius: 4px; padding: .4rem .8rem; margin: .4rem 0 }
 summary { cursor: pointer; overflow-wrap: anywhere }
 .turn { border-left: 3px solid #0072B2; padding: .1rem .8rem; margin: .7rem 0; overflow-wrap: anywhere }
-.turn.failed, .turn.unparsed { border-color: #D55E00 }
+.turn.failed, .turn.unparsed { border-color: #D55E00 } .cut { color: #8a5a00 }
 .said { white-space: pre-wrap } .small { color: #555; font-size: .87em }
 .right { color: #00664b } .wrong { color: #a33f00 } .note { background: #fff4d6; padding: .5rem .8rem }
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto }
@@ -50,6 +51,8 @@ def _page(
     yield f"<h2>Methods on {metrics['questions']:,} questions of {escape(metrics['dataset'])}</h2>"
     yield from _table(metrics, metric)
     yield from (f"<p>{escape(note)}</p>" for note in notes(metrics, metric) if note != EMBEDDED_NOTE)
+    if "judged" in metrics:
+        yield from (f"<p>{escape(note)}</p>" for note in judgements.notes(metrics["judged"]))
     if figures:
         yield "<h2>Figures</h2>"
     for figure in figures:
@@ -57,15 +60,27 @@ def _page(
         data = base64.b64encode(figure.read_bytes()).decode()
         image = f'<img alt="{caption}" src="data:image/png;base64,{data}">'
         yield f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
+    yield from _usage(run)
     yield from _discussions(run, method, limit)
     yield f"<h2>Configuration</h2>\n<pre>{escape(run.config.read_text(encoding='utf-8'))}</pre>\n</body>\n</html>"
 
 
 def _table(metrics: Metrics, metric: str) -> Iterator[str]:
     yield "<table>"
-    yield _row("th", headers(metric))
-    yield from (_row("td", (method, *cells(row))) for method, row in metrics["methods"].items())
+    yield _row("th", headers(metrics, metric))
+    yield from (_row("td", (method, *cells(metrics, method))) for method in metrics["methods"])
     yield "</table>"
+
+
+def _usage(run: RunFolder) -> Iterator[str]:
+    """What the run really spent, by phase; nothing where that was not recorded."""
+    phases = usage.by_phase(run)
+    if phases:
+        yield "<h2>What was really spent</h2>\n<table>"
+        yield _row("th", usage.HEADERS)
+        yield from (_row("td", usage.cells(spent)) for spent in phases.values())
+        yield "</table>"
+        yield from (f"<p>{escape(note)}</p>" for note in usage.notes(usage.total(run)))
 
 
 def _row(cell: str, texts: Iterable[str]) -> str:
@@ -92,6 +107,9 @@ def _discussion(trace: Trace, scored: Scored) -> Iterator[str]:
     yield f'<p class="small">Question {escape(trace.question)}; {tokens}; status {trace.status}.</p>'
     if trace.evidence:
         yield f'<p class="small">Evidence: {escape(", ".join(trace.evidence))}.</p>'
+    for sources, turns in _cuts(trace).items():
+        left_out = f"Left out, for want of room: {escape(', '.join(sources))} from {escape('; '.join(turns))}."
+        yield f'<p class="small cut">{left_out}</p>'
     speakers = {turn.id: f"{turn.agent} ({turn.round})" for turn in trace.turns}
     for turn in trace.turns:
         yield from _turn(turn, speakers)
@@ -100,11 +118,22 @@ def _discussion(trace: Trace, scored: Scored) -> Iterator[str]:
     yield "</details>"
 
 
+def _cuts(trace: Trace) -> dict[tuple[str, ...], list[str]]:
+    """The turns that were asked without some of their evidence, by the sources that were left out."""
+    cuts: dict[tuple[str, ...], list[str]] = {}
+    for turn in trace.turns:
+        if turn.cut:
+            cuts.setdefault(turn.cut, []).append(f"{turn.agent}, round {turn.round}")
+    return cuts
+
+
 def _turn(turn: Message, speakers: dict[str, str]) -> Iterator[str]:
     yield f'<div class="turn {turn.status}"><b>{escape(turn.agent)}</b>, round {turn.round}'
     if turn.heard:
         heard = ", ".join(speakers.get(message, message) for message in turn.heard)
         yield f' <span class="small">heard {escape(heard)}</span>'
+    if turn.cut:
+        yield f'<br><span class="small cut">asked without {escape(", ".join(turn.cut))}</span>'
     if turn.status is not Status.OK:
         yield f'<br><span class="wrong">{turn.status}</span> {escape(turn.error)}'
     if turn.content:

@@ -6,39 +6,32 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import networkx as nx
 import psutil
 
 from actors.cluster import Cluster, ClusterError
-from actors.messages import Trace
-from actors.roles import DECISION, SINGLE, Role
-from actors.team import Team
-from experiments import figures, recall, report, summary
+from actors.completions.store import CompletionStore
+from actors.models import ModelGone
+from experiments import figures, judgements, recall, replay, report, summary, usage
 from experiments.config import Config, save
 from experiments.data import make_dataset
-from experiments.datasets.item import Dataset, Item
-from experiments.discussions import hold, in_order
+from experiments.datasets.item import Dataset
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.launch import model_maker, team_roles
-from experiments.learning import Training
-from experiments.methods import PAIRS, check_methods, make_method
+from experiments.job import Job
+from experiments.launch import COMPLETIONS, model_name, team_roles
+from experiments.methods import PAIRS, check_methods
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
 from experiments.tracking import Tracker
 from retrieval.embed import make_encoder
 from retrieval.index import StoreError
 from retrieval.store import Store
-from topologies.graphs import to_networkx
-from topologies.learner import Learner
-from topologies.pruned import M3Prune
-from topologies.topology import Topology
-from topologies.wiring import Edges
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +60,28 @@ def run(config: Config, folder: RunFolder) -> None:
     """
     try:
         cache = open_cache(config)
-        dataset = make_dataset(config, cache)
         if config.job == "recall":
+            dataset = make_dataset(config, cache)
             _recall(folder, dataset, open_store(config, dataset, cache), config.data.limit)
         else:
-            _prune(config, folder, dataset, cache)
-    except (ClusterError, StoreError) as error:
+            _prune(config, folder, cache)
+    except (ClusterError, StoreError, ModelGone) as error:
         raise UserError(str(error)) from error
+    except BaseExceptionGroup as group:
+        if mistake := _first(UserError, group):
+            raise mistake from None
+        if gone := _first(ModelGone, group):
+            raise UserError(f"{gone}; what is recorded stays: go on with resume={folder.path}") from group
+        raise
+
+
+def _first(kind: type[T], group: BaseExceptionGroup[BaseException]) -> T | None:
+    """The first exception of a kind in a group: what goes wrong in one of many discussions comes wrapped."""
+    for error in group.exceptions:
+        found = _first(kind, error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, kind):
+            return found
+    return None
 
 
 def open_cache(config: Config) -> Path:
@@ -100,18 +108,28 @@ def _recall(folder: RunFolder, dataset: Dataset, store: Store, limit: int | None
     print(recall.table(rows))
 
 
-def _prune(config: Config, folder: RunFolder, dataset: Dataset, cache: Path) -> None:
+def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     roles = team_roles(config)
     check_methods(config.methods)
-    check_room(Path(config.output), actors=len(roles) + 3 + config.model.replicas)
+    recorded = None
+    if config.model.kind == "replay":
+        recorded, then = replay.open_recorded(config)
+        replay.copy_learning(recorded.folder, folder)
+        dataset = replay.replayed_dataset(config, then, cache)
+    else:
+        dataset = make_dataset(config, cache)
+        check_room(Path(config.output), actors=len(roles) + 3 + config.model.replicas)
+    if config.completions.reuse:
+        # A folder that cannot be used is said here, once, and not in the log of every agent's process.
+        CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
     wandb = config.wandb
     tracker = Tracker(folder.path, asdict(config), wandb.mode, wandb.project, wandb.group)
     try:
         with Recorder(folder) as recorder, Cluster(config.ray) as cluster:
             evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
             with Progress() as progress:
-                run = Run(config, dataset, evidence, roles, cluster, recorder, tracker, progress)
-                asyncio.run(run.discuss())
+                job = Job(config, dataset, evidence, roles, cluster, recorder, tracker, progress, cache, recorded)
+                asyncio.run(job.run())
         _conclude(config, folder, dataset, tracker)
     except BaseException:
         tracker.finish(exit_code=1)
@@ -123,7 +141,7 @@ def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Trac
     """metrics.json, the table, figures and the report, all from the records."""
     about = summary.About(
         experiment=config.experiment,
-        model=config.model.name or config.model.kind,
+        model=model_name(config.model),
         dataset=config.data.kind,
         metric=dataset.metric,
         methods=tuple(config.methods),
@@ -131,12 +149,17 @@ def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Trac
         seed=config.seed,
     )
     metrics = summary.summarise(folder, about)
+    if config.judge.kind != "none":
+        metrics["judged"] = judgements.summarise(
+            folder, model_name(config.judge), about.methods, about.pairs, config.seed
+        )
     summary.write(folder, metrics)
     drawn = figures.draw(folder, metrics, dataset.metric)
-    tracker.summary(metrics, drawn)
+    spent = usage.total(folder)
+    tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, dataset.metric, config.methods[-1], drawn)
     print()
-    summary.show(metrics, dataset.metric)
+    summary.show(metrics, dataset.metric, further=usage.notes(spent))
 
 
 def check_room(output: Path, actors: int) -> None:
@@ -150,81 +173,3 @@ def check_room(output: Path, actors: int) -> None:
     disk_mb = shutil.disk_usage(output).free // 2**20
     if disk_mb < FREE_DISK_MB:
         raise UserError(f"{disk_mb} MB are free in {output}, expected {FREE_DISK_MB}: make room or set output=<folder>")
-
-
-@dataclass
-class Run:
-    """What a run holds while its agents discuss."""
-
-    config: Config
-    dataset: Dataset
-    evidence: Evidence
-    roles: Sequence[Role]
-    cluster: Cluster
-    recorder: Recorder
-    tracker: Tracker
-    progress: Progress
-
-    async def discuss(self) -> None:
-        """Launch the actors, learn, and evaluate every method; what a killed run has done is not done again."""
-        config = self.config
-        modalities = [role.modality for role in self.roles]
-        make_model = model_maker(config)
-        options = learner_options(config)
-        try:
-            Learner(modalities, **options)
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        cluster = self.cluster
-        cluster.launch_replicas(make_model, config.model.replicas, config.model.cpus, config.model.gpus)
-        team = cluster.launch_team((*self.roles, DECISION, SINGLE), config.agents)
-        learner = cluster.launch(Learner, modalities, **options)
-        bar = self.progress.phase("starting replicas and agents", total=cluster.starting)
-        await cluster.wait_until_ready(bar.advance)
-        topology = M3Prune([role.name for role in self.roles], learner, config.topology.inference)
-        if {"m3prune", "random"} & set(config.methods):
-            training = Training(
-                config, self.dataset, self.evidence, team, topology, learner, modalities, self.recorder, self.tracker
-            )
-            await training.run(self.progress)
-            await topology.freeze()
-            export_topology(self.recorder.run.path, topology)
-        questions = sum(1 for _ in self.dataset.evaluate())
-        for name in config.methods:
-            method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology)
-            await self._evaluate(method, team, questions)
-
-    async def _evaluate(self, method: Topology, team: Team, questions: int) -> None:
-        done = self.recorder.done(method.method)
-
-        async def answer(item: Item) -> Trace:
-            return await hold(method, await self.evidence.question(item), team, self.config.seed)
-
-        bar = self.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
-        items = (item for item in self.dataset.evaluate() if item.question.id not in done)
-        async for item, trace in in_order(items, answer, self.config.concurrency):
-            self.recorder.evaluated(trace, item, self.dataset.score(item, trace.answer))
-            bar.advance()
-
-
-def learner_options(config: Config) -> dict[str, Any]:
-    """The learner's arguments, with what an ablation takes away."""
-    settings = replace(config.learner)
-    if config.ablation == "no_inter":
-        settings.inter = False
-    if config.ablation == "no_alignment":
-        settings.align_weight = 0.0
-    rounds = config.topology.rounds
-    return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": config.pruning}
-
-
-def export_topology(folder: Path, topology: M3Prune) -> None:
-    """The learned graph as GraphML and as networkx's node-link JSON."""
-    wiring = topology.wiring
-    edges = Edges(wiring.spatial[-1], wiring.temporal[-1])
-    probabilities = None
-    if wiring.spatial_p is not None and wiring.temporal_p is not None:
-        probabilities = Edges(wiring.spatial_p, wiring.temporal_p)
-    graph = to_networkx(edges, topology.agents, probabilities)
-    nx.write_graphml(graph, folder / "topology.graphml")
-    (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

@@ -24,6 +24,8 @@ from experiments.records import Scored
 EMBEDDED = "reader"
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
+CUT = "cut_turns"
+TROUBLES = ("failed_turns", CUT)
 DIGITS = 6
 WIDTH_PLAIN = 110
 
@@ -49,7 +51,7 @@ class _Totals:
 
     utility: dict[str, float] = field(default_factory=dict)
     f1: dict[str, float] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*COSTS, "failed_turns"), 0))
+    counted: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*COSTS, *TROUBLES), 0))
 
     def add(self, scored: Scored) -> None:
         self.utility[scored.question] = scored.utility
@@ -62,7 +64,10 @@ class _Totals:
 
 
 def summarise(run: RunFolder, about: About) -> Metrics:
-    """metrics.json as a dict. Raises ValueError unless all methods have answered the same questions, one at least."""
+    """metrics.json as a dict; rows have `cut_turns` where any method had one.
+
+    Raises ValueError unless all methods have answered the same questions, one at least.
+    """
     totals = _totals(run.scores(), about.methods)
     questions = totals[about.methods[0]].utility.keys()
     for method, total in totals.items():
@@ -70,6 +75,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
             raise ValueError(
                 f"{method} has answered {len(total.utility)} questions, {about.methods[0]} {len(questions)}"
             )
+    cut = any(total.counted[CUT] for total in totals.values())
     paired = {}
     for better, rival in about.pairs:
         seed = derive_seed(about.seed, "paired", better, rival)
@@ -80,7 +86,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "model": about.model,
         "dataset": about.dataset,
         "questions": len(questions),
-        "methods": {method: _row(method, total, about.seed) for method, total in totals.items()},
+        "methods": {method: _row(method, total, about.seed, cut) for method, total in totals.items()},
         "paired": paired,
     }
 
@@ -97,7 +103,7 @@ def _totals(scores: Iterable[Scored], methods: tuple[str, ...]) -> dict[str, _To
     return totals
 
 
-def _row(method: str, total: _Totals, seed: int) -> Metrics:
+def _row(method: str, total: _Totals, seed: int, cut: bool) -> Metrics:
     n = len(total.utility)
     utilities = total.utilities()
     return {
@@ -105,7 +111,7 @@ def _row(method: str, total: _Totals, seed: int) -> Metrics:
         "ci95": _rounded(bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method))),
         "f1": _rounded(math.fsum(total.f1.values()) / n),
         **{name: _rounded(total.counted[name] / n) for name in COSTS},
-        "failed_turns": total.counted["failed_turns"],
+        **{name: total.counted[name] for name in TROUBLES if cut or name != CUT},
     }
 
 
@@ -116,36 +122,45 @@ def _rounded(value: Any) -> Any:
     return value if isinstance(value, int) else round(float(value), DIGITS) + 0.0
 
 
-def headers(metric: str) -> tuple[str, ...]:
-    return ("method", f"{metric} (95% interval)", "F1", *(name.replace("_", " ") for name in (*COSTS, "failed_turns")))
+def headers(metrics: Metrics, metric: str) -> tuple[str, ...]:
+    """Of `cells`, and of the methods' names before them."""
+    counted = (*COSTS, *(name for name in TROUBLES if any(name in row for row in metrics["methods"].values())))
+    judged = ("Acc*",) if "judged" in metrics else ()
+    return ("method", f"{metric} (95% interval)", "F1", *judged, *(name.replace("_", " ") for name in counted))
 
 
-def cells(row: Metrics) -> tuple[str, ...]:
+def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
     """A method's figures as they are shown, one below each of `headers` but the first."""
+    row = metrics["methods"][method]
+    judged = (f"{metrics['judged']['methods'][method]['acc_star']:.3f}",) if "judged" in metrics else ()
     low, high = row["ci95"]
     return (
         f"{row['utility']:.3f} ({low:.3f}-{high:.3f})",
         f"{row['f1']:.3f}",
+        *judged,
         *(f"{row[name]:,.0f}" for name in ("prompt_tokens", "completion_tokens")),
         *(f"{row[name]:,.1f}".removesuffix(".0") for name in ("calls", "edges")),
-        f"{row['failed_turns']:,}",
+        *(f"{row[name]:,}" for name in TROUBLES if name in row),
     )
 
 
 def table(metrics: Metrics, metric: str) -> Table:
     """A row per method; tokens and calls are per question."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for i, name in enumerate(headers(metric)):
+    for i, name in enumerate(headers(metrics, metric)):
         header = name if "(" in name else name.replace(" ", "\n")
         shown.add_column(header, justify="right" if i else "left", no_wrap=True, vertical="bottom")
-    for method, row in metrics["methods"].items():
-        shown.add_row(method, *cells(row))
+    for method in metrics["methods"]:
+        shown.add_row(method, *cells(metrics, method))
     return shown
 
 
 def notes(metrics: Metrics, metric: str) -> Iterator[str]:
     """What stands below the table: what it is of, the paired tests in words, and whose figures they are."""
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
+    cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
+    if cut:
+        yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
     for pair, test in metrics["paired"].items():
         better, rival = pair.split(" vs ")
         low, high = test["ci95"]
@@ -159,12 +174,16 @@ def notes(metrics: Metrics, metric: str) -> Iterator[str]:
         yield EMBEDDED_NOTE
 
 
-def show(metrics: Metrics, metric: str, console: Console | None = None) -> None:
-    """Prints table and notes; where the output is no terminal, in lines of up to 110 characters."""
-    console = console or Console()
-    if not console.is_terminal:
-        console = Console(file=console.file, width=WIDTH_PLAIN)
+def show(metrics: Metrics, metric: str, console: Console | None = None, further: Iterable[str] = ()) -> None:
+    """Prints table, notes and `further` ones; where the output is no terminal, in lines of up to 110 characters."""
+    console = plain_console(console)
     console.print(table(metrics, metric))
     console.print()
-    for note in notes(metrics, metric):
+    for note in (*notes(metrics, metric), *further):
         console.print(note, markup=False, highlight=False)
+
+
+def plain_console(console: Console | None = None) -> Console:
+    """The console (standard output if None), made narrow and plain where it is no terminal."""
+    console = console or Console()
+    return console if console.is_terminal else Console(file=console.file, width=WIDTH_PLAIN)

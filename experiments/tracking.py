@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from actors.messages import Usage
 
 if TYPE_CHECKING:
     import wandb
@@ -40,10 +43,13 @@ class Tracker:
         if run := self._run:
             self._try("log", lambda: run.log(dict(step)))
 
-    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = ()) -> None:
-        """metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures."""
+    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), spent: Usage | None = None) -> None:
+        """metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures.
+
+        What was really `spent` becomes `usage/<field>`.
+        """
         if run := self._run:
-            self._try("summarise", lambda: _summarise(run, metrics, figures))
+            self._try("summarise", lambda: _summarise(run, metrics, figures, spent))
 
     def finish(self, exit_code: int = 0) -> None:
         if run := self._run:
@@ -78,7 +84,7 @@ class Tracker:
             log.warning("W&B could not %s, the run goes on without it: %s", what, " ".join(str(error).split()))
 
 
-def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path]) -> None:
+def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path], spent: Usage | None) -> None:
     import wandb
 
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
@@ -86,7 +92,9 @@ def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Pat
     rows = [[method, *(_plain(row[column]) for column in columns)] for method, row in methods.items()]
     images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
     run.log({"methods": wandb.Table(columns=["method", *columns], data=rows), **images})
-    groups = {**methods, **metrics["paired"]}
+    groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(spent) if spent else {}}
+    for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
+        groups[f"judged/{method}"] = row
     run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -62,6 +63,13 @@ def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = T
         temporal=tuple((2, i, i) for i in range(n)),
         decision=agents,
     )
+
+
+def cut(told: Trace) -> Trace:
+    """The same discussion, two of whose turns were asked without some of their evidence."""
+    left_out = {"1/reader": ("p7", "p3"), "2/scene": ("i2",)}
+    turns = (replace(turn, cut=left_out.get(f"{turn.round}/{turn.agent}", ())) for turn in told.turns)
+    return replace(told, turns=tuple(turns))
 
 
 def learning_step(stage: int, step: int, steps: int) -> LearningStep:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import pytest
-
-from actors.batching import Batcher, stream
-from actors.messages import Completion, Message, Question, Request, Turn
-from actors.pool import Pool, preferred
-from actors.team import Team
+from actors.batching import Batcher, Desk, Results
+from actors.messages import Message, Question, Turn, Usage
+from actors.team import Said, Team
 
 
 class Doubler:
@@ -19,19 +16,29 @@ class Doubler:
     def __init__(self, slow: frozenset[int] = frozenset()) -> None:
         self.batches: list[list[int]] = []
         self.gate = asyncio.Event()
+        self.cancelled: list[int] = []
         self._slow = slow
+        self.desk = Desk(self._double)
 
     async def _double(self, number: int) -> int:
         if number in self._slow:
-            await self.gate.wait()
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.cancelled.append(number)
+                raise
         if number == 0:
             raise ValueError("zero")
         return 2 * number
 
-    async def send(self, numbers: list[int]) -> AsyncIterator[list[tuple[int, int | Exception]]]:
+    async def send(self, call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
         self.batches.append(numbers)
-        async for results in stream(self._double, numbers):
+        async for results in self.desk.stream(call, numbers):
             yield results
+
+    def drop(self, places: list[tuple[int, int]]) -> None:
+        for call, index in places:
+            self.desk.drop(call, index)
 
 
 async def test_items_that_are_ready_together_are_one_call() -> None:
@@ -68,7 +75,7 @@ async def test_an_item_that_fails_fails_alone() -> None:
 
 
 async def test_a_call_that_breaks_fails_all_that_still_wait_for_it() -> None:
-    async def send(numbers: list[int]) -> AsyncIterator[list[tuple[int, int | Exception]]]:
+    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
         yield [(0, 10)]
         raise ConnectionResetError("gone")
 
@@ -79,7 +86,7 @@ async def test_a_call_that_breaks_fails_all_that_still_wait_for_it() -> None:
 
 
 async def test_a_call_that_forgets_an_item_is_an_error_and_not_a_hang() -> None:
-    async def send(numbers: list[int]) -> AsyncIterator[list[tuple[int, int | Exception]]]:
+    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
         yield [(0, 10)]
 
     batcher: Batcher[int, int] = Batcher(send)
@@ -88,74 +95,104 @@ async def test_a_call_that_forgets_an_item_is_an_error_and_not_a_hang() -> None:
     assert isinstance(results[1], RuntimeError)
 
 
-async def test_closing_a_stream_cancels_its_work() -> None:
-    cancelled = asyncio.Event()
+async def test_an_item_that_nobody_waits_for_any_more_is_not_worked_on() -> None:
+    far = Doubler(slow=frozenset([1, 2]))
+    batcher = Batcher(far.send, drop=far.drop)
+    given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
+    assert await batcher(3) == 6
+    given_up.cancel()
+    async with asyncio.timeout(5):
+        while not far.cancelled:
+            await asyncio.sleep(0)
+    assert far.cancelled == [1]
+    assert far.desk.held == batcher.pending == 1
+    far.gate.set()
+    assert await kept == 4
 
-    async def forever(item: int) -> int:
-        if item == 0:
-            return 0
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
+
+async def test_an_item_given_up_before_it_was_sent_is_never_sent() -> None:
+    far = Doubler()
+    batcher = Batcher(far.send, drop=far.drop)
+    given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
+    given_up.cancel()
+    assert await kept == 4
+    assert far.batches == [[2]]
+
+
+async def test_closing_a_stream_cancels_its_work() -> None:
+    far = Doubler(slow=frozenset([1]))
+    results = far.desk.stream("call", [3, 1])
+    assert await anext(results) == [(0, 6)]
+    await results.aclose()  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    assert far.cancelled == [1]
+    assert far.desk.held == 0
+    assert far.desk.calls == []
+
+
+async def test_a_desk_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:
+    begun: list[int] = []
+    gates = [asyncio.Event() for _ in range(5)]
+
+    async def work(item: int) -> int:
+        begun.append(item)
+        await gates[item].wait()
         return item
 
-    results = stream(forever, [0, 1])
-    assert await anext(results) == [(0, 0)]
-    await results.aclose()  # type: ignore[attr-defined]
+    desk: Desk[int, int] = Desk(work, capacity=2)
+    results = desk.stream("call", range(5))
+    first = asyncio.ensure_future(anext(results))
+    await asyncio.sleep(0.01)
+    assert begun == [0, 1]
+    assert desk.held == 5
+    gates[1].set()
+    assert await first == [(1, 1)]
+    assert begun == [0, 1, 2]
+    desk.drop("call", 3)  # it waits: it never begins
+    for gate in gates:
+        gate.set()
+    assert sorted([index for ended in [part async for part in results] for index, _ in ended]) == [0, 2, 4]
+    assert begun == [0, 1, 2, 4]
+
+
+async def test_work_that_is_dropped_before_its_first_step_gives_its_place_back() -> None:
+    desk: Desk[int, int] = Desk(lambda item: asyncio.sleep(0, item), capacity=1)
+    stream = desk.stream("first", [1])
+    asking = asyncio.ensure_future(anext(stream, None))
+    asyncio.get_running_loop().call_soon(desk.drop, "first")
+    assert await asking is None
     async with asyncio.timeout(5):
-        await cancelled.wait()
+        assert [part async for part in desk.stream("second", [2])] == [[(0, 2)]]
 
 
-class Counted:
+class Agent:
+    """An agent that says what it was asked, and has spent a call on it."""
+
     def __init__(self) -> None:
-        self.pending = 0
-        self.served: list[str] = []
+        self.closed: list[list[str]] = []
 
-    async def __call__(self, request: Request) -> Completion:
-        self.served.append(request.prefix)
-        return Completion(request.id, "")
+    async def __call__(self, call: int, turns: list[Turn], closed: list[str]) -> AsyncIterator[Results[Said]]:
+        self.closed.append(closed)
+        yield [
+            (index, (Message(turn.id, turn.agent, turn.round), Usage(calls=1, prompt_tokens=turn.seed)))
+            for index, turn in enumerate(turns)
+        ]
 
-
-async def test_a_prefix_always_goes_to_the_same_replica() -> None:
-    replicas = [Counted() for _ in range(4)]
-    pool = Pool(replicas)
-    for number in range(200):
-        await pool.complete(Request(str(number), f"p{number % 20}", "", "", ""))
-    assert all(len(set(replica.served)) * 10 == len(replica.served) for replica in replicas)
-    assert sum(bool(replica.served) for replica in replicas) >= 3
-
-
-def test_adding_a_replica_moves_few_prefixes() -> None:
-    prefixes = [f"p{number}" for number in range(1000)]
-    moved = sum(preferred(prefix, 4) != preferred(prefix, 5) for prefix in prefixes)
-    assert 100 < moved < 300  # a fifth, where hashing modulo the number would move four fifths
-
-
-def test_a_full_replica_spills_to_the_least_loaded() -> None:
-    replicas = [Counted() for _ in range(3)]
-    pool = Pool(replicas, spill=5)
-    first = pool.choose("p")
-    replicas[first].pending = 5
-    assert pool.choose("p") == first
-    replicas[first].pending = 6
-    assert pool.choose("p") != first
-
-
-def test_a_pool_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one replica"):
-        Pool([])
+    def drop(self, places: list[tuple[int, int]]) -> None:
+        raise AssertionError
 
 
 async def test_a_closed_discussion_is_forgotten_with_the_next_batch_and_once() -> None:
-    calls: list[list[str]] = []
-
-    async def send(turns: list[Turn], closed: list[str]) -> AsyncIterator[list[tuple[int, Message | Exception]]]:
-        calls.append(closed)
-        yield [(index, Message(turn.id, turn.agent, turn.round)) for index, turn in enumerate(turns)]
-
-    team = Team({"ann": send})
+    ann = Agent()
+    team = Team({"ann": ann})
     team.close("d1")
     await team.ask(Turn("d2", Question("q", "?"), "ann", 1, 0))
     await team.ask(Turn("d2", Question("q", "?"), "ann", 2, 0))
-    assert calls == [["d1"], []]
+    assert ann.closed == [["d1"], []]
+
+
+async def test_a_team_adds_up_what_each_agent_has_spent() -> None:
+    team = Team({"ann": Agent(), "bob": Agent()})
+    for seed in (5, 7):
+        assert (await team.ask(Turn("d", Question("q", "?"), "ann", 1, seed))).agent == "ann"
+    assert team.usage == {"ann": Usage(calls=2, prompt_tokens=12), "bob": Usage()}

@@ -8,9 +8,8 @@ import pytest
 from actors.messages import Question
 from experiments.config import load
 from experiments.errors import UserError
-from experiments.launch import team_roles
+from experiments.launch import learner_options, team_roles
 from experiments.methods import check_methods, make_method, random_like
-from experiments.runner import learner_options
 from topologies.learner import Learner
 from topologies.pruned import Inference, M3Prune, split
 from topologies.wiring import Edges, Floats, Wirings

@@ -20,7 +20,7 @@ from experiments.datasets.item import Score
 from experiments.errors import UserError
 from experiments.recorder import Recorder, RunFolder
 from experiments.traces import decode, encode
-from tests.fake_run import carry_on, evaluate, item, learn, learning_step, make_run, trace
+from tests.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
 
 text = st.text(max_size=20)
 count = st.integers(min_value=0, max_value=2**63 - 1)
@@ -36,11 +36,11 @@ messages = st.builds(
     status=st.sampled_from(Status),
     error=text,
     heard=st.lists(text, max_size=3).map(tuple),
+    cut=st.lists(text, max_size=3).map(tuple),
     seed=count,
     calls=count,
     prompt_tokens=count,
     completion_tokens=count,
-    cached_tokens=count,
 )
 whole_traces = st.builds(
     Trace,
@@ -106,6 +106,15 @@ def test_a_score_counts_edges_once_and_turns_that_nobody_could_hear(tmp_path: Pa
     run = make_run(tmp_path, steps=0, questions=1)
     scored = list(run.scores())[-1]
     assert (scored.edges, scored.failed_turns, scored.calls) == (8 + 9, 1, 19)
+
+
+def test_a_score_counts_turns_that_went_without_some_of_their_evidence(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    with Recorder(run) as recorder:
+        for told in (trace(1), cut(trace(2))):
+            recorder.evaluated(told, item(told.seed), Score(1, 1))
+    assert [scored.cut_turns for scored in run.scores()] == [0, 2]
+    assert next(run.traces("evaluate-m3prune", only={1})).turns[0].cut == ("p7", "p3")
 
 
 def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:

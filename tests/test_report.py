@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.messages import Question
+from actors.messages import Question, Usage
 from experiments import figures, report
 from experiments.datasets.item import Item, Score
 from experiments.recorder import Recorder, RunFolder
 from experiments.summary import EMBEDDED_NOTE, summarise
-from tests.fake_run import METHODS, make_run, trace
+from experiments.usage import UsageLog
+from tests.fake_run import METHODS, cut, make_run, trace
 from tests.test_summary import ABOUT
 
 VOID = {"meta", "img", "br"}
@@ -79,6 +80,29 @@ def test_discussions_are_limited_and_told_turn_by_turn(page: Outline) -> None:
     assert "Question q010" not in page.text
     assert re.search(r"lettering, round 2\s+heard scene \(2\), lettering \(1\)", page.text)
     assert "failed timed out" in page.text
+
+
+def test_evidence_that_was_left_out_is_told_by_source_and_turn(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    run.config.write_text("")
+    with Recorder(run) as recorder:
+        recorder.evaluated(cut(trace(1)), Item(Question("q001", "?"), gold=("a",)), Score(1, 1))
+    metrics = summarise(run, replace(ABOUT, methods=("m3prune",), pairs=()))
+    read = outline(report.write(run, metrics, "EM", "m3prune", []))
+    assert "Left out, for want of room: p7, p3 from reader, round 1." in read.text
+    assert "Left out, for want of room: i2 from scene, round 2." in read.text
+    assert read.text.count("asked without") == 3  # two turns, and the sentence below the table
+
+
+def test_what_was_really_spent_is_shown_by_phase(tmp_path: Path, page: Outline) -> None:
+    assert "really spent" not in page.text
+    run = make_run(tmp_path, steps=0, questions=1)
+    spent = {"reader": Usage()}
+    with UsageLog(run, lambda: spent).phase("evaluating m3prune"):
+        spent["reader"] = Usage(12345, 99000, 88000, 700, reused=3, reused_tokens=2)
+    read = outline(report.write(run, summarise(run, ABOUT), "EM", "m3prune", []))
+    assert re.search(r"evaluating m3prune[\d.]+ s12,345399,00088,000700", read.text)
+    assert "12,345 model calls made" in read.text
 
 
 def test_what_was_said_is_shown_and_never_obeyed(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from experiments.config import load, save
-from experiments.launch import team_roles
+from experiments.launch import learner_options, team_roles
 from experiments.recorder import Recorder, RunFolder
-from experiments.runner import learner_options
 from run import main
 from topologies.learner import Learner
 

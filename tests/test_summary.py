@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from experiments.datasets.item import Score
 from experiments.progress import Progress, plain
 from experiments.recorder import Recorder, RunFolder
 from experiments.summary import EMBEDDED_NOTE, About, Metrics, show, summarise, write
-from tests.fake_run import METHODS, carry_on, evaluate, item, make_run
+from tests.fake_run import METHODS, carry_on, cut, evaluate, item, make_run, trace
 
 ABOUT = About(
     experiment="fake",
@@ -52,6 +53,32 @@ def test_metrics_have_exactly_the_documented_form(metrics: Metrics) -> None:
     assert all({"difference", "ci95", "p_value", "n"} <= test.keys() for test in metrics["paired"].values())
 
 
+def test_turns_without_some_of_their_evidence_are_shown_where_there_are_any(tmp_path: Path, metrics: Metrics) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    with Recorder(run) as recorder:
+        recorder.evaluated(trace(1), item(1), Score(1, 1))
+        recorder.evaluated(cut(trace(1, "full-graph")), item(1), Score(1, 1))
+    some = summarise(run, replace(ABOUT, methods=("m3prune", "full-graph"), pairs=()))
+    assert [row["cut_turns"] for row in some["methods"].values()] == [0, 2]
+    assert "2 turns were asked without some of their evidence" in printed(some)
+    assert "cut" in printed(some).split("m3prune")[0]
+    assert "cut" not in printed(metrics)
+
+
+def test_a_judges_verdict_stands_in_the_table_where_there_is_one(metrics: Metrics) -> None:
+    rows = {method: {"acc_star": 0.125, "failed": 1} for method in METHODS}
+    said = printed({**metrics, "judged": {"judge": "Justus", "correct_from": 4, "methods": rows, "paired": {}}})
+    assert "Acc*" in said
+    assert said.count("0.125") == len(METHODS)
+    assert max(map(len, said.splitlines())) <= 110
+
+
+def test_what_was_spent_can_stand_below_the_table(metrics: Metrics) -> None:
+    output = io.StringIO()
+    show(metrics, "EM", Console(file=output), further=["Spent in all: 3 model calls."])
+    assert output.getvalue().endswith("Spent in all: 3 model calls.\n")
+
+
 def test_metrics_are_means_over_the_questions(run: RunFolder, metrics: Metrics) -> None:
     scores = [scored for scored in run.scores() if scored.method == "full-graph"]
     row = metrics["methods"]["full-graph"]
@@ -71,8 +98,8 @@ def test_metrics_do_not_depend_on_the_order_of_completion(tmp_path: Path, run: R
     lines = list(zip(run.scores(), (t for m in METHODS for t in run.traces(f"evaluate-{m}")), strict=True))
     random.Random(1).shuffle(lines)
     with Recorder(other) as recorder:
-        for scored, trace in lines:
-            recorder.evaluated(trace, item(trace.seed), scored)  # a Scored has a Score's two fields
+        for scored, told in lines:
+            recorder.evaluated(told, item(told.seed), Score(scored.utility, scored.f1))
     write(other, summarise(other, ABOUT))
     assert other.metrics.read_bytes() == run.metrics.read_bytes()
 

@@ -38,7 +38,8 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
         "path = pathlib.Path(sys.argv[1])\n"
         "tracker = Tracker(path, {'seed': 1, 'data': {'name': 'sample'}}, project='test', group='sweep')\n"
         "tracker.log({'stage': 1, 'step': 1, 'rank': -0.2})\n"
-        "tracker.summary(json.loads((path / 'metrics.json').read_text()))\n"
+        "from actors.messages import Usage\n"
+        "tracker.summary(json.loads((path / 'metrics.json').read_text()), spent=Usage(calls=7))\n"
         "tracker.finish()\n"
     )
     # A process of its own: W&B may write the last of a run as late as at exit.
@@ -52,6 +53,7 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
     rows = json.loads(table.read_text())["data"]
     assert {row[0]: row[1] for row in rows} == {name: row["utility"] for name, row in metrics["methods"].items()}
     assert b"m3prune vs full-graph/p_value" in record.read_bytes()
+    assert b"usage/calls" in record.read_bytes()
 
 
 def test_a_resumed_run_goes_on_under_its_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ class Single:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         asked = replace(question, evidence=()) if self._closed_book else question
-        turn_seed = derive_seed(seed, question.id, sample, 1, SINGLE_AGENT)
+        turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
         message = await ask(Turn(discussion_id(self.method, question, sample), asked, SINGLE_AGENT, 1, turn_seed))
         return Trace(
             question=question.id,

@@ -23,7 +23,8 @@ class Topology(Protocol):
     method: str
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        """One discussion. All that is random in it comes from `seed`, the question's id and `sample`."""
+        """One discussion. All that is random in it comes from `seed` and the question's id, and what is random in the
+        wiring from `sample` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def discuss(
                 listeners[sender].append((t, i))
 
     def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
-        turn_seed = derive_seed(seed, question.id, sample, number, agent)
+        turn_seed = derive_seed(seed, question.id, number, agent)
         return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
 
     async def speak(t: int, i: int) -> None:

@@ -17,6 +17,7 @@ _SAID = re.compile(r"^(.*?)\s*Answer:\s*(.*?)(?:\s*\(confidence ([0-9.]+)\))?$")
 _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 _HEADINGS = frozenset(
     (
+        prompt.REPAIR,
         prompt.QUESTION,
         prompt.CHOICES,
         prompt.EVIDENCE,

@@ -16,10 +16,12 @@ from actors.messages import Completion, Request
 from actors.reader.ask import Want, parse_ask
 from actors.reader.decide import choose, compare, listed, yes_or_no
 from actors.reader.find import Entry, Found, View, answers, chains, view
+from actors.reader.judge import verdict
 from actors.reader.parse import Opinion, opinions, question_and_choices, second_hand, sections, shown, told
 from actors.reader.sight import Palette, gaussian, look, overlooked, palette, uniform
 from actors.reader.social import Option, weigh
 from actors.reader.text import count_tokens, cut_to_tokens
+from actors.reader.tools import read_tools
 
 CHAT_OVERHEAD_TOKENS = 8
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
@@ -88,8 +90,11 @@ class Reader:
 
     def read(self, request: Request) -> Completion:
         """Answer from the request's text and pictures, in the three lines that `prompt.INSTRUCTION` asks for."""
+        if (judged := verdict(request)) is not None:
+            return _completion(request, judged, count_tokens(request.shared))
         page = self._page(request)
-        own = sections(request.own)
+        own_text, tools = read_tools(request.own)
+        own = sections(own_text)
         role = " ".join(own.get(prompt.ROLE, ()))
         settings = self.settings
         text_skill = _skill(role, settings.text_skill, settings.default_skill)
@@ -97,22 +102,16 @@ class Reader:
         heard = opinions(own)
         entries = page.taken_in(settings, text_skill, visual_skill, request.seed)
         entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust)
+        entries += map(page.view.entry, tools.returned)
         found = _candidates(page, entries, settings.hops)
         options = weigh(found, heard, settings.conformity, settings.persistence, page.choices)
         ordered = self._perturbed(options, entries, request)
         skill = visual_skill if _is_visual(ordered, entries) else text_skill
         if len(ordered) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ordered[:2] = ordered[1::-1]
-        text = self._reply(ordered, entries, page)
-        tokens = count_tokens(text)
-        limit = max(0, request.max_tokens)
-        return Completion(
-            id=request.id,
-            text=text if tokens <= limit else cut_to_tokens(text, limit),
-            prompt_tokens=page.tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS,
-            completion_tokens=min(tokens, limit),
-            stop="stop" if tokens <= limit else "length",
-        )
+        unsure = not ordered or ordered[0].value < settings.threshold
+        call = tools.call(page.view.ask.text) if unsure else None
+        return _completion(request, call or self._reply(ordered, entries, page), page.tokens)
 
     def _page(self, request: Request) -> _Page:
         """The parse of the shared part, kept for the other agents, samples and rounds of the question."""
@@ -191,6 +190,18 @@ class _Page:
         """The chain that covers most of the question, for a colleague to go on from; () when nothing is covered."""
         best = max(chains(self.view, entries, hops), key=lambda c: c[0], default=(0.0, ()))
         return best[1] if best[0] > 0 else ()
+
+
+def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
+    tokens = count_tokens(text)
+    limit = max(0, request.max_tokens)
+    return Completion(
+        id=request.id,
+        text=text if tokens <= limit else cut_to_tokens(text, limit),
+        prompt_tokens=shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS,
+        completion_tokens=min(tokens, limit),
+        stop="stop" if tokens <= limit else "length",
+    )
 
 
 def _candidates(page: _Page, entries: Sequence[Entry], hops: int) -> Sequence[Found]:

@@ -5,8 +5,8 @@
 Ten agents and a decision agent, two rounds, complete graph: 21 turns a discussion, one after another, each
 through the driver, an agent's actor and a replica's.
 
-- instant model: turns per second. Peers in the same run: Ray with one plain call per turn, and an AutoGen round-robin
-  team of agents that answer at once, in one process and without prompts.
+- instant model: turns per second, with a capacity that never holds a request back. Peers in the same run: Ray with one
+  plain call per turn, and an AutoGen round-robin team of agents that answer at once, in one process, without prompts.
 - slow model: one replica that serves `--capacity` requests at once, `--latency-s` each. `share` is how much of what is
   possible was reached: max(critical path, work / capacity) / seconds.
 
@@ -108,13 +108,18 @@ async def seconds_for(team: Team, discussions: int, concurrency: int, first: int
     return time.perf_counter() - start
 
 
-async def through_actors(make_model: Callable[[], Model], discussions: int, concurrency: int) -> float:
+async def through_actors(
+    make_model: Callable[[], Model], discussions: int, concurrency: int, capacity: int = 64
+) -> tuple[float, float]:
+    """Seconds for the discussions, and seconds until all actors were up."""
     with Cluster(RaySettings()) as cluster:
-        cluster.launch_replicas(make_model, replicas=1, cpus=0, gpus=0)
+        start = time.perf_counter()
+        cluster.launch_replicas(make_model, replicas=1, cpus=0, gpus=0, capacity=capacity)
         team = cluster.launch_team((*ROLES, DECISION), AgentSettings())
         await cluster.wait_until_ready()
+        up = time.perf_counter() - start
         await seconds_for(team, 100, concurrency)
-        return await seconds_for(team, discussions, concurrency, first=1000)
+        return await seconds_for(team, discussions, concurrency, first=1000), up
 
 
 def plain_ray(calls: int = 2000) -> float:
@@ -147,14 +152,18 @@ async def measure(
 ) -> dict[str, object]:
     load = os.getloadavg()[0]
     peers = {"ray_one_call_per_turn": round(plain_ray()), "autogen_round_robin": round(await autogen())}
-    instant = discussions * TURNS / await through_actors(InstantModel, discussions, concurrency)
-    slow = await through_actors(partial(SlowModel, latency_s, capacity), slow_discussions, slow_discussions)
+    instant_s, up_s = await through_actors(InstantModel, discussions, concurrency, capacity=1024)
+    instant = discussions * TURNS / instant_s
+    slow, _ = await through_actors(
+        partial(SlowModel, latency_s, capacity), slow_discussions, slow_discussions, capacity
+    )
     possible = max(TURNS * latency_s, slow_discussions * TURNS * latency_s / capacity)
     return {
         "turns_per_s": round(instant),
         "peers_turns_per_s": peers,
         "ratios": {name: round(instant / peer, 2) for name, peer in peers.items()},
         "slow": {"share": round(possible / slow, 3), "seconds": round(slow, 2), "possible_s": round(possible, 2)},
+        "actors_up_s": round(up_s, 1),
         "load_before": round(load, 1),
     }
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.messages import Question
-from actors.vllm_model import VllmModel, VllmSettings
 from tests.vllm.questions import harbours
 
 CONTEXT_TOKENS = 2048
@@ -29,6 +29,14 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.vllm.tiny_model import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.mktemp("tiny_qwen25vl"))
+
+
+@pytest.fixture(scope="session")
+def strict_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model with a chat template that refuses a system turn beside pictures."""
+    from tests.vllm.tiny_model import NO_SYSTEM_BESIDE_PICTURES, write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("strict"), chat_template=NO_SYSTEM_BESIDE_PICTURES)
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,13 @@ def harbours(folder: Path) -> Question:
 
 
 def pictures(folder: Path) -> tuple[Source, ...]:
-    sources = []
-    for name in ("red", "blue"):
-        path = folder / f"{name}.png"
-        Image.new("RGB", (168, 168), name).save(path)
-        sources.append(Source(name, name, Kind.IMAGE, f"{name} flag", f"a plain {name} flag", str(path)))
-    return tuple(sources)
+    return picture(folder, "red"), picture(folder, "blue")
+
+
+def picture(folder: Path, colour: str) -> Source:
+    path = folder / f"{colour}.png"
+    Image.new("RGB", (168, 168), colour).save(path)
+    return Source(colour, colour, Kind.IMAGE, f"{colour} flag", f"a plain {colour} flag", str(path))
 
 
 def request(question: Question, role: str = "You check numbers.", seed: int = 1, **overrides: object) -> Request:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import multiprocessing
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
+import pytest_asyncio
 
+from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.messages import Heard, Kind, Message, Modality, Question, Source, Turn
-from actors.models import ModelError
+from actors.models import ModelLost
+from actors.processes import runs
 from actors.prompt import build_request
 from actors.settings import AgentSettings
-from actors.vllm_model import VllmModel, VllmSettings
 from tests.vllm.conftest import CONTEXT_TOKENS
-from tests.vllm.questions import request, with_pictures
+from tests.vllm.questions import picture, request, with_pictures
+
+HANG_S = 2.0
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -82,14 +89,58 @@ async def test_other_pixels_under_the_same_text_are_not_served_from_the_cache(
     assert other.cached_tokens < same.cached_tokens
 
 
-async def test_a_prompt_longer_than_the_context_is_an_error_and_the_engine_goes_on(
+async def test_a_prompt_and_reply_that_fill_the_context_fit_and_one_token_more_is_too_long(
     model: VllmModel, question: Question
 ) -> None:
-    long = await model.complete(request(question, own="quay " * 4 * CONTEXT_TOKENS))
-    assert (long.stop, long.text, long.completion_tokens) == ("error", "", 0)
-    assert str(CONTEXT_TOKENS) in long.error
-    assert "\n" not in long.error
+    counted = (await model.complete(request(question, max_tokens=1))).prompt_tokens  # two pictures included
+    room = CONTEXT_TOKENS - counted
+    full = await model.complete(request(question, max_tokens=room))
+    over = await model.complete(request(question, max_tokens=room + 1))
+    assert full.stop in ("stop", "length")
+    assert (over.stop, over.text, over.completion_tokens) == ("too_long", "", 0)
+    assert (over.prompt_tokens, over.limit_tokens) == (counted, counted - 1)
+    assert str(CONTEXT_TOKENS) in over.error
+
+
+async def test_a_prompt_of_several_contexts_is_counted_in_full_and_the_engine_goes_on(
+    model: VllmModel, question: Question
+) -> None:
+    asked = [request(question, own="quay " * contexts * CONTEXT_TOKENS) for contexts in (2, 4, 6)]
+    long, longer, longest = [await model.complete(made) for made in asked]
+    assert long.stop == longer.stop == longest.stop == "too_long"
+    assert long.prompt_tokens > 2 * CONTEXT_TOKENS
+    assert longest.prompt_tokens - longer.prompt_tokens == longer.prompt_tokens - long.prompt_tokens
     assert (await model.complete(request(question))).stop == "length"
+
+
+async def test_a_reply_as_long_as_the_context_is_an_error_since_no_prompt_would_fit(
+    model: VllmModel, question: Question
+) -> None:
+    completion = await model.complete(request(question, max_tokens=CONTEXT_TOKENS))
+    assert completion.stop == "error"
+    assert "no room" in completion.error
+
+
+async def test_pictures_of_a_refused_request_reach_the_engine_with_the_next(
+    model: VllmModel, question: Question, tmp_path: Path
+) -> None:
+    unseen = picture(tmp_path, "olive")
+    made = request(with_pictures(question, unseen))
+    assert (await model.complete(dataclasses.replace(made, own="quay " * CONTEXT_TOKENS))).stop == "too_long"
+    assert (await model.complete(made)).stop == "length"
+
+
+async def test_a_text_does_not_depend_on_what_was_cached_or_on_what_is_answered_beside_it(
+    model: VllmModel, question: Question
+) -> None:
+    fresh = dataclasses.replace(question, text="Which of the harbours is the deepest, and how deep is it?")
+    made = request(fresh, max_tokens=64)
+    new = await model.complete(made)
+    cached = await model.complete(made)
+    others = [request(question, role, seed, max_tokens=50) for seed, role in enumerate(["Count.", "Doubt.", "Look."])]
+    beside, *_ = await asyncio.gather(*map(model.complete, [made, *others]))
+    assert new.cached_tokens < cached.cached_tokens
+    assert new.text == cached.text == beside.text
 
 
 async def test_more_pictures_than_the_engine_takes_is_an_error(model: VllmModel, question: Question) -> None:
@@ -117,12 +168,6 @@ async def test_a_cancelled_request_leaves_the_engine(model: VllmModel, question:
     assert model._engine.get_num_unfinished_requests() == 0
 
 
-async def test_an_unknown_engine_argument_names_the_one_that_was_meant(settings: VllmSettings) -> None:
-    wrong = dataclasses.replace(settings, engine={"max_num_seq": 8})
-    with pytest.raises(ValueError, match="'max_num_seq', did you mean 'max_num_seqs'"):
-        await VllmModel(wrong).start()
-
-
 async def test_a_model_that_is_not_there_is_one_clear_line(settings: VllmSettings, tmp_path: Path) -> None:
     missing = dataclasses.replace(settings, name=str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="cannot load") as caught:
@@ -130,15 +175,86 @@ async def test_a_model_that_is_not_there_is_one_clear_line(settings: VllmSetting
     assert "\n" not in str(caught.value)
 
 
-async def test_an_engine_that_dies_is_a_model_error_and_closing_leaves_no_process(
+async def test_a_request_cancelled_while_it_is_laid_out_costs_the_next_nothing(
+    model: VllmModel, question: Question, tmp_path: Path
+) -> None:
+    made = request(with_pictures(question, picture(tmp_path, "teal")))
+    task = asyncio.create_task(model.complete(made))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await model.complete(made)).stop == "length"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def strict(settings: VllmSettings, strict_model: Path) -> AsyncIterator[VllmModel]:
+    """Another engine, which the last test that uses it ruins."""
+    model = VllmModel(dataclasses.replace(settings, name=str(strict_model), hang_s=HANG_S))
+    await model.start()
+    yield model
+    await model.close()
+
+
+async def test_a_template_that_refuses_a_system_turn_beside_pictures_gets_its_text_in_the_user_turn(
+    strict: VllmModel, question: Question
+) -> None:
+    text_only = with_pictures(question, *question.evidence[:-2])
+    shown, told = [await strict.complete(request(asked, max_tokens=2)) for asked in (question, text_only)]
+    assert (shown.stop, told.stop) == ("length", "length")
+    assert shown.prompt_tokens > told.prompt_tokens
+
+
+async def test_an_event_loop_that_stands_still_is_not_taken_for_a_hanging_engine(
+    strict: VllmModel, question: Question
+) -> None:
+    task = asyncio.create_task(strict.complete(request(question, max_tokens=300)))
+    while not strict._engine.get_num_unfinished_requests():
+        await asyncio.sleep(0.01)
+    with stopped(strict):
+        await asyncio.sleep(0.1)
+        time.sleep(2 * HANG_S)
+    assert (await task).stop in ("stop", "length")
+
+
+async def test_a_hanging_engine_fails_all_requests_and_closing_leaves_no_process(
+    strict: VllmModel, question: Question
+) -> None:
+    with stopped(strict):
+        asked = [strict.complete(request(question, seed=seed)) for seed in range(3)]
+        failed = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), timeout=60)
+    assert [type(error) for error in failed] == [ModelLost] * 3
+    assert "not answered" in str(failed[0])
+    with pytest.raises(ModelLost, match="not answered"):
+        await strict.complete(request(question))
+    await asyncio.wait_for(strict.close(), timeout=60)
+    assert not any(map(runs, strict._processes))
+
+
+async def test_an_engine_that_dies_fails_all_requests_and_closing_leaves_no_process(
     settings: VllmSettings, question: Question
 ) -> None:
-    others = set(multiprocessing.active_children())
     model = VllmModel(settings)
     await model.start()
-    for process in set(multiprocessing.active_children()) - others:
+    task = asyncio.create_task(model.complete(request(question, max_tokens=1000)))
+    while not model._engine.get_num_unfinished_requests():
+        await asyncio.sleep(0.01)
+    for process in model._processes:
         process.kill()
-    with pytest.raises(ModelError, match=r"engine died|EngineDeadError"):
-        await asyncio.wait_for(model.complete(request(question)), timeout=60)
-    await model.close()
-    assert set(multiprocessing.active_children()) <= others
+    with pytest.raises(ModelLost, match="died"):
+        await asyncio.wait_for(task, timeout=60)
+    with pytest.raises(ModelLost, match="died"):
+        await model.complete(request(question))
+    await asyncio.wait_for(model.close(), timeout=60)
+    assert not any(map(runs, model._processes))
+
+
+@contextmanager
+def stopped(model: VllmModel) -> Iterator[None]:
+    """The engine's processes stand still meanwhile, as they do when a device hangs."""
+    for process in model._processes:
+        process.suspend()
+    yield
+    for process in model._processes:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()

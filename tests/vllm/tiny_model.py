@@ -23,7 +23,7 @@ VISION_START, VISION_END, IMAGE, VIDEO = "<|vision_start|>", "<|vision_end|>", "
 SPECIAL = [END_OF_TEXT, TURN_START, TURN_END, VISION_START, VISION_END, IMAGE, VIDEO]
 CORPUS = ["a small corpus of passages, tables and pictures from which specialists answer a question together"]
 WIDTH = 64
-CONTEXT = 4096
+CONTEXT = 32_768
 
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
@@ -41,10 +41,24 @@ CHAT_TEMPLATE = """\
 <|im_start|>assistant
 {% endif -%}"""
 
+# As Llama-3.2-Vision's: an error when there are pictures beside a system turn.
+NO_SYSTEM_BESIDE_PICTURES = (
+    """\
+{%- set seen = namespace(pictures=false) -%}
+{%- for message in messages if message.content is not string -%}
+{%- for part in message.content if part.type == 'image' -%}{%- set seen.pictures = true -%}{%- endfor -%}
+{%- endfor -%}
+{%- if seen.pictures and messages[0].role == 'system' -%}
+{{ raise_exception('no system turn beside pictures') }}
+{%- endif -%}
+"""
+    + CHAT_TEMPLATE
+)
 
-def write_tiny_model(folder: Path, seed: int = 0) -> Path:
+
+def write_tiny_model(folder: Path, seed: int = 0, chat_template: str | None = CHAT_TEMPLATE) -> Path:
     """Write weights, configuration, tokenizer, processor and chat template to `folder`, the same for the same seed."""
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(chat_template)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     text = {
         "vocab_size": len(tokenizer),
@@ -88,12 +102,12 @@ def write_tiny_model(folder: Path, seed: int = 0) -> Path:
         image_processor=Qwen2VLImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": 224 * 224}),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(),
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template,
     ).save_pretrained(folder)
     return folder
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def _tokenizer(chat_template: str | None) -> PreTrainedTokenizerFast:
     """Byte-level, so that any text has tokens; a few merges, so that there is something to merge."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -104,5 +118,5 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator(CORPUS * 10, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, chat_template=CHAT_TEMPLATE
+        tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, chat_template=chat_template
     )

@@ -1,0 +1,254 @@
+"""One of our roles as an AutoGen agent, so that it can join any AutoGen team. Its prompts are the simulator's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from autogen_agentchat.agents import BaseChatAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, StructuredMessage, TextMessage
+from autogen_core import CancellationToken, Component, ComponentModel, Image
+from autogen_core.models import RequestUsage
+from pydantic import BaseModel, TypeAdapter
+
+from actors.agent import RoleAgent
+from actors.autogen.client import ModelClient
+from actors.autogen.hosted import HostedAgent
+from actors.autogen.pictures import source_of
+from actors.memory import Memory
+from actors.messages import Heard, Message, Modality, Question, Status, Turn, Usage, derive_seed
+from actors.models import Model
+from actors.prompt import evidence_for, said, shared_part
+from actors.reply import parse_reply
+from actors.roles import Role
+from actors.settings import AgentSettings
+
+USER = "user"
+MESSAGE = "message"
+_MESSAGES = TypeAdapter(Message)
+
+
+class Task(BaseModel):
+    """A question with its evidence, as a message's content."""
+
+    question: Question
+
+
+class QuestionMessage(StructuredMessage[Task]):
+    """Gives a team a question with its evidence; agents that are not ours read it as text, without the pictures."""
+
+    def to_text(self) -> str:
+        return shared_part(self.content.question, evidence_for(self.content.question, Modality.BOTH))
+
+    def to_model_text(self) -> str:
+        return self.to_text()
+
+    @classmethod
+    def of(cls, question: Question) -> QuestionMessage:
+        return cls(content=Task(question=question), source=USER)
+
+
+class RoleChatAgentState(BaseModel):
+    """The question under discussion, and who said what on it last; `own` are this agent's turns."""
+
+    question: Question = Question(id="", text="")
+    round: int = 1
+    said: dict[str, Message] = {}
+    own: list[Message] = []
+
+
+class RoleChatAgentConfig(BaseModel):
+    """What a `RoleChatAgent` is made from, as its component's configuration."""
+
+    role: Role
+    model_client: ComponentModel
+    name: str | None = None
+    round: int = 1
+    weights: dict[str, float] | None = None
+    earlier: list[str] = []
+    seed: int = 0
+    settings: AgentSettings = AgentSettings()
+
+
+class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
+    """Plays a role in an AutoGen team.
+
+    A message from `user` is the question, and starts anew: a `QuestionMessage`, or a text (with pictures) that is one
+    without further evidence. All others are what colleagues say. It remembers its own earlier turns on the question.
+
+    Args:
+        role: who it is and what it reads; `role.agent` may name another AutoGen agent that holds it.
+        model_client: any of our models.
+        name: by which the team knows it (default: the role's).
+        round: the number of its first turn.
+        weights: whom it hears, and how much each counts; it hears nobody else. None: everybody, equally.
+        earlier: the names under which the role spoke in the rounds before `round`, oldest first; it remembers
+            what they said as its own.
+        seed: with the question's id, the round and the role it gives every turn its seed.
+        settings: what all agents share.
+    """
+
+    component_config_schema = RoleChatAgentConfig
+    component_provider_override = "actors.autogen.agent.RoleChatAgent"
+
+    def __init__(
+        self,
+        role: Role,
+        model_client: ModelClient,
+        name: str | None = None,
+        round: int = 1,
+        weights: Mapping[str, float] | None = None,
+        earlier: Sequence[str] = (),
+        seed: int = 0,
+        settings: AgentSettings | None = None,
+    ) -> None:
+        super().__init__(name=name or role.name, description=role.instruction)
+        self._role = role
+        self._client = model_client
+        self._first = round
+        self._weights = None if weights is None else dict(weights)
+        self._earlier = tuple(earlier)
+        self._seed = seed
+        self._settings = settings or AgentSettings()
+        self._agent = _holder(role, model_client.model, self._settings)
+        self._state = RoleChatAgentState(round=round)
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        """The second one is only heard: a team lets a structured message pass if one of its agents declares it."""
+        return (TextMessage, QuestionMessage)
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        """Takes one turn, having heard these messages.
+
+        Raises:
+            MemoryLost: the role has not yet spoken under all of the `earlier` names.
+        """
+        for message in messages:
+            if message.source == USER:
+                self._state = RoleChatAgentState(question=_question(message), round=self._first)
+            elif message.source != self.name:
+                self._state.said[message.source] = _message(message, self._state.round)
+        state, role = self._state, self._role
+        recalled = [state.said[name] for name in self._earlier if name in state.said] + state.own
+        turn = Turn(
+            discussion=self.name,
+            question=state.question,
+            agent=role.name,
+            round=state.round,
+            seed=derive_seed(self._seed, state.question.id, state.round, role.name),
+            heard=tuple(self._heard()),
+            recall=len(self._earlier) + len(state.own),
+        )
+        memory = self._agent.memory
+        for own in recalled:
+            memory.remember(replace(turn, round=own.round), own)
+        try:
+            taking = asyncio.ensure_future(self._agent.take(turn))
+            cancellation_token.link_future(taking)
+            answer, _ = await taking
+        finally:
+            memory.forget([turn.discussion])
+        state.own.append(answer)
+        state.round += 1
+        return Response(chat_message=self._text_message(answer))
+
+    def _heard(self) -> list[Heard]:
+        """What each sender said last, as far as it is any good."""
+        said = self._state.said
+        weights = self._weights
+        if weights is None:
+            senders = [name for name in said if name not in self._earlier]
+            weights = {name: 1 / len(senders) for name in senders}
+        return [
+            Heard(said[name], weight, temporal=said[name].round < self._state.round)
+            for name, weight in weights.items()
+            if name in said and said[name].status is Status.OK
+        ]
+
+    def _text_message(self, answer: Message) -> TextMessage:
+        metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
+        if answer.answer is not None:
+            metadata["answer"] = answer.answer
+        return TextMessage(
+            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else said(answer),
+            source=self.name,
+            metadata=metadata,
+            models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),
+        )
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        self._state = RoleChatAgentState(round=self._first)
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return self._state.model_dump(mode="json")
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        self._state = RoleChatAgentState.model_validate(state)
+
+    def _to_config(self) -> RoleChatAgentConfig:
+        return RoleChatAgentConfig(
+            role=self._role,
+            model_client=self._client.dump_component(),
+            name=self.name,
+            round=self._first,
+            weights=self._weights,
+            earlier=list(self._earlier),
+            seed=self._seed,
+            settings=self._settings,
+        )
+
+    @classmethod
+    def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
+        return cls(
+            config.role,
+            ModelClient.load_component(config.model_client),
+            config.name,
+            config.round,
+            config.weights,
+            config.earlier,
+            config.seed,
+            config.settings,
+        )
+
+
+class Holder(Protocol):
+    """Whatever takes a role's turns."""
+
+    memory: Memory
+
+    async def take(self, turn: Turn) -> tuple[Message, Usage]: ...
+
+
+def _holder(role: Role, model: Model, settings: AgentSettings) -> Holder:
+    return RoleAgent(role, model, settings) if role.agent is None else HostedAgent(role, model, settings)
+
+
+def message_of(message: BaseChatMessage) -> Message | None:
+    """What a `RoleChatAgent` said, in full; None for what another agent said."""
+    packed = message.metadata.get(MESSAGE)
+    return None if packed is None else _MESSAGES.validate_json(packed)
+
+
+def _message(message: BaseChatMessage, round: int) -> Message:
+    own = message_of(message)
+    if own is not None:
+        return own
+    text, source = message.to_model_text(), message.source
+    reply = parse_reply(text)
+    if reply is None:
+        return Message(f"{round}/{source}", source, round, content=text)
+    return Message(f"{round}/{source}", source, round, reply.content, reply.answer, reply.confidence)
+
+
+def _question(message: BaseChatMessage) -> Question:
+    if isinstance(message, QuestionMessage):
+        return message.content.question
+    if not isinstance(message, MultiModalMessage):
+        text = message.to_model_text()
+        return Question(id=text, text=text)
+    text = "\n".join(part for part in message.content if isinstance(part, str))
+    return Question(text, text, evidence=tuple(source_of(part) for part in message.content if isinstance(part, Image)))

@@ -1,0 +1,276 @@
+"""Our models as an AutoGen `ChatCompletionClient`, so that any AutoGen agent can be run by a pool, a cached model or
+the embedded reader.
+
+A conversation becomes one request: what comes first in it (its task) is the shared part, by which a pool chooses the
+replica and which its prefix cache serves; whatever was said, called and returned since follows in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from autogen_core import CancellationToken, Component, FunctionCall
+from autogen_core.models import (
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    ModelInfo,
+    RequestUsage,
+)
+from autogen_core.tools import Tool, ToolSchema
+from pydantic import BaseModel, ValidationError
+
+from actors.autogen.conversation import laid_out
+from actors.autogen.model_choice import ModelChoice
+from actors.messages import Completion, Request, Usage, derive_seed
+from actors.models import Model, ModelError
+from actors.settings import AgentSettings
+from actors.tool_text import FORMAT, ToolText, parse_calls, tools_part
+
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_PICTURE = 256
+_FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
+
+
+class CannotAnswer(RuntimeError):
+    """The model will not answer this conversation, however often it is asked; one line says why."""
+
+
+class ModelClient(ChatCompletionClient, Component[ModelChoice]):
+    """Any of our models behind AutoGen's interface. The same conversation and seed give the same answer.
+
+    Tools are listed and called in words (`actors.tool_text`), which works with every model and binds none: a call that
+    is not well formed counts as plain text. With `json_output` the model is told to reply in JSON, and a reply that is
+    not, or that does not fit the given class, is an error: nothing constrains what the model writes. Nothing is
+    streamed either: `create_stream` yields the whole text at once.
+
+    Args:
+        model: answers the requests.
+        settings: temperature, longest reply, and how often a call that failed is repeated.
+        seed: what the requests' seeds are derived from, together with the conversation.
+        task: a request of the simulator's. Where a conversation opens with its text (`task_text`), that part is laid
+            out exactly as the simulator does, so that it shares the prefix of the team's other agents.
+        context_tokens: what `remaining_tokens` counts down from.
+        choice: how to make `model` again elsewhere; without it the client cannot be dumped.
+
+    Attributes:
+        calls: completions that it had, those of a cache included.
+        spent: what they really took.
+        cut_off: whether the last one ended at the limit of its length.
+        too_long: the request that did not fit the model's context, if one did not, and what the model said to that.
+    """
+
+    component_type = "model"
+    component_config_schema = ModelChoice
+    component_provider_override = "actors.autogen.client.ModelClient"
+
+    def __init__(
+        self,
+        model: Model,
+        settings: AgentSettings | None = None,
+        seed: int = 0,
+        task: Request | None = None,
+        context_tokens: int = 32_768,
+        choice: ModelChoice | None = None,
+    ) -> None:
+        self.model = model
+        self.spent = Usage()
+        self.calls = 0
+        self.cut_off = False
+        self.too_long: tuple[Request, Completion] | None = None
+        self._total = RequestUsage(0, 0)
+        self._settings = settings or AgentSettings()
+        self._seed = seed
+        self._id = task.id if task else f"chat-{uuid.uuid4().hex}"
+        self._asked = 0
+        self._task = task
+        self._context_tokens = context_tokens
+        self._choice = choice
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] = {},
+        cancellation_token: CancellationToken | None = None,
+    ) -> CreateResult:
+        """One reply; `extra_create_args` may set `seed`, `temperature` and `max_tokens`.
+
+        Raises:
+            CannotAnswer: the prompt does not fit the model, or it cannot serve it, or its reply is not the JSON that
+                was asked for.
+            ModelError: every call failed; asking again may work.
+            asyncio.CancelledError: the token was cancelled.
+        """
+        listed = _listed(tools, tool_choice)
+        own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []
+        if json_output:
+            own.append(f"{FORMAT}\n{_json_wanted(json_output)}")
+        request = self._request(messages, own, extra_create_args)
+        completion = await self._complete(request, cancellation_token)
+        text = completion.text
+        thought, calls = parse_calls(text, [tool.name for tool in listed])
+        if json_output and not calls:
+            text = _checked_json(text, json_output)
+        return CreateResult(
+            finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
+            content=[
+                FunctionCall(f"{request.seed:x}-{i}", json.dumps(call.arguments, ensure_ascii=False), call.tool)
+                for i, call in enumerate(calls)
+            ]
+            or text,
+            usage=RequestUsage(completion.prompt_tokens, completion.completion_tokens),
+            cached=completion.reused,
+            thought=thought if calls and thought else None,
+        )
+
+    async def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] = {},
+        cancellation_token: CancellationToken | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """What `create` returns, after its text as the only piece."""
+        result = await self.create(
+            messages,
+            tools=tools,
+            tool_choice=tool_choice,
+            json_output=json_output,
+            extra_create_args=extra_create_args,
+            cancellation_token=cancellation_token,
+        )
+        if isinstance(result.content, str):
+            yield result.content
+        yield result
+
+    def _request(self, messages: Sequence[LLMMessage], own: Sequence[str], arguments: Mapping[str, Any]) -> Request:
+        if unknown := arguments.keys() - {"seed", "temperature", "max_tokens"}:
+            raise ValueError(
+                f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
+            )
+        request = laid_out(messages, own, self._task)
+        seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
+        settings = self._settings
+        defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        # Ids tell requests under way apart, in all processes that share a pool; answers do not depend on them.
+        self._asked += 1
+        return replace(request, id=f"{self._id}/{self._asked}", **{**defaults, **arguments})
+
+    async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
+        for attempt in range(self._settings.retries + 1):
+            call = asyncio.ensure_future(self.model.complete(request))
+            if token is not None:
+                token.link_future(call)
+            try:
+                completion = await call
+                break
+            except ModelError:
+                self.spent += Usage(calls=1)
+                if attempt == self._settings.retries:
+                    raise
+        if completion.stop == "too_long":  # nothing was computed for it
+            self.too_long = request, completion
+            size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)"
+            size = size if completion.limit_tokens else ""
+            raise CannotAnswer(f"the conversation does not fit the model's context{size}: shorten it")
+        self.spent += Usage.of(completion)
+        self.calls += 1
+        self.cut_off = completion.stop == "length"
+        self._total.prompt_tokens += completion.prompt_tokens
+        self._total.completion_tokens += completion.completion_tokens
+        if completion.stop == "error":
+            raise CannotAnswer(completion.error or "the model gave no reason")
+        return completion
+
+    async def close(self) -> None:
+        """Nothing: the model belongs to whoever made it."""
+
+    def actual_usage(self) -> RequestUsage:
+        """Tokens that were computed for this client."""
+        return RequestUsage(self.spent.prompt_tokens, self.spent.completion_tokens)
+
+    def total_usage(self) -> RequestUsage:
+        """Those of all completions, the ones that a cache answered included."""
+        return replace(self._total)
+
+    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """An estimate of four characters a token: the model's tokenizer is where the model is."""
+        listed = _listed(tools, "auto")
+        request = laid_out(messages, [tools_part(listed)] if listed else [], self._task)
+        characters = len(request.system) + len(request.shared) + len(request.own)
+        return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_PICTURE * len(request.images)
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        return max(0, self._context_tokens - self.count_tokens(messages, tools=tools))
+
+    @property
+    def model_info(self) -> ModelInfo:
+        return ModelInfo(
+            vision=True,
+            function_calling=True,
+            json_output=True,
+            structured_output=True,
+            family="unknown",
+            multiple_system_messages=True,
+        )
+
+    @property
+    def capabilities(self) -> ModelInfo:
+        return self.model_info
+
+    def _to_config(self) -> ModelChoice:
+        if self._choice is None:
+            raise ValueError("this client's model runs in this process only: give ModelClient a `choice` to dump it")
+        return self._choice
+
+    @classmethod
+    def _from_config(cls, config: ModelChoice) -> ModelClient:
+        return cls(config.model(), choice=config)
+
+
+def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "required", "none"]) -> list[ToolText]:
+    """The tools that the model may call."""
+    if choice == "none":
+        return []
+    schemas = [tool if isinstance(tool, dict) else tool.schema for tool in tools]
+    if isinstance(choice, Tool):
+        schemas = [schema for schema in schemas if schema["name"] == choice.name]
+    return [ToolText(s["name"], s.get("description", ""), s.get("parameters", {})) for s in schemas]
+
+
+def _json_wanted(wanted: bool | type[BaseModel]) -> str:
+    if isinstance(wanted, type):
+        schema = json.dumps(wanted.model_json_schema(), sort_keys=True, ensure_ascii=False)
+        return f"Reply with one JSON object and nothing else. It must fit this JSON schema: {schema}"
+    return "Reply with one JSON object and nothing else."
+
+
+def _checked_json(text: str, wanted: bool | type[BaseModel]) -> str:
+    """The JSON of a reply, without a fence around it. Raises CannotAnswer when it is none, or does not fit."""
+    fenced = _FENCED.match(text.strip())
+    text = fenced[1] if fenced else text.strip()
+    try:
+        if isinstance(wanted, type):
+            wanted.model_validate_json(text)
+        else:
+            json.loads(text)
+    except ValidationError as error:
+        what = error.errors(include_url=False)[0]
+        where = ".".join(map(str, what["loc"]))
+        raise CannotAnswer(f"the reply does not fit {wanted}: {where + ': ' if where else ''}{what['msg']}") from error
+    except ValueError as error:
+        raise CannotAnswer(f"the reply is not the JSON that was asked for ({error})") from error
+    return text

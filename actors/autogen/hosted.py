@@ -1,0 +1,177 @@
+"""A role held by anybody's AutoGen agent: `roles.text_critic.agent=package.module:function`.
+
+The function is called as `function(role, client)` and returns the agent; `client` is an AutoGen client of the run's
+own model. Every turn gets an agent of its own, so nothing can leak from one discussion into another, and turns need
+not wait for each other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from autogen_agentchat.base import ChatAgent, Response
+from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
+from autogen_core import CancellationToken
+from autogen_core.models import ChatCompletionClient
+
+from actors.autogen.client import ModelClient
+from actors.autogen.conversation import task_text
+from actors.autogen.pictures import SourceImage
+from actors.cut import cut_more
+from actors.memory import Memory
+from actors.messages import Message, Question, Request, Status, Turn, Usage
+from actors.models import Model, ModelGone
+from actors.prompt import FORM, build_request, clean, one_line
+from actors.reply import Reply, parse_reply
+from actors.roles import DUMMY_SENTENCE, Role
+from actors.settings import AgentSettings
+
+Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
+
+AGAIN = f"""Your last message could not be read. Give your conclusion again, as these three lines and nothing else:
+{FORM}"""
+
+
+class HostedAgent:
+    """Has a role played by the agent that `role.agent` makes; the same interface as `RoleAgent`.
+
+    The agent reads what a `RoleAgent` would send its model, as one message (with the pictures, where there are any),
+    and its final message is read as a model's reply is. One that does not parse gets one request to put it right.
+
+    Raises:
+        ValueError: `role.agent` does not name such a function.
+    """
+
+    def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
+        self.role = role
+        self.memory = Memory()
+        self._factory = load_factory(role.agent or "")
+        self._model = model
+        self._settings = settings or AgentSettings()
+
+    async def take(self, turn: Turn) -> tuple[Message, Usage]:
+        """Answer one turn. Whatever the agent raises is the reason for which the turn has failed.
+
+        Raises:
+            MemoryLost: this agent was restarted in the middle of the discussion.
+        """
+        recalled = self.memory.recall(turn)
+        message, usage = (self._dummy(turn), Usage()) if self.role.dummy else await self._answer(turn, recalled)
+        self.memory.remember(turn, message)
+        return message, usage
+
+    async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
+        cut: tuple[str, ...] = ()
+        usage = Usage()
+        while True:
+            request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
+            client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
+            said = await self._ask(turn.question, request, client)
+            usage += client.spent if client.calls else client.spent + said.reported
+            more: Sequence[str] = ()
+            if said.error and client.too_long is not None:
+                more = cut_more(turn.question, self.role.modality, cut, *client.too_long)
+            if not more:
+                break
+            cut = (*cut, *more)
+        reply, total = said.reply, client.total_usage() if client.calls else said.reported
+        message = Message(
+            id=f"{turn.round}/{self.role.name}",
+            agent=self.role.name,
+            round=turn.round,
+            content=(reply.content if reply else clean(said.text)) or one_line(said.text),
+            answer=reply.answer if reply else None,
+            confidence=reply.confidence if reply else None,
+            status=Status.FAILED if said.error else Status.OK if reply else Status.UNPARSED,
+            error=said.error,
+            heard=tuple(heard.message.id for heard in turn.heard),
+            cut=cut,
+            seed=turn.seed,
+            calls=client.calls or said.reported.calls,
+            prompt_tokens=total.prompt_tokens,
+            completion_tokens=total.completion_tokens,
+        )
+        return message, usage
+
+    async def _ask(self, question: Question, request: Request, client: ModelClient) -> _Said:
+        """What a new agent says to a request, having been asked again where that could not be read."""
+        text, reply, reported = "", None, Usage()
+        try:
+            agent = self._factory(self.role, client)
+            for asked in task_message(request), TextMessage(content=AGAIN, source="user"):
+                response = await agent.on_messages([asked], CancellationToken())
+                text = response.chat_message.to_model_text()
+                reported += _reported(response)
+                reply = parse_reply(text, question.choices, cut_off=client.cut_off)
+                if reply is not None:
+                    break
+            await agent.close()
+        except ModelGone:
+            raise
+        except Exception as error:
+            return _Said(text, None, one_line(f"{type(error).__name__}: {error}"), reported)
+        return _Said(text, reply, "", reported)
+
+    def _dummy(self, turn: Turn) -> Message:
+        heard = tuple(heard.message.id for heard in turn.heard)
+        name = self.role.name
+        return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An agent's last words, what they were read as, or why there are none, and what it says that it took."""
+
+    text: str
+    reply: Reply | None
+    error: str
+    reported: Usage
+
+
+def task_message(request: Request) -> BaseChatMessage:
+    """What the agent is asked: the request's text, with its pictures after it."""
+    text = task_text(request)
+    if not request.images:
+        return TextMessage(content=text, source="user")
+    return MultiModalMessage(content=[text, *map(SourceImage, request.images)], source="user")
+
+
+def _reported(response: Response) -> Usage:
+    """What an agent that brought its own client says that it took."""
+    messages = (*(response.inner_messages or ()), response.chat_message)
+    counts = [message.models_usage for message in messages if message.models_usage]
+    return sum((Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts), Usage())
+
+
+def load_factory(spec: str) -> Factory:
+    """The function that `package.module:function` names.
+
+    Raises:
+        ValueError: there is no such module or function, or it does not take a role and a client.
+    """
+    module_name, colon, name = spec.partition(":")
+    if not colon or not module_name or not name:
+        raise ValueError(f"agent={spec!r}: expected package.module:function, such as my_agents:make_critic")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"agent={spec}: no module {error.name}; put it where Python looks for modules (PYTHONPATH)"
+            ) from error
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"agent={spec}: {module_name} cannot be imported ({reason}); import it by itself") from error
+    factory = getattr(module, name, None)
+    if factory is None:
+        raise ValueError(f"agent={spec}: {module_name} has no {name}; expected a function of a role and a client")
+    if not callable(factory) or inspect.iscoroutinefunction(factory):
+        raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
+    try:
+        inspect.signature(factory).bind(None, None)
+    except TypeError as error:
+        raise ValueError(f"agent={spec}: {name} is called as {name}(role, client), but it has {error}") from error
+    return cast(Factory, factory)

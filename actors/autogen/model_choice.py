@@ -1,0 +1,85 @@
+"""A model as data, for files that make it again elsewhere: the embedded reader, or an endpoint by its address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel
+
+from actors.messages import Completion, Request
+from actors.models import Model
+
+if TYPE_CHECKING:
+    from actors.backends.openai_model import OpenAIModel, OpenAISettings
+
+
+class ModelChoice(BaseModel):
+    """`settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
+    environment variable `key_env` (empty: it needs none), and in no file."""
+
+    kind: Literal["reader", "openai"] = "reader"
+    settings: dict[str, Any] = {}
+    key_env: str = ""
+
+    def model(self) -> Model:
+        """The model, the same object for equal choices, so that a team's agents share its connections and rate limits.
+
+        Raises:
+            ValueError: the settings are not those of such a model.
+        """
+        if "key" in self.settings:
+            raise ValueError(f"a key has no place in a file: set {self.key_env} in the environment")
+        try:
+            return _made(self.kind, json.dumps(self.settings, sort_keys=True), self.key_env)
+        except TypeError as error:
+            raise ValueError(f"model {self.kind}: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _made(kind: str, settings: str, key_env: str) -> Model:
+    read = json.loads(settings)
+    if kind == "openai":
+        from actors.backends.openai_model import OpenAISettings
+
+        return Endpoint(OpenAISettings(**read), key_env)
+    from actors.reader.reader import Reader, ReaderSettings
+
+    return Reader(ReaderSettings(**read))
+
+
+class Endpoint:
+    """An endpoint that is asked to start at its first request, in the event loop that the request comes from."""
+
+    def __init__(self, settings: OpenAISettings, key_env: str) -> None:
+        self._settings = settings
+        self._key_env = key_env
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started: asyncio.Task[OpenAIModel] | None = None
+
+    async def complete(self, request: Request) -> Completion:
+        loop = asyncio.get_running_loop()
+        if self._started is None or self._loop is not loop:
+            self._loop, self._started = loop, loop.create_task(self._start())
+        try:
+            model = await asyncio.shield(self._started)
+        except ValueError as error:
+            return Completion(request.id, "", stop="error", error=str(error))
+        return await model.complete(request)
+
+    async def close(self) -> None:
+        """Lets the connections go; the next request opens them again."""
+        started, self._started = self._started, None
+        if started is not None:
+            await (await started).close()
+
+    async def _start(self) -> OpenAIModel:
+        from actors.backends.openai_model import OpenAIModel
+
+        model = OpenAIModel(replace(self._settings, key=os.environ.get(self._key_env)))
+        await model.start()
+        return model

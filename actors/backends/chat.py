@@ -1,0 +1,36 @@
+"""How a request becomes the messages of a chat: one layout for every engine and endpoint.
+
+System turn, then one user turn: pictures, shared text, own text. What agents share comes first, so that whatever
+serves the chat can reuse its prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.messages import Request
+from actors.prompt import one_line
+
+# Some endpoints take no larger seed; engines get the same ones, so that both say the same.
+SEEDS = 2**31
+DESCRIPTIONS = "## What pictures without a file show"
+
+
+def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: bool = True) -> list[dict[str, Any]]:
+    """The messages, with `pictures` (content parts, one for each picture that has a file) as they are.
+
+    A picture without a file is told in words. Without a `system_turn`, its text opens the user turn, so that the
+    order of the whole stays the same. Where there is only text it is the whole content, not a list with one part:
+    models that only read text take nothing else.
+    """
+    told = [f"[{source.id}] {one_line(source.text)}" for source in request.images if source.image is None]
+    text = "\n".join([request.shared, *([DESCRIPTIONS, *told] if told else []), request.own])
+    if system_turn:
+        first, opening = [{"role": "system", "content": request.system}], ""
+    else:
+        first, opening = [], f"{request.system}\n"
+    if not pictures:
+        return [*first, {"role": "user", "content": f"{opening}{text}"}]
+    before = [{"type": "text", "text": opening}] if opening else []
+    return [*first, {"role": "user", "content": [*before, *pictures, {"type": "text", "text": text}]}]

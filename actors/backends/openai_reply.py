@@ -1,0 +1,192 @@
+"""What an endpoint that speaks OpenAI's protocol said: a completion, a refusal of the request, or a passing fault.
+
+Wordings for a prompt that is too long are those of OpenAI, vLLM 0.32, llama.cpp (which Ollama runs on) and DashScope.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.messages import Completion, Request
+from actors.prompt import one_line
+
+QUOTED_CHARACTERS, READ_BYTES = 300, 10_000
+PASSING = (408, 425, 429)  # and every 5xx
+NO_CREDIT = "insufficient_quota"
+TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|maximum model length|prompt is too long|range of input length", re.IGNORECASE
+)
+CONTEXT_TOKENS = re.compile(
+    r"context length is(?: only)? (\d+)|model length of (\d+)|context size \((\d+)|(\d+) maximum", re.IGNORECASE
+)
+INPUT_TOKENS = re.compile(r"input length should be \[\d+, ?(\d+)", re.IGNORECASE)
+PROMPT_TOKENS = re.compile(
+    r"(?:contains|resulted in|passed|has) (\d+) (?:input )?tokens|(\d+) in the messages|prompt \(length (\d+)\)"
+    r"|request \((\d+) tokens\)|too long: (\d+) tokens",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why there was no reply this time; the same request may be answered when it is sent again.
+
+    `limited`: there is nothing wrong, but it gets too many requests, and may have said for how many seconds it wants
+    none (`wait_s`).
+    """
+
+    reason: str
+    limited: bool = False
+    wait_s: float | None = None
+
+
+def read_reply(
+    request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float
+) -> Completion | Fault:
+    """One HTTP response, read; `headers` have lower-case names (or do not care), `now` is seconds since the epoch."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    if isinstance(data, list) and len(data) == 1:  # Google wraps its errors
+        data = data[0]
+    told = _error(data)
+    if 200 <= status < 300:
+        if not (isinstance(data, dict) and data.get("error")):
+            return _completion(request, data, headers, body)
+        code = _int(told.get("code"))  # of a gateway that had already begun to answer
+        status = code if 400 <= code < 600 else 500
+    said = shortened(_message(data)) or _beginning(body)
+    if TOO_LONG.search(f"{told.get('type')} {told.get('code')} {said}") and status not in (401, 403, 404, 429):
+        return _too_long(request, told, said)
+    reason = f"HTTP {status}: {said}"
+    if NO_CREDIT in (told.get("code"), told.get("type")):
+        return _refused(request, reason)
+    if status in PASSING or status >= 500:
+        wait_s = _wait_s(headers, now)
+        return Fault(reason, status == 429 or bool(wait_s), wait_s)
+    return _refused(request, f"{reason}{_remedy(status, told, headers)}")
+
+
+def _completion(request: Request, data: Any, headers: Mapping[str, str], body: bytes) -> Completion | Fault:
+    if not isinstance(data, dict):
+        kind = headers.get("content-type", "no content type")
+        return Fault(f"HTTP 200 without JSON ({kind}: {_beginning(body)}); base_url may be wrong, or a proxy answered")
+    try:
+        choice = data["choices"][0]
+        message, finish = choice["message"], choice.get("finish_reason")
+        content, refusal = message.get("content"), message.get("refusal")
+    except (LookupError, TypeError, AttributeError):
+        return Fault(f"HTTP 200 without a choice: {_beginning(body)}")
+    if finish in ("abort", "error"):
+        return Fault(f"the endpoint broke the reply off (finish_reason {finish})")
+    if content is not None and not isinstance(content, str):
+        return Fault(f"HTTP 200 with content that is not text: {_beginning(body)}")
+    prompt, completion, cached = _usage(data.get("usage"))
+    error = ""
+    if finish == "content_filter":
+        error = "the endpoint's content filter stopped the reply"
+    elif refusal and not content:
+        error = f"the model refused: {refusal}"
+    elif content is None and finish != "length":
+        error = f"the reply has no text (finish_reason {finish})"
+    stop = "error" if error else "length" if finish == "length" else "stop"
+    text = "" if error else content or ""
+    return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error)
+
+
+def _usage(usage: Any) -> tuple[int, int, int]:
+    """Tokens of prompt and completion, and those of the prompt that came from a cache; 0 where it does not say."""
+    if not isinstance(usage, dict):
+        return 0, 0, 0
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
+    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
+    prompt, completion, hits = (_int(count) for count in counts)
+    return prompt, completion, hits
+
+
+def _too_long(request: Request, told: Mapping[str, Any], said: str) -> Completion:
+    """How much there is for the prompt is the context without the reply that was asked for."""
+    context = _number(CONTEXT_TOKENS, said) or _int(told.get("n_ctx"))
+    if context and context <= request.max_tokens:
+        return _refused(request, f"{said}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
+    limit = _number(INPUT_TOKENS, said) or (context - request.max_tokens if context else 0)
+    prompt = _number(PROMPT_TOKENS, said) or _int(told.get("n_prompt_tokens"))
+    return Completion(request.id, "", prompt, stop="too_long", error=said, limit_tokens=limit)
+
+
+def _refused(request: Request, error: str) -> Completion:
+    return Completion(request.id, "", stop="error", error=error)
+
+
+def _remedy(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    if 300 <= status < 400:
+        return f"; it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
+    if status in (401, 403):
+        return "; it wants a key that is allowed this model: key_env names the environment variable that holds it"
+    if status == 404:
+        return "; check name, and base_url, which ends with the version: http://host:8000/v1"
+    parameter = told.get("param")
+    if isinstance(parameter, str) and parameter.isidentifier():
+        return f"; a field that it does not take is left out with extra.{parameter}=null"
+    return ""
+
+
+def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None when it does not say."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
+            except (ValueError, OverflowError):
+                continue
+        if not math.isnan(seconds):
+            return max(0.0, seconds)
+    return None
+
+
+def _error(data: Any) -> Mapping[str, Any]:
+    """The error object, which most put under `error`."""
+    error = data.get("error", data) if isinstance(data, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _message(data: Any) -> str:
+    if not isinstance(data, dict):
+        return ""
+    told: Any = data.get("error", data)
+    if isinstance(told, dict):
+        told = told.get("message") or told.get("detail") or told
+    return told if isinstance(told, str) else json.dumps(told)
+
+
+def _beginning(body: bytes) -> str:
+    """Of a body that is no JSON, without the tags of a page."""
+    return shortened(re.sub(r"<[^>]*>", " ", body[:READ_BYTES].decode(errors="replace"))) or "nothing that can be shown"
+
+
+def shortened(text: str) -> str:
+    """One line of bounded length. It ends with a whole word: half a key would not be recognised as one."""
+    line = one_line(text)
+    return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    return next((int(group) for group in found.groups() if group), 0) if found else 0
+
+
+def _int(value: Any) -> int:
+    return max(0, value) if isinstance(value, int) else 0

@@ -1,0 +1,86 @@
+"""At most so many requests, and so many tokens, in any sixty seconds; first come, first served.
+
+The window slides, so that no sixty seconds ever hold more than the limit (a bucket that refills lets up to twice as
+much through in its first minute). What a request will take is an estimate until its reply says what it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from dataclasses import dataclass
+
+WINDOW_S = 60.0
+
+
+@dataclass(slots=True)
+class Admission:
+    """One request that was let through: when (seconds of the clock), and the tokens that it counts for."""
+
+    at: float
+    tokens: int
+
+
+class Window:
+    """What was admitted in the last sixty seconds, and when there is room for more. Knows no clock: `now` is told."""
+
+    def __init__(self, requests: float | None, tokens: float | None) -> None:
+        self._requests = None if requests is None else max(1, int(requests))
+        self._tokens = tokens
+        self._admitted: deque[Admission] = deque()
+        self._held_until = 0.0
+
+    def wait_s(self, now: float, tokens: int) -> float:
+        """Seconds until a request of so many tokens may go, 0 for now; one larger than the limit goes alone."""
+        while self._admitted and self._admitted[0].at <= now - WINDOW_S:
+            self._admitted.popleft()
+        free_at = self._held_until
+        if self._requests is not None and len(self._admitted) >= self._requests:
+            free_at = max(free_at, self._admitted[-self._requests].at + WINDOW_S)
+        if self._tokens is not None:
+            excess = sum(admission.tokens for admission in self._admitted) + tokens - self._tokens
+            for admission in self._admitted:
+                if excess <= 0:
+                    break
+                excess -= admission.tokens
+                free_at = max(free_at, admission.at + WINDOW_S)
+        return max(0.0, free_at - now)
+
+    def add(self, now: float, tokens: int) -> Admission:
+        admission = Admission(now, tokens)
+        if self._requests is not None or self._tokens is not None:
+            self._admitted.append(admission)
+        return admission
+
+    def hold(self, until: float) -> None:
+        """Nothing goes before `until`."""
+        self._held_until = max(self._held_until, until)
+
+
+class RateLimit:
+    """The window for many callers of one event loop. A caller that is cancelled while it waits takes up nothing."""
+
+    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self._window = Window(requests_per_minute, tokens_per_minute)
+        self._turn = asyncio.Lock()  # wakes its waiters in the order in which they came
+        self._changed = asyncio.Event()
+
+    async def admit(self, tokens: int) -> Admission:
+        """Returns when a request of about so many tokens may go."""
+        async with self._turn:
+            while (wait := self._window.wait_s(time.monotonic(), tokens)) > 0:
+                self._changed.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), wait)
+            return self._window.add(time.monotonic(), tokens)
+
+    def correct(self, admission: Admission, tokens: int) -> None:
+        """The request took so many tokens, whatever was estimated."""
+        admission.tokens = tokens
+        self._changed.set()
+
+    def hold(self, seconds: float) -> None:
+        """Let nobody through for so long: who runs the endpoint said so, and meant all that come from here."""
+        self._window.hold(time.monotonic() + seconds)

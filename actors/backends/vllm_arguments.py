@@ -1,0 +1,51 @@
+"""Checks engine arguments against the installed vLLM within milliseconds: its source is read, not imported."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# Set by VllmSettings itself; as engine arguments they would contradict it.
+SETTINGS = {
+    "model": "name",
+    "tensor_parallel_size": "tensor_parallel",
+    "max_model_len": "max_model_len",
+    "dtype": "dtype",
+}
+
+
+def check_engine_arguments(engine: Mapping[str, Any]) -> None:
+    """Raises ValueError for an argument that vLLM does not have, with the nearest one that it has.
+
+    Where vLLM is missing nothing is checked: whoever loads the model says so.
+    """
+    for key in engine:
+        if key in SETTINGS:
+            raise ValueError(f"engine argument {key!r}: use the model's setting {SETTINGS[key]!r} instead")
+    known = known_arguments()
+    for key in engine:
+        if known and key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"vLLM has no engine argument {key!r}{hint}")
+
+
+def known_arguments() -> list[str]:
+    """The fields of the installed vLLM's AsyncEngineArgs; empty without vLLM. Importing it would take ten seconds."""
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or spec.origin is None:
+        return []
+    source = Path(spec.origin).parent / "engine" / "arg_utils.py"
+    if not source.is_file():
+        return []
+    return [
+        field.target.id
+        for definition in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(definition, ast.ClassDef) and definition.name in ("EngineArgs", "AsyncEngineArgs")
+        for field in definition.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    ]

@@ -1,0 +1,78 @@
+"""Lays a request out as a chat for vLLM: real pictures, in the turns that the model's own chat template takes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+from actors.backends.chat import chat
+from actors.messages import Request
+
+LOG = logging.getLogger(__name__)
+PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role")
+
+
+def open_pictures(request: Request) -> list[Image.Image]:
+    """The request's picture files in order, as RGB; OSError names the one that cannot be read."""
+    pictures = []
+    for source in request.images:
+        if source.image is None:
+            continue
+        try:
+            with Image.open(source.image) as picture:
+                pictures.append(picture.convert("RGB"))
+        except (OSError, ValueError) as error:
+            raise OSError(f"picture {source.id!r} cannot be read: {error}") from error
+    return pictures
+
+
+def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool = True) -> list[dict[str, Any]]:
+    """The chat of a request. Without a `system_turn` its text opens the user turn: the order of the whole stays."""
+    system, user = chat(request, [{"type": "image_pil", "image_pil": picture} for picture in pictures])
+    if system_turn:
+        return [system, user]
+    opening, content = f"{request.system}\n", user["content"]
+    if isinstance(content, str):
+        return [{"role": "user", "content": opening + content}]
+    return [{"role": "user", "content": [{"type": "text", "text": opening}, *content]}]
+
+
+def template_parameters() -> Any:
+    """How vLLM is to apply the chat template: up to where the reply begins."""
+    from vllm.renderers.params import ChatParams
+
+    return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
+
+
+async def system_turns(renderer: Any) -> dict[bool, bool]:
+    """Whether the model's chat template renders a system turn: without pictures (False) and beside them (True).
+
+    Some templates raise an error when there is one (Llama-3.2-Vision's, beside pictures), and some leave it out.
+
+    Raises:
+        ValueError: it does not render a plain question either; there may be no chat template.
+    """
+    from vllm.exceptions import VLLMClientError
+
+    async def rendered(with_picture: bool, system_turn: bool) -> str:
+        pictures = [Image.new("RGB", (64, 64))] if with_picture else []
+        _, prompt = await renderer.render_messages_async(turns(PROBE, pictures, system_turn), template_parameters())
+        text: str = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
+        return text
+
+    taken = {}
+    for with_picture in (False, True):
+        try:
+            taken[with_picture] = PROBE.system in await rendered(with_picture, system_turn=True)
+        except (VLLMClientError, ValueError):
+            taken[with_picture] = False
+    if not taken[False]:
+        try:
+            await rendered(with_picture=False, system_turn=False)
+        except VLLMClientError as error:
+            raise ValueError(str(error)) from error
+    LOG.info("its chat template takes a system turn without pictures: %s, beside them: %s", taken[False], taken[True])
+    return taken

@@ -1,0 +1,256 @@
+"""A model replica that runs on vLLM: one engine, real pictures, the model's own chat template.
+
+With actors/backends/vllm_chat.py the only code that uses vLLM; both import it where it is used, so that everything else
+works where vLLM is missing. Written against vLLM 0.32, whose renderer turns a chat into the engine's input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psutil
+
+from actors.backends.chat import SEEDS
+from actors.backends.vllm_arguments import check_engine_arguments
+from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
+from actors.messages import Completion, Request
+from actors.models import ModelError, ModelLost
+from actors.processes import descendants, ended, kill
+from actors.prompt import one_line
+
+BEAT_S = 1.0
+ABORT_S = 5.0
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class VllmSettings:
+    """What to load and how. On a CPU, use `dtype="float32"` and an `engine` block size that is a multiple of 32.
+
+    `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
+    the model's own context); `engine` goes to vLLM as it is (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
+    An engine that answers nothing for `hang_s` is given up: longer than its longest step, which is one chunk of
+    prompts (`max_num_batched_tokens`) or one token for each running request, never a whole request.
+    """
+
+    name: str
+    tensor_parallel: int = 1
+    max_model_len: int | None = None
+    dtype: str = "auto"
+    engine: dict[str, Any] = field(default_factory=dict)
+    hang_s: float = 120.0
+
+
+class VllmModel:
+    """One engine and its processes. Safe for any number of concurrent `complete` calls: vLLM batches them.
+
+    A lost engine (dead, or hanging) stays lost: its processes are killed at once, and all calls raise ModelLost.
+    """
+
+    def __init__(self, settings: VllmSettings) -> None:
+        self.settings = settings
+        self._engine: Any = None
+        self._processes: list[psutil.Process] = []
+        self._lost: asyncio.Future[str] | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._in_flight = 0
+        self._system_turn: dict[bool, bool] = {}
+
+    async def start(self) -> None:
+        """Load the model; takes seconds to minutes, during which the event loop stands still.
+
+        Raises ModuleNotFoundError without vLLM and ValueError when the model or an engine argument is not usable.
+        """
+        check_engine_arguments(self.settings.engine)
+        try:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"no vLLM here ({error}): pip install '.[vllm]'") from error
+        LOG.info("loading %s", self.settings.name)
+        began = time.monotonic()
+        others = set(multiprocessing.active_children())
+        try:
+            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments()))
+        except Exception as error:  # the model's own code and what it needs may raise anything
+            kill(descendants(set(multiprocessing.active_children()) - others))
+            reason = str(error) if isinstance(error, OSError | ValueError | RuntimeError) else repr(error)
+            raise ValueError(f"vLLM cannot load {self.settings.name!r}: {one_line(reason)}") from error
+        self._processes = descendants(set(multiprocessing.active_children()) - others)
+        self._lost = asyncio.get_running_loop().create_future()
+        LOG.info("%s is loaded after %.0f s", self.settings.name, time.monotonic() - began)
+        try:
+            self._system_turn = await system_turns(self._engine.renderer)
+        except ValueError as error:
+            await self.close()
+            raise ValueError(f"{self.settings.name!r} cannot chat: {one_line(str(error))}") from error
+
+    def _arguments(self) -> dict[str, Any]:
+        from vllm.platforms import current_platform
+
+        return {
+            "model": self.settings.name,
+            "tensor_parallel_size": self.settings.tensor_parallel,
+            "max_model_len": self.settings.max_model_len,
+            "dtype": self.settings.dtype,
+            # On a CPU, a seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
+            **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
+            **self.settings.engine,
+            # No prompt here has a video, and vLLM sets memory aside for every kind of input that it must expect.
+            "limit_mm_per_prompt": {"video": 0, **self.settings.engine.get("limit_mm_per_prompt", {})},
+        }
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request; one that is too long, or whose pictures cannot be read, gets a completion that says so.
+
+        Cancelling the call takes the request out of the engine.
+
+        Raises:
+            ModelError: the engine failed this request (ModelLost: it is dead or hangs, or the model was closed).
+        """
+        lost = self._lost
+        if lost is None:
+            raise RuntimeError("VllmModel.complete before start")
+        if lost.done():
+            raise ModelLost(lost.result())
+        from vllm.exceptions import VLLMClientError
+
+        work = asyncio.create_task(self._generate(request))
+        self._in_flight += 1
+        if self._heartbeat is None or self._heartbeat.done():
+            self._heartbeat = asyncio.create_task(self._watch(self._engine))
+        try:
+            # vLLM itself leaves requests waiting for ever when their engine is killed or hangs.
+            ends: set[asyncio.Future[Any]] = {work, lost}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ModelLost(lost.result())
+            return work.result()
+        except (VLLMClientError, ValueError) as error:
+            return _refused(request, str(error))
+        except ModelError:
+            raise
+        except Exception as error:
+            if self._engine is None or self._engine.errored:
+                self._lose("vLLM's engine died")
+                raise ModelLost(lost.result()) from error
+            raise ModelError(one_line(f"vLLM failed: {type(error).__name__}: {error}")) from error
+        finally:
+            self._in_flight -= 1
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work}, timeout=ABORT_S)
+
+    async def _generate(self, request: Request) -> Completion:
+        try:
+            pictures = await asyncio.to_thread(open_pictures, request)
+        except OSError as error:
+            return _refused(request, str(error))
+        messages = turns(request, pictures, self._system_turn[bool(pictures)])
+        for _ in range(2):
+            prompt = await self._render(messages)
+            too_long = self._too_long(request, len(prompt["prompt_token_ids"]))
+            if too_long is not None:
+                return too_long
+            final = await self._run(prompt, request)
+            # vLLM sends a picture to its engine once, and its digest from then on. Where a request ended in between
+            # (too long, cancelled) the engine misses the picture, says so, and is sent it with the next attempt.
+            if final.outputs[0].finish_reason != "error":
+                break
+        reply = final.outputs[0]
+        if reply.finish_reason not in ("stop", "length"):
+            raise ModelError(f"vLLM ended the request: {reply.finish_reason}")
+        return Completion(
+            id=request.id,
+            text=reply.text,
+            prompt_tokens=len(final.prompt_token_ids),
+            completion_tokens=len(reply.token_ids),
+            cached_tokens=final.num_cached_tokens or 0,
+            stop=reply.finish_reason,
+        )
+
+    async def _render(self, messages: list[dict[str, Any]]) -> Any:
+        """The engine's input, however long. vLLM's own limit would count a picture as one token and end there."""
+        renderer = self._engine.renderer
+        tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
+        _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
+        return prompt
+
+    def _too_long(self, request: Request, prompt_tokens: int) -> Completion | None:
+        context: int = self._engine.model_config.max_model_len
+        limit = context - request.max_tokens
+        if limit < 1:
+            return _refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")
+        if prompt_tokens <= limit:
+            return None
+        reason = f"{prompt_tokens} tokens of prompt and {request.max_tokens} of reply in a context of {context}"
+        return Completion(request.id, "", prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
+
+    async def _run(self, prompt: Any, request: Request) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling = SamplingParams(
+            seed=request.seed % SEEDS,
+            temperature=request.temperature,
+            max_tokens=request.max_tokens,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        async for output in self._engine.generate(prompt, sampling, request.id):
+            final = output
+        return final
+
+    async def _watch(self, engine: Any) -> None:
+        """Ask the engine for a sign of life as long as requests wait for it: idle, it has nothing to be late with.
+
+        The question goes through the loop that runs the engine's steps, so that a step that never returns holds it
+        up. Beats are counted, not seconds: an event loop that stood still for minutes has missed one.
+        """
+        beats = max(1, round(self.settings.hang_s / BEAT_S))
+        while self._in_flight:
+            sign = asyncio.create_task(engine.is_sleeping())
+            try:
+                for _ in range(beats):
+                    await asyncio.wait({sign}, timeout=BEAT_S)
+                    if sign.done() or engine.errored:
+                        break
+                else:
+                    return self._lose(f"vLLM's engine has not answered for {self.settings.hang_s:g} s")
+                if engine.errored or sign.exception() is not None:
+                    return self._lose("vLLM's engine died")
+            finally:
+                sign.cancel()
+            await asyncio.sleep(BEAT_S)
+
+    def _lose(self, reason: str) -> None:
+        assert self._lost is not None
+        if not self._lost.done():
+            LOG.error("%s: %s", self.settings.name, reason)
+            self._lost.set_result(reason)
+            kill(self._processes)
+
+    async def close(self) -> None:
+        """Stop the engine's processes; requests in flight are lost. Closing twice does no harm.
+
+        It takes seconds, in which the event loop stands still; none where the engine is lost.
+        """
+        engine, self._engine = self._engine, None
+        if engine is None or self._lost is None:
+            return
+        if not self._lost.done():
+            self._lost.set_result("the model was closed")
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        engine.shutdown()
+        kill(self._processes)
+        await ended(self._processes)
+
+
+def _refused(request: Request, reason: str) -> Completion:
+    return Completion(id=request.id, text="", stop="error", error=one_line(reason))

@@ -1,0 +1,186 @@
+"""Never pay twice: a model whose completions are kept under what they depend on, and given again to whoever asks alike.
+
+A completion depends on the model with its settings, the prompt, what the pictures show, and how it is sampled; its key
+depends on nothing else. Not on the request's id, so that agents, discussions, runs and trials share what they ask
+alike; not on a picture's path, so that a copy of a data set serves as well. Requests that are alike and under way in
+one process are joined: one is asked, the others wait for it. Between processes only finished completions are shared
+(within about a second, through the disk): two that ask the same at the same time both pay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import getsizeof
+
+from actors.completions.store import CompletionStore
+from actors.messages import Completion, Request
+from actors.models import Model
+
+DIGEST_BYTES = 16
+KEPT_STOPS = ("stop", "length")
+ENTRY_BYTES = 500  # what an entry takes in memory beside its text, measured
+MOST_FILES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Where completions are kept and for whom.
+
+    `model` identifies the model and all settings of it that an answer depends on; `folder` may not exist yet.
+    At most `disk_gb` are kept in it and `memory_mb` in each process; what was used longest ago goes first.
+    """
+
+    folder: str
+    model: str
+    disk_gb: float
+    memory_mb: float
+
+
+class CachedModel:
+    """A model that is asked only what was never answered. Belongs to one event loop; `close` leaves `model` open."""
+
+    def __init__(self, model: Model, reuse: Reuse) -> None:
+        self._model = model
+        self._identity = reuse.model
+        self._memory = _Memory(int(reuse.memory_mb * 1e6))
+        self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
+        self._files = _FileDigests()
+        self._under_way: dict[bytes, asyncio.Future[Completion | None]] = {}
+
+    async def complete(self, request: Request) -> Completion:
+        """A kept completion, marked `reused`, or the model's own.
+
+        A request with a picture that cannot be read goes to the model, which says so. Completions that say why there
+        is no answer reach all that wait for them, but are not kept. Raises what the model raises, to the one that
+        asked it; one of those that waited then asks for itself.
+        """
+        files = await self._files.of([source.image for source in request.images])
+        if files is None:
+            return await self._model.complete(request)
+        key = completion_key(request, self._identity, files)
+        while (same := self._under_way.get(key)) is not None:
+            await asyncio.wait([same])  # unlike awaiting it, a waiter that is cancelled does not cancel it
+            if (shared := same.result()) is not None:
+                return _again(shared, request.id)
+        if (kept := self._kept(key)) is not None:
+            return _again(kept, request.id)
+        return await self._ask(key, request)
+
+    def _kept(self, key: bytes) -> Completion | None:
+        if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:
+            self._memory.put(key, completion)
+        return completion
+
+    async def _ask(self, key: bytes, request: Request) -> Completion:
+        self._under_way[key] = future = asyncio.get_running_loop().create_future()
+        completion = None
+        try:
+            completion = await self._model.complete(request)
+            if completion.stop in KEPT_STOPS:
+                self._memory.put(key, completion)
+                self._disk.put(key, completion)
+            return completion
+        finally:
+            del self._under_way[key]
+            future.set_result(completion)
+
+    def close(self) -> None:
+        """Everything that was computed is on disk afterwards. Later calls work, but keep nothing on disk."""
+        self._disk.close()
+
+
+def completion_key(request: Request, model: str, files: Sequence[bytes | None]) -> bytes:
+    """The digest of all that a completion may depend on; `files` are the digests of the pictures' files, None for none.
+
+    Id, title and description of a picture count even where it has a file: models differ in what they look at.
+    """
+    parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
+    for source in request.images:
+        parts += [source.id, source.title, source.text]
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    encoded += [_digest(model), _digest(request.system), _digest(request.shared), *(file or b"" for file in files)]
+    # The lengths first, so that no two requests are the same bytes differently divided.
+    lengths = " ".join(map(str, map(len, encoded)))
+    return hashlib.blake2b(b"".join([lengths.encode(), b"\n", *encoded]), digest_size=DIGEST_BYTES).digest()
+
+
+@lru_cache(maxsize=1024)
+def _digest(text: str) -> bytes:
+    """Remembered, because the long shared part is the very same string in all requests on a question."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def _again(completion: Completion, request_id: str) -> Completion:
+    return Completion(
+        id=request_id,
+        text=completion.text,
+        prompt_tokens=completion.prompt_tokens,
+        completion_tokens=completion.completion_tokens,
+        stop=completion.stop,
+        error=completion.error,
+        limit_tokens=completion.limit_tokens,
+        reused=True,
+    )
+
+
+class _FileDigests:
+    """Digests of files by content, remembered as long as size and time of change stay the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, int, bytes]] = {}
+
+    async def of(self, paths: Sequence[str | None]) -> list[bytes | None] | None:
+        """Digests in order, None for no file; None altogether when a file cannot be read."""
+        try:
+            found = [None if path is None else self._remembered(path) for path in paths]
+            if any(path is not None and digest is None for path, digest in zip(paths, found, strict=True)):
+                found = await asyncio.to_thread(lambda: [None if path is None else self._read(path) for path in paths])
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def _remembered(self, path: str) -> bytes | None:
+        if (known := self._known.get(path)) is None:
+            return None
+        now = os.stat(path)
+        return known[2] if known[:2] == (now.st_size, now.st_mtime_ns) else None
+
+    def _read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            before = os.fstat(file.fileno())
+            digest = hashlib.file_digest(file, "blake2b").digest()[:DIGEST_BYTES]
+        if len(self._known) >= MOST_FILES:
+            self._known.clear()
+        self._known[path] = (before.st_size, before.st_mtime_ns, digest)
+        return digest
+
+
+class _Memory:
+    """Completions by key, at most so many bytes of them; what was used longest ago goes first."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._entries: OrderedDict[bytes, Completion] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: bytes) -> Completion | None:
+        if (completion := self._entries.get(key)) is not None:
+            self._entries.move_to_end(key)
+        return completion
+
+    def put(self, key: bytes, completion: Completion) -> None:
+        """Keep one under a key that is not kept yet."""
+        self._entries[key] = completion
+        self._bytes += _size(completion)
+        while self._bytes > self._limit:
+            self._bytes -= _size(self._entries.popitem(last=False)[1])
+
+
+def _size(completion: Completion) -> int:
+    return getsizeof(completion.text) + ENTRY_BYTES

@@ -1,0 +1,184 @@
+"""The file that completions are kept in: SQLite, for all processes of one machine, within a bound.
+
+SQLite, because it is in the standard library, needs no server, and its transactions hold among processes any of which
+may be killed. With its write-ahead log readers do not wait for writers. The file stays within its bound (the log adds
+16 MB at most, or one transaction). What was longest neither written nor read from disk goes first, and the pages that
+this frees are used again or given back.
+
+A write-ahead log needs all its processes on one machine. In a folder on a network file system each machine therefore
+has a file of its own, named after it, with a bound of its own; nothing is shared between machines.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from actors.messages import Completion
+
+# Raise VERSION whenever the table or what its keys are digests of changes: older files then start anew.
+APPLICATION, VERSION = 0x41474F52, 1
+SCHEMA = (
+    "CREATE TABLE completions (key BLOB NOT NULL, used_ns INTEGER NOT NULL, stop TEXT NOT NULL,"
+    " prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, text BLOB NOT NULL, sum INTEGER NOT NULL)",
+    "CREATE UNIQUE INDEX by_key ON completions (key)",
+    "CREATE INDEX by_use ON completions (used_ns)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+FIND = "SELECT stop, prompt_tokens, completion_tokens, text, sum FROM completions WHERE key = ?"
+INSERT = "INSERT OR IGNORE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?)"
+TOUCH = "UPDATE completions SET used_ns = ? WHERE key = ?"
+EVICT = "DELETE FROM completions WHERE rowid IN (SELECT rowid FROM completions ORDER BY used_ns LIMIT 100)"
+EVICTIONS, FREED = 20, 1000  # at most in one transaction (of EVICT, and pages), so that other writers get their turn
+EVICT_TO = 0.95
+
+OPENING_PATIENCE_S = 30.0
+# SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
+DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
+LOG_BYTES = 16_000_000
+LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
+
+
+def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
+    """The file's name: with the machine's where `folder` may be on a network. `mounts` maps mount points to types."""
+    if mounts is None:
+        mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    resolved = folder.resolve()
+    kind = next((mounts[str(place)] for place in (resolved, *resolved.parents) if str(place) in mounts), "")
+    return "completions.sqlite" if kind.lower() in LOCAL else f"completions-{platform.node()}.sqlite"
+
+
+def open_file(path: Path, patience_s: float) -> sqlite3.Connection:
+    """A connection to a file that is there and of this version.
+
+    Processes that make a new file at once can find it busy without SQLite waiting for them, hence the loop.
+    """
+    deadline = time.monotonic() + OPENING_PATIENCE_S
+    while True:
+        db = sqlite3.connect(path, timeout=OPENING_PATIENCE_S, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(db)
+            db.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
+            return db
+        except BaseException as error:
+            db.close()
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    with _transaction(db, "DEFERRED"):  # another process may be making the file just now
+        application, version = _number(db, "application_id"), _number(db, "user_version")
+        is_new = not application and not version and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if not is_new and application != APPLICATION:
+        raise sqlite3.DatabaseError("the file is another program's")
+    if version > VERSION:
+        raise sqlite3.DatabaseError("the file was made by a newer version of this program")
+    if is_new:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # settled with the first page that is written
+        if db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise sqlite3.DatabaseError("its file system has no memory that processes share")
+    db.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last transactions, a killed process none
+    if version < VERSION:
+        with _transaction(db):
+            if _number(db, "user_version") < VERSION:  # no other process was quicker
+                db.execute("DROP TABLE IF EXISTS completions")
+                for statement in SCHEMA:
+                    db.execute(statement)
+
+
+def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
+    """The completion under `key`, without an id; raises one of DISK_ERRORS rather than give one that is damaged."""
+    row = db.execute(FIND, (key,)).fetchone()
+    if row is None:
+        return None
+    if not isinstance(row[3], bytes) or row[4] != _sum(key, *row[:4]):
+        raise sqlite3.DatabaseError("the file is damaged")
+    return Completion("", row[3].decode("utf-8", "surrogatepass"), row[1], row[2], stop=row[0])
+
+
+def write(
+    db: sqlite3.Connection, path: Path, new: Mapping[bytes, Completion], used_ns: Mapping[bytes, int], limit: int
+) -> None:
+    """Add what is new, note when old ones were used, and keep file and log within their bounds."""
+    now = time.time_ns()
+    rows = []
+    for i, (key, c) in enumerate(new.items()):
+        values = c.stop, c.prompt_tokens, c.completion_tokens, c.text.encode("utf-8", "surrogatepass")
+        rows.append((key, now + i, *values, _sum(key, *values)))
+    with _transaction(db):
+        db.executemany(INSERT, rows)
+        db.executemany(TOUCH, ((at, key) for key, at in used_ns.items()))
+        over = _shrink(db, limit)
+    while over:
+        with _transaction(db):
+            over = _shrink(db, limit)
+    if os.path.getsize(f"{path}-wal") > LOG_BYTES:
+        # While others write, SQLite's own attempts to begin the log anew can fail for long.
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _shrink(db: sqlite3.Connection, limit: int) -> bool:
+    """One step towards a file within `limit` bytes; whether it takes another."""
+    most = limit // _number(db, "page_size")
+    if _number(db, "page_count") <= most:
+        return False
+    evicted = 0
+    for _ in range(EVICTIONS):
+        if _number(db, "page_count") - _number(db, "freelist_count") <= EVICT_TO * most:
+            break
+        evicted += db.execute(EVICT).rowcount
+    free = min(_number(db, "freelist_count"), _number(db, "page_count") - most, FREED)
+    for _ in range(free):
+        db.execute("PRAGMA incremental_vacuum(1)")  # of more pages Python's module would free one as well
+    return (evicted or free) > 0 and _number(db, "page_count") > most
+
+
+def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes) -> int:
+    """SQLite does not notice every damage: a completion is given only to the request that it was written for."""
+    return zlib.crc32(text, zlib.crc32(f"{stop} {prompt_tokens} {completion_tokens} ".encode() + key))
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _number(db: sqlite3.Connection, pragma: str) -> int:
+    return int(db.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def is_busy(error: BaseException) -> bool:
+    """Another process held a lock for longer than this one would wait."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def remedy(error: Exception) -> str:
+    """What a user can do about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if is_busy(error):
+        return "another process keeps it locked: end that one"
+    if code == sqlite3.SQLITE_FULL:
+        return "make room there, or lower completions.disk_gb"
+    if isinstance(error, OSError) or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return "make the folder writable, or choose another with cache=<folder>"
+    if code == sqlite3.SQLITE_IOERR:
+        return "look after that disk, or choose another with cache=<folder>"
+    return "delete or move the file, and the next run makes a new one"

@@ -1,0 +1,103 @@
+"""The skill to use a tool: looks a question up where nothing that was read answers it, and reads what came back.
+
+It knows of tools what the prompt says of them, and only such as take one text: of those not yet used, the one whose
+description has most words in common with the question.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from actors.reader.parse import Statement, statement
+from actors.reader.text import content_stems, name_spans, sentences
+from actors.tool_text import CALL, FORMAT, INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
+
+_LISTED = re.compile(r"^\[([^\]]+)\] (.*?) ?(\{.*\})$")
+_RETURNED = re.compile(r"^\[([^\]]+)\] (.*)$")
+_CHAT = frozenset((TOOLS, TOOL_CALL, TOOL_RESULT, INSTRUCTIONS, FORMAT, MESSAGE))
+_FREE_TEXT = frozenset(("query", "question", "text", "input", "prompt", "search", "q"))
+
+
+@dataclass(frozen=True, slots=True)
+class TextTool:
+    """A tool that takes one text, as the argument of that name."""
+
+    name: str
+    description: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a prompt says of tools: those that can be used, those that were, and what these returned."""
+
+    listed: tuple[TextTool, ...] = ()
+    used: frozenset[str] = frozenset()
+    returned: tuple[Statement, ...] = ()
+
+    def call(self, question: str) -> str | None:
+        """The reply that uses the most promising tool; None when every one has been used."""
+        asked = set(content_stems(question))
+        left = [tool for tool in self.listed if tool.name not in self.used]
+        if not left:
+            return None
+        best = max(left, key=lambda tool: len(asked & set(content_stems(f"{tool.name} {tool.description}"))))
+        return call_line(best.name, {best.argument: _wanted(question, best.argument)})
+
+
+def read_tools(own: str) -> tuple[str, Tools]:
+    """The simulator's sections of a request's own part, and what the others say of tools."""
+    if not any(heading in own for heading in _CHAT):
+        return own, Tools()
+    found: dict[str, list[str]] = {}
+    lines = found.setdefault("", [])
+    for line in own.splitlines():
+        if line.startswith("## "):
+            lines = found.setdefault(line if line in _CHAT else "", [])
+        if line not in _CHAT:
+            lines.append(line)
+    tools = tuple(tool for line in found.get(TOOLS, ()) if (tool := _text_tool(line)))
+    used = frozenset(name for line in found.get(TOOL_CALL, ()) for name in _used(line))
+    return "\n".join(found[""]), Tools(tools, used, tuple(_returned(found.get(TOOL_RESULT, ()))))
+
+
+def _text_tool(line: str) -> TextTool | None:
+    """The tool of a line, if it has exactly one required argument and that is a text."""
+    match = _LISTED.match(line)
+    try:
+        schema = json.loads(match[3]) if match else {}
+    except ValueError:
+        return None
+    required = schema.get("required", ())
+    if not match or len(required) != 1 or schema.get("properties", {}).get(required[0], {}).get("type") != "string":
+        return None
+    return TextTool(match[1], match[2], required[0])
+
+
+def _used(line: str) -> set[str]:
+    try:
+        return {json.loads(line.removeprefix(CALL))["tool"]} if line.startswith(CALL) else set()
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
+def _returned(lines: Sequence[str]) -> Iterator[Statement]:
+    """Every sentence, as of the tool that returned it."""
+    source = ""
+    for line in lines:
+        match = _RETURNED.match(line)
+        source, text = (match[1], match[2]) if match else (source, line)
+        title, colon, rest = text.partition(": ")
+        if not colon or len(title) > 80:
+            title, rest = "", text
+        for part in sentences(rest):
+            yield statement(source, title, part, seen=False)
+
+
+def _wanted(question: str, argument: str) -> str:
+    """The whole question for an argument that is called `query` or the like, else the longest name in it."""
+    names = [] if argument.lower() in _FREE_TEXT else [name for name, _, _ in name_spans(question)]
+    return max(names, key=len, default=question)

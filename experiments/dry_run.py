@@ -1,0 +1,236 @@
+"""`dry_run=true`: how many turns and calls a run takes, exactly, and about how many tokens, before any is spent.
+
+The discussions of a sample of questions are really walked, along wirings as the run would draw them, with the prompts
+that it would send; only the agents are stood in for, by replies of one stated length. The learner goes through all its
+steps with scores of zero: what it samples and prunes is then what the pruning rate says, and no edge is preferred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from actors.messages import Question
+from actors.roles import DECISION, SINGLE, Role
+from experiments import judge
+from experiments.config import Config
+from experiments.data import make_dataset
+from experiments.datasets.item import Dataset, Item
+from experiments.errors import UserError
+from experiments.evidence import Evidence
+from experiments.launch import learner_options, team_roles
+from experiments.methods import check_methods, make_method
+from experiments.plan import Phase, Plan, Range, hours, price, show, total
+from experiments.runner import open_cache, open_store
+from experiments.stand_ins import ANSWER, REPLY, StandIns, Tally
+from experiments.token_count import Counter, counter_for
+from retrieval.index import StoreError
+from topologies.graphs import as_wirings, complete
+from topologies.learner import Learner
+from topologies.pruned import M3Prune, split
+from topologies.topology import Wired, Wiring
+from topologies.wiring import Edges, Floats, Wirings
+
+QUESTIONS = 40  # looked at, of each split
+DISCUSSIONS = 400  # walked to estimate training
+
+
+def dry_run(config: Config) -> Plan:
+    """Estimates and prints. Starts no process and makes no run folder.
+
+    Raises:
+        UserError: what would end the run as well.
+    """
+    roles = team_roles(config)
+    if config.job == "recall":
+        raise UserError("experiment=recall asks no model: there is nothing to estimate")
+    cache = open_cache(config)
+    dataset = make_dataset(config, cache)
+    try:
+        evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+        plan = estimate(config, dataset, evidence, roles, counter_for(config))
+    except StoreError as error:
+        raise UserError(str(error)) from error
+    show(plan)
+    return plan
+
+
+def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> Plan:
+    """What this configuration would take. Asks no model; writes nothing but what `evidence` does for its index.
+
+    Args:
+        roles: those that discuss; the decision agent and the one that answers alone are added.
+
+    Raises:
+        UserError: for what would end the run as well: too few training questions, a method that does not exist,
+            learner settings that make no sense.
+    """
+    check_methods(config.methods)
+    return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan())
+
+
+class _Estimate:
+    def __init__(
+        self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
+    ) -> None:
+        self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
+        self._team = StandIns((*roles, DECISION, SINGLE), config.agents, counter)
+        self._seen: set[str] = set()
+        self._agents = [role.name for role in roles]
+        rounds = config.topology.rounds
+        empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
+        self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
+        [self._upper] = split(as_wirings(complete(len(roles)), rounds))
+        try:
+            self._learner = Learner([role.modality for role in roles], **learner_options(config))
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        self._topology = M3Prune(self._agents, _Local(self._learner), config.topology.inference)
+
+    async def plan(self) -> Plan:
+        config = self._config
+        phases = []
+        if {"m3prune", "random"} & set(config.methods):
+            phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
+            await self._topology.freeze()
+        items = list(self._dataset.evaluate())
+        if not items:
+            raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
+        looked_at = [(item, self._question(item)) for item in spread(items, QUESTIONS)]
+        questions = [question for _, question in looked_at]
+        for name in config.methods:
+            phases.append(await self._evaluation(name, questions, len(items)))
+        judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
+        whole = total(phases)
+        return Plan(
+            phases=tuple(phases),
+            judged=judged,
+            rule=self._counter.rule,
+            reply_tokens=self._team.reply_tokens,
+            questions=len(questions),
+            max_tokens=config.agents.max_tokens,
+            reuse=config.completions.reuse,
+            hours=hours(config.rates, whole.prompt, whole.completion),
+            price=price(config.rates, whole.prompt, whole.completion),
+            warnings=tuple(self._warnings(whole)),
+        )
+
+    async def _training(self, stage: int) -> Phase:
+        """All steps of a stage, of which some, evenly spread, are walked."""
+        config = self._config
+        steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
+        needed = steps * per_step
+        items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
+        if len(items) < needed:
+            raise UserError(
+                f"stage {stage} needs {needed} training questions of its own and {self._dataset.name} has only "
+                f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
+            )
+        walked = set(spread(range(steps), max(1, DISCUSSIONS // (self._learner.stages * k))))
+        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        for step in range(steps):
+            wirings, walks = await self._topology.sample(k)
+            if step in walked:
+                question = self._question(items[step * per_step])
+                for sample, walk in enumerate(walks):
+                    await self._team.hold(walk, question, config.seed, sample, expected)
+                await self._bounds(question, bounds)
+            self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
+        self._learner.next_stage()
+        return phase(f"learning, stage {stage}", needed * k, expected, *bounds)
+
+    async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
+        config = self._config
+        method = make_method(name, self._agents, config.topology.rounds, config.seed, self._topology)
+        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        for question in questions:
+            await self._team.hold(method, question, config.seed, 0, expected)
+            if name in ("random", "m3prune"):  # the others' edges are certain
+                await self._bounds(question, bounds)
+        if not bounds[0].discussions:
+            bounds = expected, expected
+        return phase(f"evaluating {name}", total, expected, *bounds)
+
+    async def _bounds(self, question: Question, bounds: tuple[Tally, Tally]) -> None:
+        for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):
+            await self._team.hold(Wired("bound", self._agents, wiring), question, self._config.seed, 0, tally)
+
+    def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
+        """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""
+        tally = Tally()
+        for item, _ in looked_at:
+            request = judge.request(item, ANSWER)
+            tally.prompt += self._counter.shared(request) + self._counter.own(request)
+            tally.discussions, tally.calls, tally.distinct = (
+                n + 1 for n in (tally.discussions, tally.calls, tally.distinct)
+            )
+        calls = total * len(self._config.methods)
+        tally.completion = tally.calls * self._counter.text(f"Reason: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
+        return phase("judging, at most", calls, tally, tally, tally)
+
+    def _question(self, item: Item) -> Question:
+        return replace(item.question, evidence=self._evidence.retrieve(item))
+
+    def _warnings(self, whole: Phase) -> Iterable[str]:
+        config = self._config
+        limit, reply = config.model.max_model_len, config.agents.max_tokens
+        for sure, longest in (("will", whole.longest), ("may", whole.at_most)):
+            if limit is not None and longest + reply > limit:
+                yield (
+                    f"model.max_model_len={limit:,} is less than the {longest:,} tokens of the longest prompt with "
+                    f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
+                )
+                break
+        held = [name for name, role in config.roles.items() if role.agent]
+        if held:
+            yield f"{', '.join(held)}: an AutoGen agent of your own may call the model more often than counted here"
+        if config.model.kind == "replay":
+            yield "model=replay answers from a recorded run: none of this is computed"
+
+
+class _Local:
+    """A learner in this process, with the methods that `M3Prune` calls as coroutines."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    async def sample(self, k: int, draw: int = 0) -> Wirings:
+        return self._learner.sample(k, draw)
+
+    async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any:
+        return self._learner.learn(wirings, turn_scores, utilities, groups)
+
+    async def probabilities(self) -> Edges[Floats]:
+        return self._learner.probabilities()
+
+    async def inference_wirings(self) -> Wirings:
+        return self._learner.inference_wirings()
+
+
+def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tally) -> Phase:
+    """What was counted of some discussions, scaled to all of them; turns per discussion never differ."""
+    n = expected.discussions
+    prompt = [tally.prompt * discussions / tally.discussions for tally in (lower, expected, upper)]
+    return Phase(
+        name=name,
+        discussions=discussions,
+        turns=expected.turns * discussions // n,
+        calls=expected.calls * discussions // n,
+        prompt=Range(min(prompt), prompt[1], max(prompt)),
+        completion=expected.completion * discussions / n,
+        shared=expected.shared * discussions / n,
+        distinct=expected.distinct * discussions / n,
+        longest=max(expected.longest, upper.longest),
+        at_most=max(expected.at_most, upper.at_most),
+    )
+
+
+def spread(items: Sequence[Any], count: int) -> list[Any]:
+    """At most `count` of the items, evenly spread."""
+    n = min(count, len(items))
+    return [items[i * len(items) // n] for i in range(n)]

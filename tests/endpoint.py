@@ -1,0 +1,105 @@
+"""A small HTTP server for tests: it keeps what it was asked, and does to its client whatever a test wants done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Asked:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass
+class Told:
+    """One response; `kept` is the share of its body that is sent before the connection is cut."""
+
+    content: bytes | str | dict[str, Any] | list[Any]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    kept: float = 1.0
+
+
+Handler = Callable[[Asked], Awaitable[Told]]
+
+
+class Server:
+    """Answers with what `handle` returns; a client that goes away first is counted in `left`."""
+
+    def __init__(self, handle: Handler) -> None:
+        self._handle = handle
+        self.base_url = ""
+        self.asked: list[Asked] = []
+        self.left = 0
+        self._serving: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Server]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        try:
+            yield self
+        finally:
+            server.close()
+            while self._serving:
+                await asyncio.wait(self._serving)
+
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._connection(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await self._answer(reader, writer)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        asked = Asked(method, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
+        self.asked.append(asked)
+        handling = asyncio.ensure_future(self._handle(asked))
+        leaving = asyncio.ensure_future(reader.read(1))
+        await asyncio.wait({handling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not handling.done():
+            self.left += 1
+            handling.cancel()
+            return
+        leaving.cancel()
+        told = handling.result()
+        content = told.content if isinstance(told.content, (str, bytes)) else json.dumps(told.content)
+        content = content.encode() if isinstance(content, str) else content
+        sent = {"content-type": "application/json", "connection": "close", "content-length": len(content)}
+        sent |= told.headers
+        writer.write(f"HTTP/1.1 {told.status} x\r\n".encode())
+        writer.write("".join(f"{name}: {value}\r\n" for name, value in sent.items()).encode() + b"\r\n")
+        writer.write(content[: int(len(content) * told.kept)])
+        await writer.drain()
+
+
+def completion(text: str | None = "yes", finish: str = "stop", **usage: Any) -> dict[str, Any]:
+    """A chat completion as endpoints write it."""
+    return {
+        "id": "c1",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, **usage},
+    }

@@ -1,0 +1,201 @@
+"""The endpoint model on a real vLLM server, directly and through a proxy that spoils what passes through it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from actors.backends import openai_model
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.vllm_model import VllmModel
+from actors.messages import Question, Request
+from tests.endpoint import Asked, Server, Told
+from tests.vllm.conftest import CONTEXT_TOKENS
+from tests.vllm.questions import request, with_pictures
+
+pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
+
+NAME = "tiny"
+START_S = 240
+ARGUMENTS = [
+    *("--served-model-name", NAME, "--max-model-len", str(CONTEXT_TOKENS), "--dtype", "float32"),
+    *("--enforce-eager", "--block-size", "32", "--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 3}'),
+    *("--enable-prompt-tokens-details", "--generation-config", "vllm", "--host", "127.0.0.1"),
+]
+
+
+@pytest.fixture(scope="module")
+def starting(
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server that has only begun to load, so that what else has to load does so at the same time."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_model), *ARGUMENTS]
+    with (
+        open(tmp_path_factory.mktemp("server") / "log", "wb") as log,
+        subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log, env=dict(os.environ)) as process,
+    ):
+        yield f"http://127.0.0.1:{port}/v1", process
+        process.terminate()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(starting: tuple[str, subprocess.Popen[bytes]], model: VllmModel) -> AsyncIterator[OpenAIModel]:
+    """The server's model; `model` has loaded meanwhile in this process."""
+    base_url, process = starting
+    for _ in range(START_S):
+        assert process.poll() is None, "the server ended while it was loading"
+        found = OpenAIModel(OpenAISettings(base_url, NAME, retries=0))
+        try:
+            await found.start()
+            break
+        except ValueError:
+            await asyncio.sleep(1)
+    yield found
+    await found.close()
+
+
+def requests(question: Question) -> list[Request]:
+    pictures = question.evidence[-2:]
+    shown = [with_pictures(question, *pictures), with_pictures(question, pictures[1])]
+    told = with_pictures(question, dataclasses.replace(pictures[0], image=None))
+    asked = [*shown, told, dataclasses.replace(question, evidence=question.evidence[:3])]
+    return [
+        request(one, role, seed=seed, id=f"{role} {seed} {number}")
+        for number, one in enumerate(asked)
+        for seed, role in enumerate(("You count.", "You doubt.", "You decide."))
+    ]
+
+
+class FaultyProxy:
+    """Passes requests on to `base_url`, but spoils the first `spoiled` attempts at each, in five ways."""
+
+    def __init__(self, base_url: str, spoiled: int) -> None:
+        self._base_url = base_url
+        self._spoiled = spoiled
+        self._attempts: dict[bytes, int] = {}
+        self.faults: list[str] = []
+
+    async def handle(self, asked: Asked) -> Told:
+        attempt = self._attempts[asked.content] = self._attempts.get(asked.content, 0) + 1
+        if attempt > self._spoiled:
+            return await self._passed_on(asked)
+        kinds = ("429", "500", "hang", "cut", "malformed")
+        kind = kinds[len(self.faults) % len(kinds)]
+        self.faults.append(kind)
+        if kind == "429":
+            return Told({"error": {"message": "slow down"}}, 429, {"retry-after": "0.1"})
+        if kind == "500":
+            return Told("<html>Internal Server Error</html>", 500, {"content-type": "text/html"})
+        if kind == "hang":
+            await asyncio.Event().wait()
+        told = await self._passed_on(asked)
+        if kind == "cut":
+            return dataclasses.replace(told, kept=0.5)
+        return dataclasses.replace(told, content=told.content[: len(told.content) // 2])
+
+    async def _passed_on(self, asked: Asked) -> Told:
+        async with httpx2.AsyncClient(timeout=60) as client:
+            response = await client.request(
+                asked.method,
+                self._base_url.removesuffix("/v1") + asked.path,
+                content=asked.content,
+                headers={"content-type": "application/json"},
+            )
+        return Told(response.content, response.status_code)
+
+
+async def test_faults_on_the_way_change_no_text(
+    served: OpenAIModel, question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_model, "FIRST_PAUSE_S", 0.05)
+    asked = requests(question)
+    smooth = [(await served.complete(one)).text for one in asked]
+    proxy = FaultyProxy(served.settings.base_url, spoiled=2)
+    async with Server(proxy.handle).running() as server:
+        model = OpenAIModel(dataclasses.replace(served.settings, base_url=server.base_url, timeout_s=5, retries=3))
+        await model.start()
+        rough = await asyncio.gather(*map(model.complete, asked))
+        await model.close()
+    assert [completion.text for completion in rough] == smooth
+    assert {completion.stop for completion in rough} == {"length"}
+    assert {kind: proxy.faults.count(kind) >= 5 for kind in proxy.faults} == dict.fromkeys(
+        ("429", "500", "hang", "cut", "malformed"), True
+    )
+    assert len(set(smooth)) > 4
+
+
+async def test_the_server_says_what_the_engine_in_this_process_says(
+    served: OpenAIModel, model: VllmModel, question: Question
+) -> None:
+    asked = requests(question)
+    there = [await served.complete(one) for one in asked]
+    here = [await model.complete(one) for one in asked]
+    assert [(one.text, one.prompt_tokens) for one in there] == [(one.text, one.prompt_tokens) for one in here]
+
+
+async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(
+    served: OpenAIModel, question: Question
+) -> None:
+    fresh = dataclasses.replace(question, text="Which of the harbours has the fewest quays?")
+    first = await served.complete(request(fresh, "You count."))
+    second = await served.complete(request(fresh, "You doubt."))
+    assert 0.8 < second.cached_tokens / second.prompt_tokens < 1
+    assert first.prompt_tokens == pytest.approx(second.prompt_tokens, abs=30)
+
+
+async def test_a_prompt_that_does_not_fit_is_too_long_and_says_what_would_fit(
+    served: OpenAIModel, question: Question
+) -> None:
+    reply = await served.complete(request(question, own="quay " * CONTEXT_TOKENS))
+    assert reply.stop == "too_long"
+    assert reply.limit_tokens == CONTEXT_TOKENS - 12
+    assert reply.prompt_tokens == 0 or reply.prompt_tokens > CONTEXT_TOKENS
+    assert str(CONTEXT_TOKENS) in reply.error
+
+
+async def test_more_pictures_than_the_server_takes_is_an_error(served: OpenAIModel, question: Question) -> None:
+    reply = await served.complete(request(question, images=question.evidence[-2:] * 2))
+    assert reply.stop == "error"
+    assert "image" in reply.error
+
+
+async def test_a_cancelled_request_leaves_the_engine(served: OpenAIModel, question: Question) -> None:
+    address = served.settings.base_url.replace("/v1", "/metrics")
+    long = request(question, max_tokens=1000)
+    async with httpx2.AsyncClient() as client:
+
+        async def metric(name: str) -> float:
+            text = (await client.get(address)).text
+            return sum(float(value) for value in re.findall(rf"^vllm:{name}{{.*}} (\S+)$", text, re.MULTILINE))
+
+        before = await metric("generation_tokens_total")
+        task = asyncio.create_task(served.complete(long))
+        while not await metric("num_requests_running"):
+            assert not task.done()
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(10):
+            while await metric("num_requests_running"):
+                await asyncio.sleep(0.02)
+        assert await metric("generation_tokens_total") - before < long.max_tokens
+
+
+async def test_a_model_that_the_server_does_not_have_is_told_with_the_one_that_it_has(served: OpenAIModel) -> None:
+    with pytest.raises(ValueError, match=rf"'large'.*HTTP 404.*it serves {NAME}"):
+        await OpenAIModel(dataclasses.replace(served.settings, name="large")).start()
