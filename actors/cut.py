@@ -46,5 +46,5 @@ def cut_more(
         if source.kind is Kind.IMAGE:
             excess -= ceil(per_picture)
         else:
-            excess -= ceil(per_character * (len(source.id) + len(source.title) + len(source.text)))
+            excess -= ceil(per_character * (len(source.title) + len(source.text)))
     return found

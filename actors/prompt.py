@@ -1,8 +1,9 @@
 """Lays out a request so that a prefix cache serves most of it.
 
 Order: instruction, pictures, question, evidence (the same for all agents of one modality on one question), then the
-discussion in one canonical order (the same for all agents that heard the same messages), and only then what is the
-agent's own: role, memory, and how much weight each message carries. Role-first prompts share almost nothing.
+discussion in one canonical order, the agent's own earlier turns among it, and only then what is the agent's own: its
+role, and how much each message weighs. With the role first, agents share no prefix with each other, only each of them
+with itself in other samples and rounds.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ EVIDENCE = "## Evidence"
 PICTURES = "## Pictures"
 DISCUSSION = "## Discussion"
 ROLE = "## Role"
-MEMORY = "## Your earlier turn"
 WEIGHTS = "## Weights"
 REPAIR = "## Your last reply"
+IN_ORDER = "Of the messages above, in their order"
+YOU = "you"
 
 FORM = """Reasoning: one or two sentences that name the evidence you used
 Answer: the shortest phrase that answers the question, the text of one choice where choices are given, or `unknown`
@@ -64,8 +66,15 @@ def evidence_for(question: Question, modality: Modality) -> tuple[Source, ...]:
     return tuple(source for source in question.evidence if modality.reads(source.kind))
 
 
-def shared_part(question: Question, evidence: Sequence[Source]) -> str:
-    """Question, choices, passages and rows, and the pictures' names, as every agent of a modality sees them."""
+def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
+    """Question, choices, passages and rows, and the pictures' names, as every agent of a modality sees them; and the
+    pictures. Sources whose ids are `cut` are left out.
+
+    A source goes by its number in the question's evidence, the same for every agent whatever it reads and whatever is
+    cut: data sets' ids are long, and agents repeat them with all that they quote.
+    """
+    numbered = [replace(source, id=str(n)) for n, source in enumerate(question.evidence, 1) if source.id not in cut]
+    evidence = [source for source in numbered if modality.reads(source.kind)]
     lines = [QUESTION, _line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
@@ -74,34 +83,36 @@ def shared_part(question: Question, evidence: Sequence[Source]) -> str:
     pictures = [source for source in evidence if source.kind is Kind.IMAGE]
     if texts:
         lines.append(EVIDENCE)
-        lines += [f"[{one_line(source.id)}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
+        lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
     if pictures:
         lines.append(PICTURES)
-        lines += [f"[{one_line(source.id)}] {one_line(source.title)}" for source in pictures]
-    return "\n".join(lines)
+        lines += [f"[{source.id}] {one_line(source.title)}" for source in pictures]
+    return "\n".join(lines), tuple(pictures)
 
 
 def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], budget_words: int | None = None) -> str:
-    """The discussion in canonical order (round, then agent), then role, memory and the receiver's weights.
+    """The discussion with the agent's own earlier turns in it, then its role, and what each message is to it.
 
-    Reading in proportion to weight (Eqs. 5 and 9) is the model's to do, except for `budget_words`, which are shared
-    out among the messages' reasoning by weight.
+    Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
+    the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
+    model's to do, except for `budget_words`, which are shared out among the colleagues' reasoning by weight.
     """
-    lines: list[str] = []
-    in_order = sorted(heard, key=lambda h: (h.message.round, h.message.agent))
-    if in_order:
-        lines.append(DISCUSSION)
-        total = sum(h.weight for h in in_order)
-        for h in in_order:
-            words = None if budget_words is None else round(budget_words * h.weight / total)
-            lines.append(f"[{_speaker(h.message)}] {said(h.message, words)}")
-    lines += [ROLE, _line_of_its_own(role)]
-    own = [f"[round {message.round}] {said(message)}" for message in recalled if message.status is Status.OK]
-    if own:
-        lines += [MEMORY, *own]
-    if in_order:
-        lines.append(WEIGHTS)
-        lines += [f"[{_speaker(h.message)}] {h.weight:.3f}" for h in in_order]
+    own = {message.id: message for message in recalled if message.status is Status.OK}
+    weights = {h.message.id: h.weight for h in heard}
+    messages = {h.message.id: h.message for h in heard} | own
+    total = sum(weights.values())
+    discussion, marks = [], []
+    for message in sorted(messages.values(), key=lambda m: (m.round, len(m.heard), m.agent)):
+        weight = weights.get(message.id)
+        words = None
+        if budget_words is not None and message.id not in own:
+            words = round(budget_words * weights[message.id] / total)
+        discussion.append(f"[{_speaker(message)}] {said(message, words)}")
+        mark = [YOU] if message.id in own else []
+        marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
+    lines = [ROLE, _line_of_its_own(role)]
+    if discussion:
+        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
     return "\n".join(lines)
 
 
@@ -136,7 +147,7 @@ def build_request(
     settings = settings or AgentSettings()
     shared, images, prefix = _prefix(turn.question, modality)
     if cut:
-        shared, images, _ = _prefix(_without(turn.question, cut), modality)
+        shared, images = shared_part(turn.question, modality, cut)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
@@ -167,16 +178,10 @@ def repair_request(request: Request, said: str) -> Request:
     return replace(request, id=f"{request.id}/repair", own=own, seed=derive_seed(request.seed, "repair"))
 
 
-def _without(question: Question, cut: Sequence[str]) -> Question:
-    return replace(question, evidence=tuple(source for source in question.evidence if source.id not in cut))
-
-
 @lru_cache(maxsize=512)
 def _prefix(question: Question, modality: Modality) -> tuple[str, tuple[Source, ...], str]:
     """The shared part, its pictures and their digest: worked out once for all samples and rounds of a question."""
-    evidence = evidence_for(question, modality)
-    images = tuple(source for source in evidence if source.kind is Kind.IMAGE)
-    shared = shared_part(question, evidence)
+    shared, images = shared_part(question, modality)
     digest = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
         digest.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))

@@ -205,7 +205,7 @@ async def test_an_agent_recalls_its_own_earlier_turn_in_the_same_discussion_only
     agent = RoleAgent(TEXTUAL[0], model)
     await agent.take(turn(1))
     await agent.take(turn(2, recall=1))
-    assert "[round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
+    assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     agent.memory.forget(["d1"])
     assert len(agent.memory) == 0
 

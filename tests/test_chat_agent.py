@@ -83,7 +83,7 @@ async def test_a_new_question_starts_anew_and_the_same_question_goes_on() -> Non
     agent = RoleChatAgent(ROLE, ModelClient(model))
     await agent.run(task=ASKED)
     await agent.on_messages([from_colleague("a", "Salt Quay")], CancellationToken())
-    assert "[round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
+    assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     assert "I think Salt Quay." in model.requests[1].own
     await agent.run(task=ASKED)
     assert model.requests[2] == model.requests[0]
@@ -106,7 +106,7 @@ async def test_it_remembers_what_the_role_said_under_its_earlier_names() -> None
         await agent.on_messages([ASKED], CancellationToken())
     before = Message("1/text_critic", "text_critic", 1, "I looked.", "Salt Quay")
     await agent.on_messages([ASKED, in_full("critic_1", before)], CancellationToken())
-    assert "[round 1] I looked. Answer: Salt Quay" in model.requests[0].own
+    assert "[text_critic, round 1] I looked. Answer: Salt Quay" in model.requests[0].own
 
 
 async def test_our_roles_and_an_assistant_make_a_team() -> None:

@@ -148,7 +148,7 @@ async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_
 async def test_a_visual_role_s_agent_sees_the_pictures() -> None:
     model = Scripted(REPLY)
     await hosted("assistant", model, VISUAL[0]).take(TURN)
-    assert model.requests[0].images == SOURCES[2:]
+    assert [(image.id, image.image) for image in model.requests[0].images] == [("3", "poster.png")]
     MADE.clear()
     await hosted("own", model, VISUAL[0]).take(TURN)
     [heard] = MADE[0].heard
@@ -220,7 +220,7 @@ async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
     heard = Heard(Message("1/b", "b", 1, "I saw Salt Quay.", "Salt Quay"), 1.0)
     await agent.take(TURN)
     message, _ = await agent.take(replace(TURN, round=2, recall=1, heard=(heard,)))
-    assert "[round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
+    assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     assert "I saw Salt Quay." in model.requests[1].own
     assert message.heard == ("1/b",)
     with pytest.raises(MemoryLost):

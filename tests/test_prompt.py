@@ -44,7 +44,7 @@ def test_a_modality_reads_its_own_kind_of_evidence_and_the_decision_agent_both()
     assert "Tarn Hollow" in text.shared
     assert not text.images
     assert "Tarn Hollow" not in visual.shared
-    assert visual.images == SOURCES[1:]
+    assert [(image.id, image.image) for image in visual.images] == [("2", "poster.png")]
     assert "Two boats" not in visual.shared, "what a picture shows is for the model to see"
     assert "Tarn Hollow" in both.shared
     assert both.images
@@ -56,7 +56,16 @@ def test_what_was_heard_comes_in_one_order_and_its_weights_after_the_role() -> N
     other = build_request(turn(heard=(Heard(said[1], 0.3), Heard(said[0], 0.7))), Modality.TEXT, "role")
     assert one.own == other.own
     assert one.own.index("text_scientist speaks") < one.own.index("visual_critic speaks") < one.own.index("## Role")
-    assert one.own.index("## Role") < one.own.index("[visual_critic, round 1] 0.700")
+    assert one.own.index("## Role") < one.own.index(": 0.300, 0.700")
+
+
+def test_a_source_goes_by_its_number_in_the_evidence_whatever_is_cut() -> None:
+    text = build_request(turn(), Modality.TEXT, "").shared
+    assert "[1] Ana Brix" in text
+    cut = build_request(turn(), Modality.BOTH, "", cut=("t1",))
+    assert "[2] A poster" in cut.shared
+    assert "Ana Brix:" not in cut.shared
+    assert [image.id for image in cut.images] == ["2"]
 
 
 def test_a_budget_of_words_is_split_by_weight_and_leaves_the_answers() -> None:
@@ -88,7 +97,7 @@ def test_nothing_that_comes_from_outside_is_a_heading(
     question = Question("q1", asked, (choice, text), evidence)
     request = build_request(turn(heard, question), Modality.BOTH, role, (Message("1/y", agent, 1, said, choice),))
     lines = [line for line in repair_request(request, said).own.splitlines() if line in HEADINGS]
-    assert lines == [prompt.DISCUSSION, prompt.ROLE, prompt.MEMORY, prompt.WEIGHTS, prompt.REPAIR]
+    assert lines == [prompt.DISCUSSION, prompt.ROLE, prompt.WEIGHTS, prompt.REPAIR]
     lines = [line for line in request.shared.splitlines() if line in HEADINGS]
     assert lines == [prompt.QUESTION, prompt.CHOICES, prompt.EVIDENCE, prompt.PICTURES]
     (request.shared + request.own).encode()
@@ -97,7 +106,7 @@ def test_nothing_that_comes_from_outside_is_a_heading(
 def test_an_agent_is_not_shown_its_own_turns_that_said_nothing() -> None:
     said = [Message(f"{n}/x", "x", n, f"turn {n}", status=status) for n, status in enumerate(Status, 1)]
     own = build_request(turn(), Modality.TEXT, "role", said).own
-    assert "[round 1] turn 1" in own
+    assert "[x, round 1] turn 1" in own
     assert "turn 2" not in own
     assert "turn 3" not in own
 
@@ -159,3 +168,12 @@ def test_a_request_that_was_cut_starts_as_the_whole_one_does_and_goes_to_the_sam
     shared = list(takewhile(lambda pair: pair[0] == pair[1], zip(short.shared, whole.shared, strict=False)))
     assert "Title 1" in "".join(one for one, _ in shared)
     assert "Title 2" not in short.shared
+
+
+def test_what_an_agent_said_itself_stands_once_in_the_discussion_and_is_marked_behind_it() -> None:
+    mine, theirs = Message("1/x", "x", 1, "mine"), Message("1/y", "y", 1, "theirs", heard=("1/x",))
+    heard = (Heard(theirs, 0.75), Heard(mine, 0.25, temporal=True))
+    own = build_request(turn(heard), Modality.TEXT, "role", [mine]).own
+    assert own.index("[x, round 1] mine") < own.index("[y, round 1] theirs") < own.index(prompt.ROLE)
+    assert own.endswith(f"{prompt.WEIGHTS}\n{prompt.IN_ORDER}: you 0.250, 0.750")
+    assert own.count("mine") == 1

@@ -127,8 +127,9 @@ def test_the_answer_follows_the_prompt_and_not_the_world() -> None:
 
 def test_the_reasoning_names_its_evidence() -> None:
     content = reply(request("In which town was the director of Night Harbour born?")).content
-    assert "[p1]" in content
-    assert "[p2]" in content
+    numbers = {source.id: n for n, source in enumerate(EVERYTHING, 1)}
+    assert f"[{numbers['p1']}]" in content
+    assert f"[{numbers['p2']}]" in content
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_tokens_are_counted_and_the_limit_is_honoured() -> None:
 
 UGLY = st.text(alphabet=st.sampled_from(list("aB1 [](){}:;=|,.?!'\"\n#-–é’Answer")), max_size=120)
 LINES = st.lists(
-    st.sampled_from([prompt.QUESTION, prompt.EVIDENCE, prompt.DISCUSSION, prompt.WEIGHTS, prompt.MEMORY]) | UGLY,
+    st.sampled_from([prompt.QUESTION, prompt.EVIDENCE, prompt.DISCUSSION, prompt.WEIGHTS, prompt.ROLE]) | UGLY,
     max_size=8,
 )
 WORDINGS = ["Which of A B or", "Is it? or first", "how many", "(s)", "What colour is", "Which is first: X or Y?", ""]

@@ -21,7 +21,7 @@ from actors.autogen.pictures import source_of
 from actors.memory import Memory
 from actors.messages import Heard, Message, Modality, Question, Status, Turn, Usage, derive_seed
 from actors.models import Model
-from actors.prompt import evidence_for, said, shared_part
+from actors.prompt import said, shared_part
 from actors.reply import parse_reply
 from actors.roles import Role
 from actors.settings import AgentSettings
@@ -41,7 +41,7 @@ class QuestionMessage(StructuredMessage[Task]):
     """Gives a team a question with its evidence; agents that are not ours read it as text, without the pictures."""
 
     def to_text(self) -> str:
-        return shared_part(self.content.question, evidence_for(self.content.question, Modality.BOTH))
+        return shared_part(self.content.question, Modality.BOTH)[0]
 
     def to_model_text(self) -> str:
         return self.to_text()

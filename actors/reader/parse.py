@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from actors import prompt
 from actors.messages import Source
@@ -13,7 +14,7 @@ from actors.reader.text import features, name_spans, normal_name, sentences
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
 _CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
 _CELL = re.compile(r"^\s*([^:=|;]{1,60}?)\s*(?:=|:)\s*(.*?)\s*$")
-_SAID = re.compile(r"^(.*?)\s*Answer:\s*(.*?)(?:\s*\(confidence ([0-9.]+)\))?$")
+_SAID = re.compile(r"^(?:(.*\S)\s+)?Answer:\s*(.*?)(?:\s*\(confidence ([0-9.]+)\))?$")
 _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 _HEADINGS = frozenset(
     (
@@ -24,7 +25,6 @@ _HEADINGS = frozenset(
         prompt.PICTURES,
         prompt.DISCUSSION,
         prompt.ROLE,
-        prompt.MEMORY,
         prompt.WEIGHTS,
     )
 )
@@ -115,21 +115,21 @@ def shown(images: Sequence[Source]) -> list[list[Statement]]:
 
 
 def opinions(own: dict[str, list[str]]) -> list[Opinion]:
-    """Colleagues' messages with their stated weights, then the agent's own earlier turns."""
-    weights: dict[str, float] = {}
-    for line in own.get(prompt.WEIGHTS, ()):
-        if match := _TAGGED.match(line):
-            weights[match[1]] = _number(match[2], 0.0)
-    lines = [(line, False) for line in own.get(prompt.DISCUSSION, ())]
-    lines += [(line, True) for line in own.get(prompt.MEMORY, ())]
+    """Colleagues' messages with their stated weights, and the agent's own earlier turns, which may have one as well."""
+    marks = [mark for line in own.get(prompt.WEIGHTS, ()) for mark in line.rpartition(": ")[2].split(", ")]
     found = []
-    for line, is_own in lines:
+    for line, mark in zip_longest(own.get(prompt.DISCUSSION, ()), marks, fillvalue=""):
         tagged = _TAGGED.match(line)
         said = _SAID.match(tagged[2]) if tagged else None
         if tagged and said:
             answer = None if said[2].rstrip(".").lower() in ("unknown", "") else said[2]
             confidence = min(1.0, _number(said[3], 0.5))
-            found.append(Opinion(tagged[1], said[1], answer, confidence, weights.get(tagged[1], 0.0), is_own))
+            weight = mark.rpartition(prompt.YOU)[2]
+            opinion = Opinion(tagged[1], said[1] or "", answer, confidence, _number(weight, 0.0))
+            if prompt.YOU in mark:
+                found.append(replace(opinion, weight=0.0, own=True))
+            if prompt.YOU not in mark or opinion.weight:
+                found.append(opinion)
     return found
 
 

@@ -1,14 +1,18 @@
 """How much of the prompts a prefix cache serves, with our layout and with the usual one, on real vLLM engines.
 
-    python -m tests.benchmarks.prefix_cache [--replicas 2] [--questions 4] [--rounds 2] [--samples 10]
+    python -m tests.benchmarks.prefix_cache [--replicas 2] [--questions 4] [key=value ...]
 
-Nine agents and a decision agent discuss questions of the generated sample, with the evidence that retrieval finds and
-its pictures, over K sampled wirings each, through real agent and replica actors. The engines run a tiny random
-Qwen2.5-VL on vLLM's CPU build, so prompts, pictures and cache are real; what the agents say to each other is what the
-embedded reader says, since a random model's replies have neither the length nor the form of real ones.
+Nine agents and a decision agent discuss with the evidence that retrieval finds and its pictures, through real agent
+and replica actors. The engines run a tiny random Qwen2.5-VL on vLLM's CPU build with a tokenizer trained on the data
+set's own texts and Qwen2.5-VL's own limits on pictures, so that tokens, pictures and cache are what they are
+in earnest. What the agents say to each other is what the embedded reader says, since a random model's replies have
+neither the length nor the form of real ones. `key=value` are settings of `experiment=mmqa_prune`, such as
+`data=scienceqa data.root=...`.
 
-- `cached_share`: prompt tokens that the engines served from their prefix caches, of all.
-- `cached_share_role_first`: the same with the role in the system turn and the rest after it, as agents' prompts usually
+- training: K sampled wirings of each question, discussed together, as a step of training does: `cached_share` is the
+  share of all prompt tokens that the engines served from their prefix caches.
+- evaluation: one discussion of each question over the full graph: `evaluation_cached_share`.
+- `..._role_first`: the same with the role in the system turn and everything else behind it, as agents' prompts usually
   are laid out; same requests, same replicas.
 
 The last line is one JSON object. Needs vLLM (see tests/vllm/requirements.txt).
@@ -21,14 +25,15 @@ import asyncio
 import json
 import os
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Any
 
+from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.cluster import Cluster
 from actors.messages import Completion, Question, Request, Usage
@@ -37,16 +42,19 @@ from actors.prompt import ROLE
 from actors.reader.reader import Reader, ReaderSettings
 from actors.roles import DECISION
 from actors.settings import AgentSettings, RaySettings
+from actors.team import Team
 from experiments.config import Config, load
 from experiments.data import make_dataset
 from experiments.evidence import Evidence
 from experiments.launch import team_roles
-from experiments.runner import open_store
+from experiments.runner import open_cache, open_store
+from topologies.graphs import as_wirings, complete
 from topologies.learner import Learner
 from topologies.pruned import split
-from topologies.topology import Wired, discussion_id
+from topologies.topology import Wired, Wiring, discussion_id
 
 CONTEXT_TOKENS = 32_768
+MOST_PIXELS = 12_845_056  # of Qwen2.5-VL
 REPLY_TOKENS = 8  # generated and thrown away
 
 
@@ -81,72 +89,97 @@ def role_first(request: Request) -> Request:
     return replace(request, system=f"{role}\n{request.system}", own="\n".join(rest))
 
 
-async def discussions(cluster: Cluster, config: Config, make_model: Callable[[], Model], questions: int) -> Usage:
-    """Hold K discussions of each question, as a step of training does, and sum up what the engines report."""
-    roles = team_roles(config)
-    cluster.launch_replicas(make_model, config.model.replicas, cpus=0, gpus=0)
-    team = cluster.launch_team((*roles, DECISION), AgentSettings())
-    await cluster.wait_until_ready()
-    learner = Learner([role.modality for role in roles], rounds=config.topology.rounds, seed=config.seed)
-    cache = Path(config.output) / "cache"
-    cache.mkdir(exist_ok=True)
-    dataset = make_dataset(config, cache)
-    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
-    items = [item for _, item in zip(range(questions), dataset.train(), strict=False)]
-    for item in items:
-        question = await evidence.question(item)
-        walks = split(learner.sample(config.training.samples), learner.probabilities())
-        topologies = [Wired("train", [role.name for role in roles], walk) for walk in walks]
+@dataclass
+class Measurement:
+    """Questions with their evidence, and how each is discussed."""
 
-        async def hold(topology: Wired, sample: int, question: Question = question) -> None:
-            trace = await topology.answer(question, team.ask, config.seed, sample)
-            team.close(discussion_id(topology.method, question, sample))
+    config: Config
+    questions: list[Question]
+
+    async def spent(self, cluster: Cluster, make_model: Callable[[], Model]) -> tuple[Usage, Usage]:
+        """What the engines report of training discussions, and of evaluation."""
+        config = self.config
+        roles = team_roles(config)
+        cluster.launch_replicas(make_model, config.model.replicas, cpus=0, gpus=0)
+        team = cluster.launch_team((*roles, DECISION), AgentSettings())
+        await cluster.wait_until_ready()
+        learner = Learner([role.modality for role in roles], rounds=config.topology.rounds, seed=config.seed)
+        while learner.stage < learner.stages:
+            learner.next_stage()  # of the last one, all edges are open
+        sampled = split(learner.sample(config.training.samples), learner.probabilities())
+        for question in self.questions[0::2]:
+            await self._discuss(team, "train", question, sampled)
+        training = reduce(add, team.usage.values())
+        full = split(as_wirings(complete(len(roles)), config.topology.rounds))
+        for question in self.questions[1::2]:
+            await self._discuss(team, "full", question, full)
+        whole = reduce(add, team.usage.values())
+        return training, Usage(
+            whole.calls - training.calls,
+            whole.prompt_tokens - training.prompt_tokens,
+            whole.cached_tokens - training.cached_tokens,
+        )
+
+    async def _discuss(self, team: Team, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
+        agents = [role.name for role in team_roles(self.config)]
+
+        async def hold(sample: int, wiring: Wiring) -> None:
+            trace = await Wired(method, agents, wiring).answer(question, team.ask, self.config.seed, sample)
+            team.close(discussion_id(method, question, sample))
             assert all(turn.prompt_tokens for turn in trace.turns), [turn.error for turn in trace.turns]
 
-        await asyncio.gather(*(hold(topology, sample) for sample, topology in enumerate(topologies)))
-    return reduce(add, team.usage.values())
+        await asyncio.gather(*(hold(sample, wiring) for sample, wiring in enumerate(wirings)))
 
 
-def measure(folder: Path, replicas: int, questions: int, rounds: int, samples: int) -> dict[str, Any]:
+def prepared(folder: Path, replicas: int, questions: int, words: Sequence[str]) -> tuple[Measurement, list[str]]:
+    """Training questions with their evidence, as many again for evaluation, and the texts for the tokenizer."""
+    config = load(["experiment=mmqa_prune", f"output={folder}", f"model.replicas={replicas}", *words])
+    cache = open_cache(config)
+    dataset = make_dataset(config, cache)
+    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    found = [
+        replace(item.question, evidence=evidence.retrieve(item)) for item in islice(dataset.train(), 2 * questions)
+    ]
+    return Measurement(config, found), [f"{source.title}: {source.text}" for source in dataset.corpus()]
+
+
+def measure(folder: Path, replicas: int, questions: int, words: Sequence[str]) -> dict[str, Any]:
     from tests.vllm.tiny_model import write_tiny_model
 
-    words = [f"model.replicas={replicas}", f"topology.rounds={rounds}", f"training.samples={samples}"]
-    config = load(["experiment=mmqa_prune", f"output={folder}", *words])
+    measurement, texts = prepared(folder, replicas, questions, words)
+    name = str(write_tiny_model(folder / "tiny", corpus=texts, vocabulary=16_000, most_pixels=MOST_PIXELS))
     engine = {
         "enforce_eager": True,
         "block_size": 32,
-        "limit_mm_per_prompt": {"image": config.retrieval.pictures},
+        "limit_mm_per_prompt": {"image": measurement.config.retrieval.pictures},
     }
-    name = str(write_tiny_model(folder / "tiny"))
     settings = VllmSettings(name=name, max_model_len=CONTEXT_TOKENS, dtype="float32", engine=engine)
-    found: dict[str, Usage] = {}
-    seconds = {}
+    found: dict[str, float] = {}
+    about: dict[str, Any] = {}
     for layout in (ours, role_first):
         with Cluster(RaySettings(start_timeout_s=300)) as cluster:
-            start = time.perf_counter()
-            found[layout.__name__] = asyncio.run(
-                discussions(cluster, config, partial(Measured, settings, layout), questions)
-            )
-            seconds[layout.__name__] = time.perf_counter() - start
-        print(layout.__name__, found[layout.__name__], flush=True)
-    shares = {name: round(usage.cached_tokens / usage.prompt_tokens, 4) for name, usage in found.items()}
-    return {
-        "cached_share": shares["ours"],
-        "cached_share_role_first": shares["role_first"],
-        "replicas": replicas,
-        "prompt_tokens": found["ours"].prompt_tokens,
-        "calls": found["ours"].calls,
-        "prompt_tokens_computed": {name: usage.prompt_tokens - usage.cached_tokens for name, usage in found.items()},
-        "seconds": {name: round(value, 1) for name, value in seconds.items()},
-    }
+            spent = asyncio.run(measurement.spent(cluster, partial(Measured, settings, layout)))
+        ending = "" if layout is ours else "_role_first"
+        for phase, usage in zip(("", "evaluation_"), spent, strict=True):
+            found[f"{phase}cached_share{ending}"] = round(usage.cached_tokens / usage.prompt_tokens, 4)
+            if layout is ours:
+                about[f"{phase}prompt_tokens"] = usage.prompt_tokens
+                about[f"{phase}calls"] = usage.calls
+    characters = sum(map(len, texts)) / sum(map(tokenizer_of(name), texts))
+    return {**found, "replicas": replicas, **about, "characters_per_token": round(characters, 2)}
+
+
+def tokenizer_of(name: str) -> Callable[[str], int]:
+    count = token_counter(VllmSettings(name=name))
+    assert count is not None
+    return count
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--questions", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--samples", type=int, default=10)
+    parser.add_argument("words", nargs="*", metavar="key=value")
     here = str(Path(__file__).parents[1] / "vllm")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     import tests.vllm.sitecustomize  # noqa: F401

@@ -5,6 +5,7 @@ It says nothing sensible, but everything between a request and its tokens is wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ from transformers import (
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END, IMAGE, VIDEO = "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"
 SPECIAL = [END_OF_TEXT, TURN_START, TURN_END, VISION_START, VISION_END, IMAGE, VIDEO]
-CORPUS = ["a small corpus of passages, tables and pictures from which specialists answer a question together"]
+CORPUS = 10 * ("a small corpus of passages, tables and pictures from which specialists answer a question together",)
 WIDTH = 64
 CONTEXT = 32_768
 
@@ -56,9 +57,19 @@ NO_SYSTEM_BESIDE_PICTURES = (
 )
 
 
-def write_tiny_model(folder: Path, seed: int = 0, chat_template: str | None = CHAT_TEMPLATE) -> Path:
-    """Write weights, configuration, tokenizer, processor and chat template to `folder`, the same for the same seed."""
-    tokenizer = _tokenizer(chat_template)
+def write_tiny_model(
+    folder: Path,
+    seed: int = 0,
+    chat_template: str | None = CHAT_TEMPLATE,
+    corpus: Sequence[str] = CORPUS,
+    vocabulary: int = 1000,
+    most_pixels: int = 224 * 224,
+) -> Path:
+    """Write weights, configuration, tokenizer, processor and chat template to `folder`, the same for the same seed.
+
+    The tokenizer learns `vocabulary` tokens from `corpus`; pictures of more than `most_pixels` are made smaller.
+    """
+    tokenizer = _tokenizer(chat_template, corpus, vocabulary)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     text = {
         "vocab_size": len(tokenizer),
@@ -99,7 +110,7 @@ def write_tiny_model(folder: Path, seed: int = 0, chat_template: str | None = CH
         torch.manual_seed(seed)
         Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
     Qwen2_5_VLProcessor(
-        image_processor=Qwen2VLImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": 224 * 224}),
+        image_processor=Qwen2VLImageProcessor(size={"shortest_edge": 56 * 56, "longest_edge": most_pixels}),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(),
         chat_template=chat_template,
@@ -107,16 +118,16 @@ def write_tiny_model(folder: Path, seed: int = 0, chat_template: str | None = CH
     return folder
 
 
-def _tokenizer(chat_template: str | None) -> PreTrainedTokenizerFast:
+def _tokenizer(chat_template: str | None, corpus: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
     """Byte-level, so that any text has tokens; a few merges, so that there is something to merge."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=1000, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(CORPUS * 10, trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT, chat_template=chat_template
     )
