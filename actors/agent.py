@@ -9,7 +9,7 @@ from actors.cut import cut_more
 from actors.memory import Memory
 from actors.messages import Completion, Message, Request, Status, Turn, Usage
 from actors.models import Model, ModelError
-from actors.prompt import build_request, clean, one_line, repair_request
+from actors.prompt import build_request, one_line, repair_request
 from actors.reply import Reply, parse_reply
 from actors.roles import DUMMY_SENTENCE, Role
 from actors.settings import AgentSettings
@@ -68,7 +68,7 @@ class RoleAgent:
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
-            content=(reply.content if reply else clean(said)) or one_line("" if len(asked) == 1 else said),
+            content=reply.content if reply else one_line(said),
             answer=reply.answer if reply else None,
             confidence=reply.confidence if reply else None,
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,

@@ -147,14 +147,17 @@ class Desk(Generic[T, R]):
         self._working = 0
         self.held = 0
 
-    async def stream(self, key: Hashable, items: Sequence[T]) -> AsyncIterator[Results[R]]:
+    async def stream(
+        self, key: Hashable, items: Sequence[T], refused: Results[R] | None = None
+    ) -> AsyncIterator[Results[R]]:
         """Work on all items and yield (index, result) lists as results come in. Closing it drops what is unfinished.
 
-        `key` names the call, for `drop`.
+        `key` names the call, for `drop`; `refused` are results that are known already, and come first.
         """
         call: _Call[R] = _Call()
         call.jobs = [_Job(call, index) for index in range(len(items))]
         call.left = len(items)
+        call.results = refused or []
         self.held += len(items)
         self._calls[key] = call
         self._queue.extend(zip(call.jobs, items, strict=True))

@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import signal
 import socket
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
+# Read when Ray is imported. A replica that is started again is told of in one line of ours (actors/watch.py); Ray's own
+# line of a thousand characters would go between the progress bars.
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed while executing a task")
+
 import ray
-from ray.exceptions import ActorDiedError, RayActorError
 
 from actors.completions.cache import CachedModel, Reuse
-from actors.models import Model, ModelLost
+from actors.models import Model
 from actors.remote import (
     RESTARTS,
     AgentActor,
@@ -23,22 +31,14 @@ from actors.remote import (
     ReplicaActor,
     Replicas,
     collect_rarely,
-    one_line,
-    result,
 )
 from actors.roles import Role
 from actors.settings import AgentSettings, RaySettings
 from actors.team import Team
+from actors.watch import ClusterError, News, silent, up, watch
 
-STARTS = 3
-RETRY_S = 2.0
-PULSE_S = 5.0
-HUNG_S = 60.0
 CLOSE_S = 5.0
-
-
-class ClusterError(Exception):
-    """The cluster cannot do what was asked of it; one line says why and what to do."""
+END_S = 2.0
 
 
 class Cluster:
@@ -50,6 +50,7 @@ class Cluster:
         self._waiting: list[tuple[str, str, Any]] = []
         self._pools: dict[str, Replicas] = {}
         self._agents: list[Any] = []
+        self._replicas: list[Any] = []
         self._models: list[Model] = []
         self._wanted = {"CPU": 0.0, "GPU": 0.0}
         self._watches: list[asyncio.Task[None]] = []
@@ -60,7 +61,7 @@ class Cluster:
         if address and address != "auto":
             _check_answers(address)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), interrupted_afterwards():
                 # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
                 warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
                 ray.init(
@@ -69,27 +70,34 @@ class Cluster:
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                 )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+        except Exception as error:  # a node that does not come up in time is a plain one
+            ray.shutdown()
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ClusterError(
                 f"Ray at ray.address={address!r} does not answer ({reason}): "
                 "start one with `ray start --head`, or leave ray.address out to use a local one"
             ) from error
+        except BaseException:
+            ray.shutdown()
+            raise
         self._gc_threshold = gc.get_threshold()
         collect_rarely()
         return self
 
     def __exit__(self, *_: object) -> None:
         gc.set_threshold(*self._gc_threshold)
-        for watch in self._watches:
-            if not watch.get_loop().is_closed():
-                watch.cancel()
+        for task in self._watches:
+            if not task.get_loop().is_closed():
+                task.cancel()
         for model in self._models:
             if isinstance(model, CachedModel):
                 model.close()
         closing = [agent.close.remote() for agent in self._agents]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
+        ending = [replica.end_children.remote() for replica in self._replicas]
+        if ending:
+            ray.wait(ending, num_returns=len(ending), timeout=END_S)
         for actor in self._actors:
             ray.kill(actor)
         ray.shutdown()
@@ -127,6 +135,7 @@ class Cluster:
         for name in names:
             handle = self._launch(ReplicaActor, {**options, "name": name}, make_model, capacity)
             self._waiting.append(("replica", name, handle))
+            self._replicas.append(handle)
 
     def launch_team(
         self, roles: Sequence[Role], settings: AgentSettings, reuse: Reuse | None = None, pool: str = "model"
@@ -171,37 +180,45 @@ class Cluster:
         """How many actors `wait_until_ready` waits for."""
         return len(self._waiting)
 
-    async def wait_until_ready(self, started: Callable[[str, int], None] = lambda kind, loading: None) -> None:
+    @property
+    def loading(self) -> int:
+        """How many of them are replicas, which take as long as their model takes to load."""
+        return sum(kind == "replica" for kind, _, _ in self._waiting)
+
+    async def wait_until_ready(
+        self, started: Callable[[str, int], None] = lambda kind, loading: None, news: News = silent
+    ) -> None:
         """Calls `started` for each actor that has come up, with its kind (`replica` or `agent`) and the number of
-        replicas that are still loading. From then on, a replica that hangs is noticed and started again.
+        replicas that are still loading. From then on, a replica that hangs is noticed and started again; `news` gets
+        one line when a replica is lost, and one when it is up again.
 
         Raises:
             ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
         """
-        starting = [asyncio.create_task(_up(*actor)) for actor in self._waiting]
-        loading = sum(kind == "replica" for kind, _, _ in self._waiting)
+        starting = [asyncio.create_task(up(*actor)) for actor in self._waiting]
+        loading = self.loading
         try:
             async with asyncio.timeout(self._settings.start_timeout_s):
-                for up in asyncio.as_completed(starting):
-                    kind = await up
+                for actor in asyncio.as_completed(starting):
+                    kind = await actor
                     loading -= kind == "replica"
                     started(kind, loading)
         except TimeoutError:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-            late = [name for (_, name, _), up in zip(self._waiting, starting, strict=True) if not up.done()]
+            late = [name for (_, name, _), actor in zip(self._waiting, starting, strict=True) if not actor.done()]
             raise ClusterError(
                 f"{', '.join(late)} not up after {self._settings.start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
                 "model.cpus or model.gpus, or raise ray.start_timeout_s"
             ) from None
         finally:
-            for up in starting:
-                up.cancel()
+            for actor in starting:
+                actor.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
             waited, self._waiting = self._waiting, []
-        for kind, _, handle in waited:
+        for kind, name, handle in waited:
             if kind == "replica":
-                self._watches.append(asyncio.create_task(_restart_when_hung(handle)))
+                self._watches.append(asyncio.create_task(watch(name, handle, news)))
             else:
                 self._agents.append(handle)
 
@@ -233,54 +250,27 @@ def _autoscaler_limits() -> dict[str, float] | None:
     return None if limits is None else {kind: float(most) for kind, most in limits.items()}
 
 
-async def _up(kind: str, name: str, handle: Any) -> str:
-    """`kind`, once the actor is ready. One that dies on the way is started again by Ray, which is let do so twice."""
-    for start in range(1, STARTS + 1):
-        try:
-            await result(handle.ready.remote())
-            return kind
-        except (RayActorError, ModelLost) as error:
-            if start == STARTS or isinstance(error, ActorDiedError):
-                raise ClusterError(f"{name} died {start} times while it was starting: {one_line(error)}") from error
-        except Exception as error:
-            what = "the model could not be loaded" if kind == "replica" else f"the agent {name} could not be started"
-            raise ClusterError(f"{what}: {one_line(error)}") from error
-        await asyncio.sleep(RETRY_S)
-    raise AssertionError
+@contextmanager
+def interrupted_afterwards() -> Iterator[None]:
+    """A Ctrl-C meanwhile is heeded at the end: Ray crashes the process when it is interrupted while it connects."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupts: list[int] = []
 
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        if len(interrupts) > 1:
+            raise KeyboardInterrupt
 
-async def _restart_when_hung(handle: Any) -> None:
-    """Have Ray start a replica anew when its process does not answer, or its event loop stands still.
-
-    Only the driver does so: of two that decide it, the second would end the new process.
-    """
-    while True:
-        try:
-            async with asyncio.timeout(HUNG_S):
-                stalled_s: float = await handle.pulse.remote()
-        except TimeoutError:
-            stalled_s = HUNG_S
-        except ActorDiedError:
-            return
-        except RayActorError:
-            stalled_s = 0.0
-        if stalled_s >= HUNG_S:
-            await asyncio.to_thread(ray.kill, handle, no_restart=False)
-            await _up_again(handle)
-        await asyncio.sleep(PULSE_S)
-
-
-async def _up_again(handle: Any) -> None:
-    """Returns once the replica is up, or cannot be: until then it may well be too busy to answer."""
-    while True:
-        try:
-            return await result(handle.ready.remote())  # type: ignore[no-any-return]
-        except ActorDiedError:
-            return
-        except (RayActorError, ModelLost):
-            await asyncio.sleep(RETRY_S)
-        except Exception:  # the senders ask as well, and tell
-            return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def _check_answers(address: str) -> None:

@@ -7,18 +7,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from actors.batching import Batcher, Results
 from actors.messages import Completion, Request
-from actors.models import ModelError, ModelGone, ModelLost
+from actors.models import ModelGone, ModelLost
 from actors.replica import Full, bound
 
 FRESH_S = 1.0
 RETRY_S = 0.25
+LOST_TWICE = "the replica that worked on this request was lost, and so was the one that it went to next"
+
+LOG = logging.getLogger(__name__)
 SEEK_AFTER_S = 0.005
 
 
@@ -82,8 +87,8 @@ class Lane:
 class Pool:
     """A model made of replicas. Answers do not depend on the choice of replica, only the use of its cache does.
 
-    A request whose replica is lost goes to another one that is up, or waits for one to be up again; a request that
-    is lost twice fails, for it may be what kills them.
+    A request whose replica is lost goes to another one that is up, or waits for one to be up again. One that is lost
+    twice is an error and not asked again, for it may be what kills them.
 
     Args:
         links: at least one.
@@ -108,7 +113,7 @@ class Pool:
         """The completion by one of the replicas.
 
         Raises:
-            ModelError: the model said so, or the request was lost twice.
+            ModelError: the model said so.
             ModelGone: no replica is left.
         """
         lost = 0
@@ -121,8 +126,9 @@ class Pool:
             except ModelLost as error:
                 self._lose(lane)
                 lost += 1
+                LOG.warning("%s was lost with %s: %s", request.id, lane.link.name, error)
                 if lost == 2:
-                    raise ModelError(f"the request was lost twice, last with {lane.link.name}: {error}") from error
+                    return Completion(request.id, "", stop="error", error=LOST_TWICE)
             finally:
                 if self._queue:
                     self._wake()
@@ -145,7 +151,8 @@ class Pool:
                 if turn.done() and not turn.cancelled():
                     self._wake()  # the room was meant for this one
                 else:
-                    self._queue.remove(turn)
+                    with suppress(ValueError):  # it was woken, and passed over, since
+                        self._queue.remove(turn)
                 raise
             if (lane := self._choose(prefix)) is not None:
                 return lane
@@ -200,7 +207,7 @@ class Pool:
             self._lose(lane)
         finally:
             lane.seeking = False
-        self._wake()
+            self._wake()
 
     def _lose(self, lane: Lane) -> None:
         if lane.up:
@@ -208,21 +215,31 @@ class Pool:
             self._spawn(self._revive(lane))
 
     async def _revive(self, lane: Lane) -> None:
-        """A replica is up again when it says that it is ready, and gone when that can never be."""
-        try:
-            async with asyncio.timeout(self._restart_timeout_s):
-                while not lane.up:
-                    try:
-                        await lane.link.ready()
-                        lane.up = True
-                        lane.others_are(0)
-                    except ModelLost:
-                        await asyncio.sleep(RETRY_S)
-        except TimeoutError:
-            lane.gone = f"was not up again after {self._restart_timeout_s:g} s"
-        except Exception as error:
-            lane.gone = f"cannot be started again: {error}"
-        self._wake()
+        """A replica is up again when it says that it is ready. It counts as gone when that takes too long, until it
+        is up after all, and for good when that can never be."""
+        late_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
+        while not lane.up:
+            try:
+                async with asyncio.timeout_at(late_s):
+                    await self._ready(lane)
+                lane.up = True
+                lane.gone = ""
+                lane.others_are(0)
+            except TimeoutError:
+                late_s = None
+                lane.gone = f"was not up again after {self._restart_timeout_s:g} s"
+            except Exception as error:
+                lane.gone = f"cannot be started again: {error}"
+                break
+            finally:
+                self._wake()
+
+    async def _ready(self, lane: Lane) -> None:
+        while True:
+            try:
+                return await lane.link.ready()
+            except ModelLost:
+                await asyncio.sleep(RETRY_S)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

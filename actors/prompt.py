@@ -106,7 +106,7 @@ def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], bud
         weight = weights.get(message.id)
         words = None
         if budget_words is not None and message.id not in own:
-            words = round(budget_words * weights[message.id] / total)
+            words = round(budget_words * weights[message.id] / total) if total else 0
         discussion.append(f"[{_speaker(message)}] {said(message, words)}")
         mark = [YOU] if message.id in own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))

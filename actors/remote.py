@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
 
 from actors.agent import RoleAgent
 from actors.batching import Desk, Results
@@ -18,6 +19,7 @@ from actors.completions.cache import CachedModel, Reuse
 from actors.messages import Completion, Request, Turn
 from actors.models import Model, ModelError, ModelLost
 from actors.pool import Pool
+from actors.processes import kill
 from actors.replica import Replica
 from actors.roles import Role
 from actors.settings import AgentSettings
@@ -48,6 +50,7 @@ class ReplicaActor:
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
         self._replica = Replica(make_model, capacity)
+        self._incarnation = uuid.uuid4().hex
 
     async def ready(self) -> None:
         await self._replica.ready()
@@ -63,9 +66,14 @@ class ReplicaActor:
         self._replica.drop(sender, places)
 
     @ray.method(concurrency_group="pulse")
-    async def pulse(self) -> float:
-        """For how long the model's event loop has stood still, in seconds."""
-        return self._replica.stalled_s
+    async def pulse(self) -> tuple[float, str]:
+        """For how long the model's event loop has stood still, in seconds, and a name that this process alone has."""
+        return self._replica.stalled_s, self._incarnation
+
+    @ray.method(concurrency_group="pulse")
+    async def end_children(self) -> None:
+        """End what the model has started: Ray ends this process, and of an engine's own processes only the first."""
+        kill(psutil.Process().children(recursive=True))
 
 
 class AgentActor:
@@ -132,7 +140,9 @@ class AgentLink:
         try:
             async for ref in self._handle.take.options(num_returns="streaming").remote(packed):
                 yield pickle.loads(await ref)
-        except RayActorError as error:
+        except RayTaskError:
+            raise
+        except RayError as error:  # of the actor, or of the node that it was on
             raise AgentLost(f"{self._name}: {type(error).__name__}") from error
 
     def drop(self, places: list[tuple[int, int]]) -> None:
@@ -152,23 +162,23 @@ class ReplicaLink:
         try:
             async for ref in self._handle.complete.options(num_returns="streaming").remote(packed):
                 yield pickle.loads(await ref)
-        except RayActorError as error:
-            raise ModelLost(type(error).__name__) from error
         except RayTaskError as error:
             raise ModelLost(one_line(error.cause)) from error
+        except RayError as error:
+            raise ModelLost(type(error).__name__) from error
 
     async def ready(self) -> None:
         try:
             await result(self._handle.ready.remote())
         except ActorDiedError as error:
             raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
-        except RayActorError as error:
+        except RayError as error:
             raise ModelLost(type(error).__name__) from error
 
     async def room(self) -> int:
         try:
             return int(await result(self._handle.room.remote()))
-        except RayActorError as error:
+        except RayError as error:
             raise ModelLost(type(error).__name__) from error
 
     def drop(self, places: list[tuple[int, int]]) -> None:

@@ -85,15 +85,15 @@ class Replica:
         self._forget_earlier(sender)
         room = max(0, self._bound - self._desk.held)
         taken = requests[:room]
-        if len(taken) < len(requests):
-            full = Full("the replica is full")
-            yield [(index, full) for index in range(len(taken), len(requests))], self._others(sender)
+        # Told with the first results and not before: what is taken must count as held before anybody else comes in.
+        refused: Results[Completion] = [(index, Full("the replica is full")) for index in range(room, len(requests))]
         self._held[sender] += len(taken)
         left = len(taken)
         try:
-            async for results in self._desk.stream((sender, call), taken):
-                left -= len(results)
-                self._held[sender] -= len(results)
+            async for results in self._desk.stream((sender, call), taken, refused):
+                over = sum(index < room for index, _ in results)
+                left -= over
+                self._held[sender] -= over
                 self._make_room()
                 yield results, self._others(sender)
         finally:
@@ -167,7 +167,7 @@ class Replica:
         self._end()
 
     def _others(self, sender: str) -> int:
-        return self._bound if self._seekers else self._desk.held - self._held[sender]
+        return self._bound if self._seekers else max(0, self._desk.held - self._held[sender])
 
     def _make_room(self) -> None:
         """Once there is enough room to be worth a call, share it among those who asked, first come, first served."""

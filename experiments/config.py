@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -259,6 +261,9 @@ AT_LEAST = {
     "reader.dilution": 0,
     "reader.temperature_noise": 0,
     "reader.cached_prompts": 1,
+    "reader.picture_tokens": 0,
+    "reader.hops": 1,
+    "reader.threshold": 0,
 }
 RATES = ("reader.trust", "reader.error_rate", "reader.oversight", "reader.perception_error", "reader.default_skill")
 
@@ -357,8 +362,15 @@ def _typed(layers: Sequence[Any]) -> Config:
 def _check_ranges(config: Config) -> None:
     for key, least in AT_LEAST.items():
         value = attrgetter(key)(config)
-        if value is not None and not value >= least:
-            raise UserError(f"{key}={value}: expected at least {least}")
+        if value is not None and not least <= value < inf:
+            raise UserError(f"{key}={value}: expected at least {least}, and a finite number")
+    for model in ("model", "judge"):
+        settings: ModelSettings = getattr(config, model)
+        # Neither is shown or written: a key that was given in the wrong place must not get any further.
+        if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", settings.key_env):
+            raise UserError(f"{model}.key_env is not the name of an environment variable; export the key under one")
+        if "@" in settings.base_url or "?" in settings.base_url:
+            raise UserError(f"{model}.base_url has a password or a query; a key goes into the variable of key_env")
     for key in RATES:
         value = attrgetter(key)(config)
         if not 0 <= value <= 1:

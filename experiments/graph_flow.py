@@ -85,9 +85,13 @@ def write_team(
     roles: Mapping[str, Role],
     config: Config,
 ) -> Path | None:
-    """`team.json` in a run's folder; None when the run's model cannot be named in a file (a replayed one)."""
+    """`team.json` in a run's folder.
+
+    None, and no file, when its team would say something else than the run's agents: for a replay, which has no model,
+    and where an AutoGen agent of the user's own holds a role.
+    """
     model = model_choice(config)
-    if model is None:
+    if model is None or any(role.agent for role in roles.values()):
         return None
     team = export_team(wiring, agents, roles, config.seed, model, config.agents)
     path = folder / FILE

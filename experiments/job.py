@@ -109,12 +109,16 @@ class Job:
         write_team(self.recorder.run.path, topology.wiring, topology.agents, roles, self.config)
 
     async def _wait(self) -> None:
-        bar = self.progress.phase("starting replicas and agents", total=self.cluster.starting)
+        def left(loading: int) -> str:
+            return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
+
+        loading = left(self.cluster.loading)
+        bar = self.progress.phase("starting replicas and agents", total=self.cluster.starting, note=loading)
 
         def started(kind: str, loading: int) -> None:
-            bar.advance()
+            bar.advance(note=left(loading))
 
-        await self.cluster.wait_until_ready(started)
+        await self.cluster.wait_until_ready(started, news=self.progress.tell)
 
     def _spent(self, team: Agents) -> Mapping[str, Usage]:
         return {**team.usage, **({"judge": self._judge.usage} if self._judge else {})}

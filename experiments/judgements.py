@@ -23,7 +23,7 @@ from experiments.metrics import bootstrap_interval, paired_test
 from experiments.progress import Progress
 from experiments.recorder import RunFolder
 from experiments.records import Scored
-from experiments.summary import EMBEDDED
+from experiments.summary import EMBEDDED, SIGNIFICANT
 
 JUDGEMENTS = "judgements.jsonl"
 DIGITS = 6
@@ -157,7 +157,9 @@ def notes(summary: Mapping[str, Any]) -> Iterator[str]:
     for pair, test in summary["paired"].items():
         better, rival = pair.split(" vs ")
         low, high = test["ci95"]
-        verdict = "no difference shown" if low <= 0 <= high else f"{better} is {'better' if low > 0 else 'worse'}"
+        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
+        if low <= 0 <= high or test["p_value"] >= SIGNIFICANT:
+            verdict = "no difference shown"
         yield (
             f"Acc* of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
             f"p = {test['p_value']:.2g}): {verdict}."

@@ -107,6 +107,14 @@ def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Calla
             raise UserError(f"{key}={kind} cannot answer: choose reader, vllm or openai")
 
 
+def check_models(config: Config) -> None:
+    """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
+    if config.model.kind != "replay":
+        model_maker(config.model, config.reader, "model")
+    if config.judge.kind != "none":
+        model_maker(config.judge, config.reader, "judge")
+
+
 def model_name(model: ModelSettings) -> str:
     """What the model is called in records."""
     return model.name or str(model.kind)

@@ -51,29 +51,45 @@ class Progress:
         if self._bars:
             self._bars.stop()
 
-    def phase(self, name: str, total: int, done: int = 0) -> Bar:
-        """A phase of `total` units, of which a resumed run has `done` behind it; these do not count in the rate."""
-        return Bar(self._console, self._bars, name, total, done)
+    def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
+        """A phase of `total` units, of which a resumed run has `done` behind it; these do not count in the rate.
+
+        A `note` says what is being waited for, where the rate says nothing of it.
+        """
+        return Bar(self._console, self._bars, name, total, done, note)
+
+    def tell(self, line: str) -> None:
+        """A line of its own, above the bars."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar:
-    def __init__(self, console: Console, bars: RichProgress | None, name: str, total: int, done: int) -> None:
+    def __init__(
+        self, console: Console, bars: RichProgress | None, name: str, total: int, done: int, note: str = ""
+    ) -> None:
         self._console, self._bars = console, bars
         self._name, self._total, self._before, self._done = name, total, done, done
         self._begun = self._told = time.monotonic()
+        self._note = ""
         self._task: TaskID | None = None
         if bars:
             self._task = bars.add_task(name, total=total, completed=done)
+        if note:
+            self.advance(0, note)
 
-    def advance(self, n: int = 1) -> None:
-        self._done += n
+    def advance(self, n: int = 1, note: str = "") -> None:
+        """`n` more units are done; another `note` than before is shown at once."""
+        news = note not in ("", self._note)
+        self._done, self._note = self._done + n, note
         if self._bars and self._task is not None:
-            self._bars.advance(self._task, n)
+            self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {note}'}")
             return
         now = time.monotonic()
-        if now - self._told >= PLAIN_EVERY_S or self._done >= self._total:
+        if news or now - self._told >= PLAIN_EVERY_S or self._done >= self._total:
             self._told = now
-            line = plain(self._name, self._done, self._total, self._done - self._before, now - self._begun)
+            line = f"{self._name}: {self._done:,}/{self._total:,}, {note}"
+            if not note:
+                line = plain(self._name, self._done, self._total, self._done - self._before, now - self._begun)
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -21,6 +21,7 @@ from experiments.data import make_dataset
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.errors import UserError
+from experiments.launch import model_name
 from experiments.recorder import LEARNING, RunFolder
 from experiments.traces import decode
 
@@ -41,6 +42,15 @@ def open_recorded(config: Config) -> tuple[Recorded, Config]:
     recorded = read_config(folder.config)
     check_same(config, recorded)
     return Recorded(folder), recorded
+
+
+def answering(recorded: Config) -> str:
+    """The name of the model whose words these are; of a replay's, where its own recorded run is still there."""
+    if recorded.model.kind == "replay" and recorded.replay.run is not None:
+        path = RunFolder(Path(recorded.replay.run)).config
+        if path.is_file():
+            return answering(read_config(path))
+    return model_name(recorded.model)
 
 
 def check_same(config: Config, recorded: Config) -> None:
@@ -86,7 +96,7 @@ class Recorded:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self.usage: dict[str, Usage] = {}
+        self.usage: dict[str, Usage] = {}  # nothing is spent
         self.folder = folder
         self._places: dict[str, dict[str, _Place]] = {}
         self._open: dict[str, _Discussion] = {}
@@ -97,10 +107,7 @@ class Recorded:
         Raises:
             UserError: the turn was never recorded, or it was asked with another seed, evidence or messages.
         """
-        message = self._discussion(turn).said(turn)
-        spent = Usage(reused=message.calls, reused_tokens=message.prompt_tokens + message.completion_tokens)
-        self.usage[turn.agent] = self.usage.get(turn.agent, Usage()) + spent
-        return message
+        return self._discussion(turn).said(turn)
 
     def close(self, discussion: str) -> None:
         """No more turns of this discussion will come."""

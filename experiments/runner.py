@@ -12,9 +12,10 @@ from typing import TypeVar
 
 import psutil
 
-from actors.cluster import Cluster, ClusterError
+from actors.cluster import Cluster
 from actors.completions.store import CompletionStore
 from actors.models import ModelGone
+from actors.watch import ClusterError
 from experiments import figures, judgements, recall, replay, report, summary, usage
 from experiments.config import Config, save
 from experiments.data import make_dataset
@@ -22,7 +23,7 @@ from experiments.datasets.item import Dataset
 from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.job import Job
-from experiments.launch import COMPLETIONS, model_name, team_roles
+from experiments.launch import COMPLETIONS, check_models, model_name, team_roles
 from experiments.methods import PAIRS, check_methods
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
@@ -111,9 +112,11 @@ def _recall(folder: RunFolder, dataset: Dataset, store: Store, limit: int | None
 def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     roles = team_roles(config)
     check_methods(config.methods)
-    recorded = None
+    check_models(config)
+    recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
         recorded, then = replay.open_recorded(config)
+        answering = replay.answering(then)
         replay.copy_learning(recorded.folder, folder)
         dataset = replay.replayed_dataset(config, then, cache)
     else:
@@ -130,18 +133,18 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             with Progress() as progress:
                 job = Job(config, dataset, evidence, roles, cluster, recorder, tracker, progress, cache, recorded)
                 asyncio.run(job.run())
-        _conclude(config, folder, dataset, tracker)
+        _conclude(config, folder, dataset, tracker, answering)
     except BaseException:
         tracker.finish(exit_code=1)
         raise
     tracker.finish()
 
 
-def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> None:
-    """metrics.json, the table, figures and the report, all from the records."""
+def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str) -> None:
+    """metrics.json, the table, figures and the report, all from the records; `answering` is the model's name."""
     about = summary.About(
         experiment=config.experiment,
-        model=model_name(config.model),
+        model=answering,
         dataset=config.data.kind,
         metric=dataset.metric,
         methods=tuple(config.methods),
@@ -159,7 +162,8 @@ def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Trac
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, dataset.metric, config.methods[-1], drawn)
     print()
-    summary.show(metrics, dataset.metric, further=usage.notes(spent))
+    judged = judgements.notes(metrics["judged"]) if "judged" in metrics else ()
+    summary.show(metrics, dataset.metric, further=(*judged, *usage.notes(spent)))
 
 
 def check_room(output: Path, actors: int) -> None:

@@ -28,6 +28,7 @@ CUT = "cut_turns"
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6
 WIDTH_PLAIN = 110
+SIGNIFICANT = 0.05  # and below: with few questions the bootstrap interval alone says too much
 
 Metrics = dict[str, Any]
 
@@ -164,7 +165,9 @@ def notes(metrics: Metrics, metric: str) -> Iterator[str]:
     for pair, test in metrics["paired"].items():
         better, rival = pair.split(" vs ")
         low, high = test["ci95"]
-        verdict = "no difference shown" if low <= 0 <= high else f"{better} is {'better' if low > 0 else 'worse'}"
+        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
+        if low <= 0 <= high or test["p_value"] >= SIGNIFICANT:
+            verdict = "no difference shown"
         yield (
             f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
             f"p = {test['p_value']:.2g}; better on {test['wins']:,} and worse on {test['losses']:,} "

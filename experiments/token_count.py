@@ -40,7 +40,7 @@ class Counter:
         )
 
     def own(self, request: Request) -> int:
-        """Tokens of the rest: the discussion, role, memory and weights."""
+        """Tokens of the rest: the discussion, role and weights."""
         return sum(self.text(f"{line}\n") for line in request.own.split("\n"))
 
 

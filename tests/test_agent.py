@@ -88,9 +88,9 @@ async def test_a_reply_that_does_not_parse_gets_one_repair() -> None:
     assert usage == Usage(calls=2, prompt_tokens=20, cached_tokens=16, completion_tokens=6)
 
 
-async def test_a_repair_without_reasoning_keeps_what_was_said_at_first() -> None:
+async def test_what_could_not_be_read_is_not_heard_by_others_once_it_is_repaired() -> None:
     message, _ = await RoleAgent(TEXTUAL[0], Scripted("It is Tarn\nHollow", "Answer: Tarn Hollow")).take(turn())
-    assert (message.content, message.answer) == ("It is Tarn Hollow", "Tarn Hollow")
+    assert (message.content, message.answer) == ("", "Tarn Hollow")
 
 
 async def test_a_second_reply_that_does_not_parse_is_unparsed_and_no_guess_is_made() -> None:

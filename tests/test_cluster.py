@@ -202,16 +202,23 @@ async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
     assert all(turn.calls == 1 for trace in traces for turn in trace.turns)
 
 
-async def test_a_replica_that_hangs_is_started_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.cluster.HUNG_S", 2.0)
-    monkeypatch.setattr("actors.cluster.PULSE_S", 0.1)
+async def test_a_replica_that_hangs_is_started_again_and_told_of(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.watch.HUNG_S", 2.0)
+    monkeypatch.setattr("actors.watch.PULSE_S", 0.1)
     cluster.launch_replicas(partial(Named, "hangs"), replicas=1, cpus=0, gpus=0, pool="hangs")
-    await cluster.wait_until_ready()
+    news: list[str] = []
+    await cluster.wait_until_ready(news=news.append)
     model = cluster.model(pool="hangs")
     process = (await model.complete(request("a"))).text.split()[1]
     os.kill(int(process), signal.SIGSTOP)
     async with asyncio.timeout(60):
         assert (await model.complete(request("b"))).text.split()[1] != process
+        while len(news) < 2:
+            await asyncio.sleep(0.05)
+    assert news[0] == "hangs-0 hung and is started again"
+    assert news[1].startswith("hangs-0 is up again after ")
 
 
 async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_its_engine(

@@ -29,7 +29,7 @@ from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.openai_reply import Fault, read_reply
 from actors.backends.rate_limit import RateLimit, Window
 from actors.messages import Completion, Kind, Request, Source
-from actors.models import ModelError
+from actors.models import ModelError, ModelGone
 from tests.endpoint import Asked, Server, Told, completion
 
 KEY = "sk-proj-Zq9xW7vB3nLk5tRh2mYc-8QdF"
@@ -283,13 +283,12 @@ def test_whatever_comes_back_is_a_completion_or_a_fault(body: bytes, status: int
         assert status == 200 or reply.stop in ("too_long", "error") or status == 201
     else:
         assert reply.reason
+    if isinstance(reply, Fault):
         assert reply.wait_s is None or reply.wait_s >= 0
 
 
 REFUSED = {
     "a bad field": (refusal(400, "seed is not known", param="seed"), "extra.seed=null"),
-    "no credit": (refusal(429, "You exceeded your quota", code="insufficient_quota"), "exceeded"),
-    "a wrong key": (refusal(401, f"Incorrect API key provided: {KEY}"), "key_env"),
     "a forbidden model": (refusal(403, "not yours"), "key_env"),
     "a wrong address": (Told({"detail": "Not Found"}, 404), "http://host:8000/v1"),
     "a redirect": (Told("", 301, {"location": "https://other.example/v1"}), "https://other.example/v1"),
@@ -311,6 +310,21 @@ async def test_what_asking_again_cannot_help_is_an_error_at_once(told: Told, wor
     assert (reply.stop, reply.text) == ("error", "")
     assert words in reply.error
     assert "\n" not in reply.error
+    assert len(server.asked) == 1
+
+
+CLOSED = {
+    "no credit": (refusal(429, "You exceeded your quota", code="insufficient_quota"), "exceeded"),
+    "nothing paid": (refusal(402, "Pay first"), "Pay first"),
+    "a wrong key": (refusal(401, f"Incorrect API key provided: {KEY}"), "key_env"),
+}
+
+
+@pytest.mark.parametrize(("told", "words"), CLOSED.values(), ids=CLOSED.keys())
+async def test_an_account_that_is_closed_ends_the_run_and_is_no_turn_s_failure(told: Told, words: str) -> None:
+    async with endpoint(told) as (model, server):
+        with pytest.raises(ModelGone, match=words):
+            await model.complete(REQUEST)
     assert len(server.asked) == 1
 
 
@@ -546,7 +560,7 @@ async def test_the_key_is_in_no_text_that_leaves(
         for _ in refusals:
             try:
                 texts.append(repr(await model.complete(REQUEST)))
-            except ModelError as error:
+            except (ModelError, ModelGone) as error:
                 texts += [*traceback.format_exception(error), pickle.dumps(error, 0).decode()]
         texts += [repr(model.settings), str(model.settings)]
     assert len(server.asked) == len(refusals)

@@ -145,7 +145,7 @@ def test_a_table_in_a_file_is_plain_and_no_wider_than_110(metrics: Metrics) -> N
 def test_the_paired_test_is_told_in_words(metrics: Metrics) -> None:
     test = metrics["paired"]["m3prune vs full-graph"]
     for ci95, verdict in (([-0.1, 0.2], "no difference"), ([0.1, 0.2], "m3prune is better"), ([-0.2, -0.1], "worse")):
-        changed = metrics | {"paired": {"m3prune vs full-graph": test | {"ci95": ci95}}}
+        changed = metrics | {"paired": {"m3prune vs full-graph": test | {"ci95": ci95, "p_value": 0.01}}}
         words = " ".join(printed(changed).split())
         assert f"EM of m3prune minus full-graph: {test['difference']:+.3f}" in words
         assert verdict in words

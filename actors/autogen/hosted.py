@@ -102,14 +102,16 @@ class HostedAgent:
         text, reply, reported = "", None, Usage()
         try:
             agent = self._factory(self.role, client)
-            for asked in task_message(request), TextMessage(content=AGAIN, source="user"):
-                response = await agent.on_messages([asked], CancellationToken())
-                text = response.chat_message.to_model_text()
-                reported += _reported(response)
-                reply = parse_reply(text, question.choices, cut_off=client.cut_off)
-                if reply is not None:
-                    break
-            await agent.close()
+            try:
+                for asked in task_message(request), TextMessage(content=AGAIN, source="user"):
+                    response = await agent.on_messages([asked], CancellationToken())
+                    text = response.chat_message.to_model_text()
+                    reported += _reported(response)
+                    reply = parse_reply(text, question.choices, cut_off=client.cut_off)
+                    if reply is not None:
+                        break
+            finally:
+                await agent.close()
         except ModelGone:
             raise
         except Exception as error:

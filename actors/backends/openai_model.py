@@ -15,10 +15,10 @@ import httpx2
 
 from actors.backends.chat import SEEDS, chat
 from actors.backends.data_url import data_url
-from actors.backends.openai_reply import Fault, read_reply
+from actors.backends.openai_reply import Closed, Fault, read_reply
 from actors.backends.rate_limit import RateLimit
 from actors.messages import Completion, Request, derive_seed
-from actors.models import ModelError
+from actors.models import ModelError, ModelGone
 from actors.prompt import one_line
 
 LOG = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class OpenAIModel:
         sign = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
         try:
             problem = (await self._answer(sign, self._body(sign), RETRIES_AT_START, PATIENCE_AT_START_S)).error
-        except ModelError as error:
+        except (ModelError, ModelGone) as error:
             problem = str(error)
         if problem:
             listed = await self._listed()
@@ -116,8 +116,11 @@ class OpenAIModel:
     async def complete(self, request: Request) -> Completion:
         """Answer one request; one that the endpoint refuses, whatever the attempt, gets a completion that says why.
 
-        Cancelling the call closes its connection, on which servers stop generating. Raises ModelError when all
-        attempts met a fault.
+        Cancelling the call closes its connection, on which servers stop generating.
+
+        Raises:
+            ModelError: all attempts met a fault.
+            ModelGone: the endpoint takes nothing from this account any more.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
@@ -156,6 +159,8 @@ class OpenAIModel:
             outcome = await self._attempt(request, body)
             if isinstance(outcome, Completion):
                 return outcome
+            if isinstance(outcome, Closed):
+                raise ModelGone(self._line(f"{self._base}: {outcome.reason}"))
             if outcome.limited:
                 pause_s = outcome.wait_s or growing(FIRST_WAIT_S, waits, request)
                 waits, waited_s = waits + 1, waited_s + pause_s
@@ -173,7 +178,7 @@ class OpenAIModel:
             else:
                 await asyncio.sleep(pause_s)
 
-    async def _attempt(self, request: Request, body: bytes) -> Completion | Fault:
+    async def _attempt(self, request: Request, body: bytes) -> Completion | Fault | Closed:
         admission = await self._limit.admit(estimated_tokens(request))
         client = self._client
         if client is None:
@@ -189,7 +194,7 @@ class OpenAIModel:
         if len(self._key) >= KEY_CHARACTERS:
             content = content.replace(self._key.encode(), b"[key]")
         outcome = read_reply(request, response.status_code, response.headers, content, time.time())
-        if isinstance(outcome, Fault):
+        if not isinstance(outcome, Completion):
             return outcome
         if outcome.prompt_tokens and outcome.stop != "too_long":
             self._limit.correct(admission, outcome.prompt_tokens + outcome.completion_tokens)
@@ -208,7 +213,7 @@ class OpenAIModel:
             return ""
         if not names or self.settings.name in names:
             return ""
-        return self._line(f" (it serves {', '.join(names[:8])}{' and others' if len(names) > 8 else ''})")
+        return " " + self._line(f"(it serves {', '.join(names[:8])}{' and others' if len(names) > 8 else ''})")
 
     def _line(self, text: str) -> str:
         """One line without the key: endpoints quote what they were sent, whole or with its middle starred out."""

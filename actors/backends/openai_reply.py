@@ -46,9 +46,16 @@ class Fault:
     wait_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The endpoint takes nothing from this account any more, whatever is asked: a wrong key, or no credit left."""
+
+    reason: str
+
+
 def read_reply(
     request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float
-) -> Completion | Fault:
+) -> Completion | Fault | Closed:
     """One HTTP response, read; `headers` have lower-case names (or do not care), `now` is seconds since the epoch."""
     try:
         data = json.loads(body)
@@ -66,8 +73,8 @@ def read_reply(
     if TOO_LONG.search(f"{told.get('type')} {told.get('code')} {said}") and status not in (401, 403, 404, 429):
         return _too_long(request, told, said)
     reason = f"HTTP {status}: {said}"
-    if NO_CREDIT in (told.get("code"), told.get("type")):
-        return _refused(request, reason)
+    if NO_CREDIT in (told.get("code"), told.get("type")) or status in (401, 402):
+        return Closed(f"{reason}{_remedy(status, told, headers)}")
     if status in PASSING or status >= 500:
         wait_s = _wait_s(headers, now)
         return Fault(reason, status == 429 or bool(wait_s), wait_s)

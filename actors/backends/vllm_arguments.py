@@ -1,10 +1,11 @@
-"""Checks engine arguments against the installed vLLM within milliseconds: its source is read, not imported."""
+"""Checks what is to be loaded within milliseconds: vLLM's source is read, not imported."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import importlib.util
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f", did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"vLLM has no engine argument {key!r}{hint}")
+
+
+def check_folder(name: str) -> None:
+    """Raises ValueError for a path where there is nothing: vLLM would take it for an id of Hugging Face."""
+    if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
+        raise ValueError(
+            f"vLLM cannot load {name!r}: there is no such folder on {platform.node()}; give one or a Hugging Face id"
+        )
 
 
 def known_arguments() -> list[str]:

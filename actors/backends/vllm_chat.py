@@ -31,13 +31,7 @@ def open_pictures(request: Request) -> list[Image.Image]:
 
 def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool = True) -> list[dict[str, Any]]:
     """The chat of a request. Without a `system_turn` its text opens the user turn: the order of the whole stays."""
-    system, user = chat(request, [{"type": "image_pil", "image_pil": picture} for picture in pictures])
-    if system_turn:
-        return [system, user]
-    opening, content = f"{request.system}\n", user["content"]
-    if isinstance(content, str):
-        return [{"role": "user", "content": opening + content}]
-    return [{"role": "user", "content": [{"type": "text", "text": opening}, *content]}]
+    return chat(request, [{"type": "image_pil", "image_pil": picture} for picture in pictures], system_turn)
 
 
 def template_parameters() -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from actors.backends.chat import SEEDS
-from actors.backends.vllm_arguments import check_engine_arguments
+from actors.backends.vllm_arguments import check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
 from actors.messages import Completion, Request
 from actors.models import ModelError, ModelLost
@@ -68,6 +68,7 @@ class VllmModel:
         Raises ModuleNotFoundError without vLLM and ValueError when the model or an engine argument is not usable.
         """
         check_engine_arguments(self.settings.engine)
+        check_folder(self.settings.name)
         try:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM

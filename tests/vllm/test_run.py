@@ -1,0 +1,171 @@
+"""Whole runs through run.py on a real engine: neither more replicas nor a killed engine change a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.vllm
+
+PROJECT = Path(__file__).parents[2]
+CONTEXT_TOKENS = 1600  # too few for what agents are given in the second round
+LATEST_S = 300
+LEFT_S = 15  # Ray's own processes take some seconds
+MARK = "RUN_OF_A_TEST"
+
+
+@dataclass
+class Started:
+    """A run in processes of its own, all of which have its mark."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    mark: str
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def until(self, happened: Callable[[], object]) -> None:
+        for _ in range(20 * LATEST_S):
+            if happened():
+                return
+            assert self.process.poll() is None, self.said()
+            time.sleep(0.05)
+        raise AssertionError(f"still not after {LATEST_S} s: {self.said()}")
+
+    def processes(self, title: str = "") -> list[psutil.Process]:
+        """All that still run, or those whose title has a word."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found += [process] if title in " ".join(process.cmdline()) else []
+        return found
+
+    def until_none_is_left(self) -> None:
+        for _ in range(20 * LEFT_S):
+            if not self.processes():
+                return
+            time.sleep(0.05)
+        raise AssertionError([" ".join(process.cmdline())[:80] for process in self.processes()])
+
+    def folder(self) -> Path:
+        return Path(self.said().rpartition("run: ")[2].strip())
+
+
+def heeding() -> None:
+    """What a shell starts in the background ignores SIGINT, and hands that down."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[Started]:
+    mark, log = uuid.uuid4().hex, folder / f"{uuid.uuid4().hex}.log"
+    environment = dict(os.environ, **{MARK: mark, "PYTHONUNBUFFERED": "1"})
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "run.py", *words],
+            cwd=PROJECT,
+            env=environment,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=heeding,
+        )
+    run = Started(process, log, mark)
+    try:
+        yield run
+    finally:
+        for left in run.processes():
+            with suppress(psutil.NoSuchProcess):
+                left.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def words(tiny_model: Path, output: Path) -> list[str]:
+    return [
+        *("experiment=mmqa_prune", "model=vllm", f"model.name={tiny_model}", "model.dtype=float32"),
+        *("model.engine.block_size=32", "model.engine.enforce_eager=true", "model.engine.limit_mm_per_prompt.image=5"),
+        *(f"model.max_model_len={CONTEXT_TOKENS}", "model.hang_s=5", "model.replicas=1", "agents.max_tokens=16"),
+        *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune]"),
+        *("data.limit=4", "pruning.steps=2", "training.samples=2", "wandb.mode=disabled"),
+        *(f"output={output}", f"ray.start_timeout_s={LATEST_S}", "completions.reuse=false"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(words: list[str], output: Path) -> tuple[Path, str]:
+    """The folder of a run with one replica, and what it said."""
+    with started(output, *words) as run:
+        assert run.process.wait(LATEST_S) == 0, run.said()
+        return run.folder(), run.said()
+
+
+def recorded(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in [*(folder / "traces").iterdir(), folder / "metrics.json"]}
+
+
+def test_the_user_hears_how_many_replicas_load_and_what_the_prefix_cache_served(undisturbed: tuple[Path, str]) -> None:
+    _, said = undisturbed
+    assert "starting replicas and agents: 0/6, 1 replica still loading" in said
+    assert "served by the model's prefix cache" in " ".join(said.split())
+    assert "prefix cache: 0 (0.0%)" not in " ".join(said.split())
+
+
+def test_evidence_that_does_not_fit_is_cut_recorded_and_counted(undisturbed: tuple[Path, str]) -> None:
+    folder, _ = undisturbed
+    traces = [json.loads(line) for line in (folder / "traces" / "evaluate-full.jsonl").read_text().splitlines()]
+    turns = [turn for trace in traces for turn in trace["turns"]]
+    cut = [turn for turn in turns if turn.get("cut")]
+    assert cut
+    assert {turn["status"] for turn in turns} <= {"ok", "unparsed"}
+    row = json.loads((folder / "metrics.json").read_text())["methods"]["full"]
+    assert row["cut_turns"] == len(cut)
+    assert "asked without" in (folder / "report.html").read_text()
+
+
+def test_an_engine_killed_among_two_changes_no_result_and_leaves_no_process(
+    undisturbed: tuple[Path, str], words: list[str], output: Path
+) -> None:
+    with started(output, *words, "model.replicas=2") as run:
+        run.until(lambda: "learning, stage 1" in run.said())
+        run.processes("VLLM::EngineCore")[0].kill()
+        assert run.process.wait(LATEST_S) == 0, run.said()
+        run.until_none_is_left()
+        assert recorded(run.folder()) == recorded(undisturbed[0])
+
+
+def test_a_run_interrupted_while_its_model_loads_leaves_no_process_and_says_how_to_go_on(
+    words: list[str], output: Path
+) -> None:
+    with started(output, *words) as run:
+        run.until(lambda: run.processes("VLLM::"))
+        os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
+        assert run.process.wait(LATEST_S) == 130
+        assert "go on with: python run.py resume=" in run.said()
+        run.until_none_is_left()
+
+
+def test_a_folder_that_is_not_there_is_one_line(words: list[str], output: Path) -> None:
+    with started(output, *words, "model.name=/no/such/model") as run:
+        assert run.process.wait(LATEST_S) == 2
+        assert "error: " in run.said().splitlines()[-1]
+        assert "'/no/such/model': there is no such folder" in run.said().splitlines()[-1]
