@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError
+from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from actors.models import ModelLost
 from actors.remote import one_line, result
@@ -63,7 +63,7 @@ async def watch(name: str, handle: Any, news: News) -> None:
             stalled_s = HUNG_S
         except ActorDiedError:
             return
-        except RayActorError:
+        except RayError:  # of the actor, or of the node that it was on
             process = None
         if stalled_s >= HUNG_S:
             await asyncio.to_thread(ray.kill, handle, no_restart=False)

@@ -50,7 +50,7 @@ class StandIns:
         self._memories = {name: Memory() for name in self._roles}
         self._settings = settings
         self._counter = counter
-        self.reply_tokens = counter.text(reply("0" * 8))
+        self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
 
     async def hold(self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally) -> None:
         """One discussion, added to the tally."""

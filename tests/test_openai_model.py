@@ -226,6 +226,18 @@ async def test_a_passing_fault_is_overcome(fault: Any) -> None:
     assert len({asked.content for asked in server.asked}) == 1
 
 
+async def test_an_endpoint_that_is_not_there_any_more_ends_the_run_and_is_no_turn_s_failure() -> None:
+    async def yes(_: Asked) -> Told:
+        return YES
+
+    async with Server(yes).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", retries=1))
+        await model.start()
+    with pytest.raises(ModelGone, match="failed 2 times: ConnectError"):
+        await model.complete(REQUEST)
+    await model.close()
+
+
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
 async def test_a_fault_that_stays_is_a_model_error_in_one_line(fault: Any) -> None:
     async with endpoint(fault, fault, timeout_s=0.8 if fault is never else 10, retries=1) as (model, server):

@@ -120,7 +120,7 @@ class OpenAIModel:
 
         Raises:
             ModelError: all attempts met a fault.
-            ModelGone: the endpoint takes nothing from this account any more.
+            ModelGone: the endpoint takes nothing from this account any more, or is not there.
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
@@ -171,7 +171,9 @@ class OpenAIModel:
                 pause_s = growing(FIRST_PAUSE_S, faults, request)
                 faults += 1
                 if faults > retries:
-                    raise ModelError(self._line(f"{self._base} failed {faults} times: {outcome.reason}"))
+                    # With nobody there, all later requests would fail as this one, and be recorded as failed.
+                    kind = ModelGone if outcome.unreachable else ModelError
+                    raise kind(self._line(f"{self._base} failed {faults} times: {outcome.reason}"))
             LOG.info("%s: %s; asking again in %.1f s", request.id, self._line(outcome.reason), pause_s)
             if outcome.wait_s:
                 self._limit.hold(pause_s)  # all requests: the endpoint meant whoever sends them
@@ -189,7 +191,8 @@ class OpenAIModel:
         except TimeoutError:
             return Fault(f"no reply within {self.settings.timeout_s:g} s")
         except httpx2.RequestError as error:
-            return Fault(f"{type(error).__name__}: {str(error) or 'no more is known'}")
+            reason = f"{type(error).__name__}: {str(error) or 'no more is known'}"
+            return Fault(reason, unreachable=isinstance(error, httpx2.ConnectError))
         content = response.content
         if len(self._key) >= KEY_CHARACTERS:
             content = content.replace(self._key.encode(), b"[key]")

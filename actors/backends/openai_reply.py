@@ -38,12 +38,13 @@ class Fault:
     """Why there was no reply this time; the same request may be answered when it is sent again.
 
     `limited`: there is nothing wrong, but it gets too many requests, and may have said for how many seconds it wants
-    none (`wait_s`).
+    none (`wait_s`). `unreachable`: nobody listens there.
     """
 
     reason: str
     limited: bool = False
     wait_s: float | None = None
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
