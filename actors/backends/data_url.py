@@ -30,7 +30,7 @@ def data_url(source: Source) -> str:
                 picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
                 content, kind = encoded(picture, "JPEG"), "image/jpeg"
     except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise OSError(f"picture {source.id!r} cannot be read: {error}") from error
+        raise OSError(f"picture {source.doc!r} cannot be read: {error}") from error
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 

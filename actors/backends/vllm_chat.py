@@ -25,7 +25,7 @@ def open_pictures(request: Request) -> list[Image.Image]:
             with Image.open(source.image) as picture:
                 pictures.append(picture.convert("RGB"))
         except (OSError, ValueError) as error:
-            raise OSError(f"picture {source.id!r} cannot be read: {error}") from error
+            raise OSError(f"picture {source.doc!r} cannot be read: {error}") from error
     return pictures
 
 

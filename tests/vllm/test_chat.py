@@ -45,7 +45,7 @@ def test_a_picture_without_a_file_is_told_by_its_caption_before_the_own_text(que
     text = turns(made, shown)[1]["content"][-1]["text"]
     assert len(shown) == 1
     assert made.shared < text
-    assert text.index(made.shared) < text.index("[blue] a plain blue flag") < text.index(made.own)
+    assert text.index(made.shared) < text.index("[2] a plain blue flag") < text.index(made.own)
 
 
 async def test_asking_a_model_that_was_not_started_is_a_mistake_of_the_caller(question: Question) -> None:
