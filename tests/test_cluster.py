@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ray.cluster_utils import Cluster as Nodes
 from actors.cluster import Cluster, ClusterError
 from actors.messages import Completion, Message, Question, Request, Trace, Turn
 from actors.models import ModelError, ModelGone, ModelLost
+from actors.processes import runs
 from actors.roles import DECISION, TEXTUAL
 from actors.settings import AgentSettings, RaySettings
 from actors.team import AgentLost
@@ -156,6 +158,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
+def lives(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return runs(psutil.Process(pid))
+    return False
+
+
 def workers(kind: str) -> list[int]:
     """Process ids of live Ray workers that run actors of a class, by the title Ray gives them."""
     found = []
@@ -232,7 +240,8 @@ async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_it
     answers = await asyncio.gather(*(model.complete(request(name)) for name in names))
     assert [answer.id for answer in answers] == names
     assert {answer.text for answer in answers}.isdisjoint({process})
-    assert not psutil.pid_exists(int((tmp_path / "engine").read_text()))
+    engine = int((tmp_path / "engine").read_text())
+    await until(lambda: not lives(engine))
 
 
 async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cluster: Cluster, tmp_path: Path) -> None:
