@@ -15,7 +15,7 @@ experiments:"""
 
 
 def main(words: list[str]) -> int:
-    """The exit code: 0 when done, 2 for bad input (one line says what), 130 when interrupted."""
+    """The exit code: 0 when done, 1 when trials failed, 2 for bad input (one line says what), 130 when interrupted."""
     try:
         if not words:
             return _list()
@@ -41,27 +41,38 @@ def _run(words: list[str]) -> int:
     # Imported here: the list of experiments needs none of it.
     from experiments.config import load
     from experiments.runner import open_folder, run
+    from experiments.sweeps.sweep import run_sweep
+    from experiments.sweeps.trials import is_sweep
 
     config = load(words)
     if config.dry_run:
         from experiments.dry_run import dry_run
+        from experiments.sweeps.estimate import dry_run_sweep
 
-        dry_run(config)
+        if is_sweep(config):
+            dry_run_sweep(config)
+        else:
+            dry_run(config)
         return 0
     folder = open_folder(config)
     logging.basicConfig(
         filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("wandb").setLevel(logging.WARNING)
+    for talker in ("wandb", "fontTools"):
+        logging.getLogger(talker).setLevel(logging.WARNING)
     started = time.monotonic()
     try:
-        run(config, folder)
+        complete = True
+        if is_sweep(config):
+            complete = run_sweep(config, folder)
+        else:
+            run(config, folder)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with: python run.py resume={folder.path}", file=sys.stderr)
         return 130
     print(f"took {time.monotonic() - started:.1f} s")
     print(f"run: {folder.path}")
-    return 0
+    return 0 if complete else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from actors.models import Model
 from actors.remote import (
     RESTARTS,
     AgentActor,
-    AgentLink,
+    Agents,
     RemoteObject,
     ReplicaActor,
     Replicas,
@@ -55,6 +55,7 @@ class Cluster:
         self._wanted = {"CPU": 0.0, "GPU": 0.0}
         self._watches: list[asyncio.Task[None]] = []
         self._senders = 0
+        self._numbered: dict[str, int] = {}
 
     def __enter__(self) -> Cluster:
         address = self._settings.address
@@ -86,9 +87,16 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         gc.set_threshold(*self._gc_threshold)
+        try:
+            self.clear()
+        finally:
+            ray.shutdown()
+
+    def clear(self) -> None:
+        """End everything that was launched. More can be launched afterwards."""
         for task in self._watches:
             if not task.get_loop().is_closed():
-                task.cancel()
+                task.get_loop().call_soon_threadsafe(task.cancel)
         for model in self._models:
             if isinstance(model, CachedModel):
                 model.close()
@@ -100,7 +108,10 @@ class Cluster:
             ray.wait(ending, num_returns=len(ending), timeout=END_S)
         for actor in self._actors:
             ray.kill(actor)
-        ray.shutdown()
+        for ended in (self._watches, self._models, self._agents, self._replicas, self._actors, self._waiting):
+            ended.clear()
+        self._pools.clear()
+        self._wanted = {"CPU": 0.0, "GPU": 0.0}
 
     @property
     def gpus(self) -> float:
@@ -130,7 +141,10 @@ class Cluster:
         """
         self._check_fits(pool, replicas, cpus, gpus)
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
-        names = tuple(f"{pool}-{number}" for number in range(replicas))
+        # Counted on, for Ray may not have let go yet of the names of replicas that were ended.
+        start = self._numbered.get(pool, 0)
+        self._numbered[pool] = start + replicas
+        names = tuple(f"{pool}-{number}" for number in range(start, start + replicas))
         self._pools[pool] = Replicas(names, capacity, self._settings.start_timeout_s)
         for name in names:
             handle = self._launch(ReplicaActor, {**options, "name": name}, make_model, capacity)
@@ -140,6 +154,12 @@ class Cluster:
     def launch_team(
         self, roles: Sequence[Role], settings: AgentSettings, reuse: Reuse | None = None, pool: str = "model"
     ) -> Team:
+        """As `launch_agents`, for this process alone."""
+        return self.launch_agents(roles, settings, reuse, pool).team()
+
+    def launch_agents(
+        self, roles: Sequence[Role], settings: AgentSettings, reuse: Reuse | None = None, pool: str = "model"
+    ) -> Agents:
         """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same."""
         options = {"num_cpus": 0, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
         replicas = self._pools[pool]
@@ -148,7 +168,11 @@ class Cluster:
             for role in roles
         }
         self._waiting += [("agent", name, handle) for name, handle in handles.items()]
-        return Team({name: AgentLink(name, handle) for name, handle in handles.items()})
+        return Agents(handles)
+
+    def replicas(self, pool: str = "model") -> Replicas:
+        """A pool, as far as other processes need to know it."""
+        return self._pools[pool]
 
     def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
         """A pool as a model for this process. It is closed with the cluster."""

@@ -21,11 +21,14 @@ class Memory:
         return len(self._turns)
 
     def recall(self, turn: Turn) -> tuple[Message, ...]:
-        """Own messages of the rounds before this turn's, oldest first.
+        """Own messages of the rounds before this turn's, oldest first; none where the turn asks for none, whatever was
+        said before: its messages may be asked for side by side, so that "before" would be a matter of luck.
 
         Raises:
             MemoryLost: there are not `turn.recall` of them.
         """
+        if not turn.recall:
+            return ()
         own = self._turns.get(turn.discussion, {})
         recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
         if len(recalled) != turn.recall:

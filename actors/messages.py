@@ -85,7 +85,8 @@ class Message:
     `id` is `<round>/<agent>`, unique within its discussion; `heard` holds the ids of the messages that it read, and
     `cut` the ids of the sources that were left out because the prompt would not have fitted the model's context.
     `calls` counts the completions that the turn took (two when the first did not parse), and the tokens are theirs,
-    whether they were computed for this turn or not: that is `Usage`.
+    whether they were computed for this turn or not: that is `Usage`. `tampered` holds those of `heard` that reached
+    this agent rewritten on the way.
     """
 
     id: str
@@ -102,6 +103,7 @@ class Message:
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    tampered: tuple[str, ...] = ()
 
 
 @wire
@@ -152,7 +154,8 @@ class Turn:
     """What one agent is asked to do once. `discussion` keys the agent's memory; `round` starts at 1.
 
     `recall` is how many earlier turns of this discussion the agent must remember: an agent that remembers another
-    number (its process was restarted) says so instead of answering from half a memory.
+    number (its process was restarted) says so instead of answering from half a memory. `orders` are told to the agent
+    beside its role, for this turn only: what a compromised agent is after, or what a defence asks of an honest one.
     """
 
     discussion: str
@@ -162,6 +165,7 @@ class Turn:
     seed: int
     heard: tuple[Heard, ...] = ()
     recall: int = 0
+    orders: str = ""
 
     @property
     def id(self) -> str:
@@ -215,6 +219,9 @@ class Trace:
     `spatial` and `temporal` list the edges taken, `allowed_spatial` and `allowed_temporal` those that could have
     been, as `(round, sender, receiver)` with agents as indices into `agents`; `decision` names whom the decision
     agent read. `answer` is None when no usable answer was produced.
+
+    Under an attack, `attack` is its kind, `attacked` names the compromised agents and `target` is the wrong answer that
+    the attack is after, if it is after one.
     """
 
     question: str
@@ -231,6 +238,9 @@ class Trace:
     allowed_spatial: tuple[tuple[int, int, int], ...] = ()
     allowed_temporal: tuple[tuple[int, int, int], ...] = ()
     decision: tuple[str, ...] = ()
+    attack: str = ""
+    attacked: tuple[str, ...] = ()
+    target: str | None = None
 
 
 def derive_seed(*parts: str | int) -> int:

@@ -24,6 +24,7 @@ PICTURES = "## Pictures"
 DISCUSSION = "## Discussion"
 ROLE = "## Role"
 WEIGHTS = "## Weights"
+ORDERS = "## Orders"
 REPAIR = "## Your last reply"
 IN_ORDER = "Of the messages above, in their order"
 YOU = "you"
@@ -90,8 +91,10 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
     return "\n".join(lines), tuple(pictures)
 
 
-def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], budget_words: int | None = None) -> str:
-    """The discussion with the agent's own earlier turns in it, then its role, and what each message is to it.
+def own_part(
+    role: str, recalled: Sequence[Message], heard: Sequence[Heard], budget_words: int | None = None, orders: str = ""
+) -> str:
+    """The discussion with the agent's own earlier turns in it, then its role, what each message is to it, and orders.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
@@ -113,6 +116,8 @@ def own_part(role: str, recalled: Sequence[Message], heard: Sequence[Heard], bud
     lines = [ROLE, _line_of_its_own(role)]
     if discussion:
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
+    if orders:
+        lines += [ORDERS, _line_of_its_own(orders)]
     return "\n".join(lines)
 
 
@@ -153,7 +158,7 @@ def build_request(
         prefix=prefix,
         system=INSTRUCTION,
         shared=shared,
-        own=own_part(role, recalled, turn.heard, settings.budget_words),
+        own=own_part(role, recalled, turn.heard, settings.budget_words, turn.orders),
         images=images,
         seed=turn.seed,
         temperature=settings.temperature,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from actors.processes import kill
 from actors.replica import Replica
 from actors.roles import Role
 from actors.settings import AgentSettings
-from actors.team import AgentLost, Said
+from actors.team import AgentLost, Said, Team
 
 # Batches are pickled here and travel as bytes: Ray's own pickler calls back into Python for every object.
 PROTOCOL = pickle.HIGHEST_PROTOCOL
@@ -43,6 +43,18 @@ class Replicas:
         incarnation = f"{sender}/{uuid.uuid4().hex}"
         pool = Pool([ReplicaLink(name, incarnation) for name in self.names], self.capacity, self.restart_timeout_s)
         return pool if reuse is None else CachedModel(pool, reuse)
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Agents that were launched, as far as whoever holds discussions in any process needs to know them."""
+
+    handles: Mapping[str, Any]
+
+    def team(self, name: str = "") -> Team:
+        """A way to them of one's own; `name` keeps the discussions of several apart."""
+        sender = uuid.uuid4().hex
+        return Team({agent: AgentLink(agent, handle, sender) for agent, handle in self.handles.items()}, name)
 
 
 class ReplicaActor:
@@ -97,14 +109,14 @@ class AgentActor:
             raise self._failure
 
     async def take(self, packed: bytes) -> AsyncIterator[bytes]:
-        call, turns, closed = pickle.loads(packed)
+        sender, call, turns, closed = pickle.loads(packed)
         self._agent.memory.forget(closed)
-        async for results in self._desk.stream(call, turns):
+        async for results in self._desk.stream((sender, call), turns):
             yield pickle.dumps(results, PROTOCOL)
 
-    async def drop(self, places: list[tuple[int, int]]) -> None:
+    async def drop(self, sender: str, places: list[tuple[int, int]]) -> None:
         for call, index in places:
-            self._desk.drop(call, index)
+            self._desk.drop((sender, call), index)
 
     async def close(self) -> None:
         """What the agent and its cache hold open is closed, and written where it belongs."""
@@ -129,14 +141,15 @@ async def _close(thing: object) -> None:
 
 
 class AgentLink:
-    """The driver's way to one agent."""
+    """A team's way to one agent. Calls are numbered by each `sender` anew."""
 
-    def __init__(self, name: str, handle: Any) -> None:
+    def __init__(self, name: str, handle: Any, sender: str) -> None:
         self._name = name
         self._handle = handle
+        self._sender = sender
 
     async def __call__(self, call: int, turns: list[Turn], closed: list[str]) -> AsyncIterator[Results[Said]]:
-        packed = pickle.dumps((call, turns, closed), PROTOCOL)
+        packed = pickle.dumps((self._sender, call, turns, closed), PROTOCOL)
         try:
             async for ref in self._handle.take.options(num_returns="streaming").remote(packed):
                 yield pickle.loads(await ref)
@@ -146,7 +159,7 @@ class AgentLink:
             raise AgentLost(f"{self._name}: {type(error).__name__}") from error
 
     def drop(self, places: list[tuple[int, int]]) -> None:
-        self._handle.drop.remote(places)
+        self._handle.drop.remote(self._sender, places)
 
 
 class ReplicaLink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from math import inf
 from operator import attrgetter
@@ -18,139 +18,25 @@ from yaml import YAMLError
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings
 from experiments.errors import UserError
-from topologies.settings import Inference, LearnerSettings, PruningSettings
+from experiments.planted.settings import PlantedSettings
+from experiments.settings import (
+    AttackSettings,
+    DataSettings,
+    DefenceSettings,
+    ModelSettings,
+    RateSettings,
+    RedundancySettings,
+    ReplaySettings,
+    RetrievalSettings,
+    RoleSettings,
+    SweepSettings,
+    TopologySettings,
+    TrainingSettings,
+    WandbSettings,
+)
+from topologies.settings import LearnerSettings, PruningSettings
 
 FOLDER = Path(__file__).parent
-
-
-@dataclass
-class DataSettings:
-    """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
-
-    kind: Literal["sample", "mmqa", "scienceqa", "tatqa"] = "sample"
-    root: str | None = None
-    """Folder of the benchmark's official release; the generated sample needs none."""
-    limit: int | None = 100
-    """Evaluated questions, chosen by seed; null for all."""
-    selection: Literal["all", "paper"] = "all"
-    """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""
-    split: Literal["test", "minitest", "val", "minival"] = "test"
-    """ScienceQA only: what is evaluated."""
-
-
-@dataclass
-class RetrievalSettings:
-    """Which evidence the agents get."""
-
-    encoder: str = "lexical"
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`)."""
-    mode: Literal["hybrid", "vector", "text"] = "hybrid"
-    scope: Literal["question", "corpus", "both"] = "question"
-    """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
-    texts: int = 8
-    """Passages and table rows for each question."""
-    pictures: int = 5
-    radius: float | None = None
-    """Leave out what is farther than this from the question (distance of the vectors)."""
-
-
-@dataclass
-class ModelSettings:
-    """Who answers. `model=vllm` is short for `model.kind=vllm`."""
-
-    kind: Literal["none", "reader", "vllm", "openai", "replay"] = "reader"
-    """`openai`: any endpoint that speaks OpenAI's protocol; `replay`: what the run `replay.run` recorded;
-    `none`: nobody (for `judge`)."""
-    name: str = ""
-    """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int = 2
-    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
-    capacity: int = 64
-    """Requests that one replica works on at once; more wait with their senders."""
-    cpus: float = 0.5
-    """Cores that Ray reserves for each replica."""
-    gpus: float | None = None
-    """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has any, else 0)."""
-    tensor_parallel: int = 1
-    max_model_len: int | None = None
-    """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
-    dtype: str = "auto"
-    engine: dict[str, Any] = field(default_factory=dict)
-    """Further engine arguments, passed to vLLM as they are."""
-    hang_s: float = 120.0
-    """vLLM: an engine that gives no sign of life for so long is started anew."""
-    base_url: str = ""
-    """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
-    key_env: str = ""
-    """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
-    timeout_s: float = 120.0
-    """Endpoint: how long one request may take."""
-    retries: int = 4
-    """Endpoint: how often a request that met a fault is sent again, with growing pauses; rate limits are waited out."""
-    requests_per_minute: float | None = None
-    """Endpoint: rate limits of its own (null: none)."""
-    tokens_per_minute: float | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Endpoint: further fields of the request's body, sent as they are."""
-
-
-@dataclass
-class RoleSettings:
-    """One role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
-
-    agent: str | None = None
-    """`package.module:function` that makes the AutoGen agent holding the role (null: ours)."""
-
-
-@dataclass
-class ReplaySettings:
-    run: str | None = None
-    """The run folder whose recorded turns `model=replay` answers with."""
-
-
-@dataclass
-class RateSettings:
-    """What tokens cost, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
-    together."""
-
-    prompt_price: float | None = None
-    completion_price: float | None = None
-    prompt_tokens_per_s: float | None = None
-    completion_tokens_per_s: float | None = None
-
-
-@dataclass
-class TopologySettings:
-    """The agents and how they discuss."""
-
-    text: list[str] = field(
-        default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist", "logic_expert"]
-    )
-    """Textual roles."""
-    visual: list[str] = field(default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist"])
-    """Visual roles."""
-    rounds: int = 2
-    """T of the paper."""
-    inference: Inference = Inference.THRESHOLD
-    """How to answer with what was learned: `threshold` (one deterministic wiring) or `sampled`."""
-
-
-@dataclass
-class TrainingSettings:
-    """How discussions are drawn for learning; a stage has `pruning.steps` steps."""
-
-    samples: int = 10
-    """K of the paper: wirings sampled for each question of a step."""
-    questions_per_step: int = 1
-
-
-@dataclass
-class WandbSettings:
-    """Weights & Biases; offline runs lie in the run folder and are uploaded with `wandb sync`."""
-
-    mode: Literal["offline", "online", "disabled"] = "offline"
-    project: str = "agora-mm"
-    group: str | None = None
 
 
 @dataclass
@@ -158,8 +44,9 @@ class Config:
     """One run."""
 
     experiment: str = ""
-    job: Literal["prune", "recall"] = "prune"
-    """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence."""
+    job: Literal["prune", "recall", "planted", "redundancy"] = "prune"
+    """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence;
+    `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go."""
     seed: int = 0
     output: str = "runs"
     """Where run folders go."""
@@ -190,6 +77,11 @@ class Config:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     learner: LearnerSettings = field(default_factory=LearnerSettings)
     pruning: PruningSettings = field(default_factory=PruningSettings)
+    attack: AttackSettings = field(default_factory=AttackSettings)
+    defence: DefenceSettings = field(default_factory=DefenceSettings)
+    planted: PlantedSettings = field(default_factory=PlantedSettings)
+    redundancy: RedundancySettings = field(default_factory=RedundancySettings)
+    sweep: SweepSettings = field(default_factory=SweepSettings)
     ray: RaySettings = field(default_factory=RaySettings)
     wandb: WandbSettings = field(default_factory=WandbSettings)
 
@@ -254,6 +146,8 @@ AT_LEAST = {
     "agents.max_tokens": 1,
     "agents.budget_words": 1,
     "training.samples": 1,
+    "defence.calibration": 1,
+    "defence.dropped": 0,
     "training.questions_per_step": 1,
     "ray.start_timeout_s": 1,
     "reader.conformity": 0,
@@ -297,6 +191,14 @@ def load(words: Sequence[str]) -> Config:
 
 def save(config: Config, path: Path) -> None:
     path.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+
+
+def varied(config: Config, values: Mapping[str, Any]) -> Config:
+    """The configuration with other values, by dotted key. Raises UserError like `load`."""
+    tree = OmegaConf.create()
+    for key, value in values.items():
+        OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
+    return _typed([tree], config)
 
 
 def read(path: Path) -> Config:
@@ -346,9 +248,9 @@ def _has_kind(group: Any) -> bool:
     return any(f.name == "kind" for f in fields(group))
 
 
-def _typed(layers: Sequence[Any]) -> Config:
+def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Config:
     try:
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), *layers))
+        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), *layers))
     except ConfigKeyError as error:
         raise UserError(_unknown_key(error)) from error
     except (OmegaConfBaseException, ValueError) as error:

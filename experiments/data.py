@@ -11,12 +11,15 @@ from experiments.datasets.sample.release import write_sample
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.datasets.tatqa import TatQa
 from experiments.errors import UserError
+from experiments.methods import CALIBRATED
 
 
 def make_dataset(config: Config, cache: Path) -> Dataset:
     """Raises UserError when a data set that must be on disk has no root; its loader names what is missing there."""
     data, seed = config.data, config.seed
     train = 2 * config.pruning.steps * config.training.questions_per_step
+    if set(CALIBRATED) & set(config.methods):
+        train = max(train, config.defence.calibration)
     if data.kind == "sample":
         dev = data.limit or 200
         folder = cache / f"sample-{seed}-{train}-{dev}"

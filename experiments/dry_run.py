@@ -1,4 +1,4 @@
-"""`dry_run=true`: how many turns and calls a run takes, exactly, and about how many tokens, before any is spent.
+"""`dry_run=true`: how many turns and calls a run takes and about how many tokens, before any is spent.
 
 The discussions of a sample of questions are really walked, along wirings as the run would draw them, with the prompts
 that it would send; only the agents are stood in for, by replies of one stated length. The learner goes through all its
@@ -15,17 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from actors.messages import Question
-from actors.roles import DECISION, SINGLE, Role
+from actors.messages import Question, Trace
+from actors.roles import Role
 from experiments import judge
+from experiments.calibration import watched_items, watched_topology
 from experiments.config import Config
 from experiments.data import make_dataset
 from experiments.datasets.item import Dataset, Item
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.launch import learner_options, team_roles
-from experiments.methods import check_methods, make_method
+from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.local import Local
+from experiments.methods import CALIBRATED, LEARNED, check_methods, make_method
 from experiments.plan import Phase, Plan, Range, hours, price, show, total
+from experiments.redundancy.edges import edges_of, full_graph
 from experiments.runner import open_cache, open_store
 from experiments.stand_ins import ANSWER, REPLY, StandIns, Tally
 from experiments.token_count import Counter, counter_for
@@ -33,8 +36,8 @@ from retrieval.index import StoreError
 from topologies.graphs import as_wirings, complete
 from topologies.learner import Learner
 from topologies.pruned import M3Prune, split
+from topologies.settings import Decision
 from topologies.topology import Wired, Wiring
-from topologies.wiring import Edges, Floats, Wirings
 
 QUESTIONS = 40  # looked at, of each split
 DISCUSSIONS = 400  # walked to estimate training
@@ -49,6 +52,13 @@ def dry_run(config: Config) -> Plan:
     roles = team_roles(config)
     if config.job == "recall":
         raise UserError("experiment=recall asks no model: there is nothing to estimate")
+    if config.job == "redundancy":
+        graphs = 1 + len(edges_of(full_graph(len(roles), config.topology.rounds)))
+        raise UserError(
+            f"job=redundancy is not estimated: beside learning it holds {graphs * config.redundancy.questions:,} to "
+            f"{2 * graphs * config.redundancy.questions:,} discussions of nearly the full graph; what one takes is "
+            "told by experiment=mmqa_prune methods=[full] dry_run=true with the same settings"
+        )
     cache = open_cache(config)
     dataset = make_dataset(config, cache)
     try:
@@ -64,7 +74,7 @@ def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequen
     """What this configuration would take. Asks no model; writes nothing but what `evidence` does for its index.
 
     Args:
-        roles: those that discuss; the decision agent and the one that answers alone are added.
+        roles: those that discuss; those beside the team (the decision agent and others) are added.
 
     Raises:
         UserError: for what would end the run as well: too few training questions, a method that does not exist,
@@ -79,8 +89,9 @@ class _Estimate:
         self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
-        self._team = StandIns((*roles, DECISION, SINGLE), config.agents, counter)
+        self._team = StandIns((*roles, *closing_roles(config)), config.agents, counter)
         self._seen: set[str] = set()
+        self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
         rounds = config.topology.rounds
         empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
@@ -90,12 +101,14 @@ class _Estimate:
             self._learner = Learner([role.modality for role in roles], **learner_options(config))
         except ValueError as error:
             raise UserError(str(error)) from error
-        self._topology = M3Prune(self._agents, _Local(self._learner), config.topology.inference)
+        self._topology = M3Prune(self._agents, Local(self._learner), config.topology.inference)
 
     async def plan(self) -> Plan:
         config = self._config
         phases = []
-        if {"m3prune", "random"} & set(config.methods):
+        if set(CALIBRATED) & set(config.methods):
+            phases.append(await self._calibration())
+        if set(LEARNED) & set(config.methods):
             phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
             await self._topology.freeze()
         items = list(self._dataset.evaluate())
@@ -120,6 +133,15 @@ class _Estimate:
             warnings=tuple(self._warnings(whole)),
         )
 
+    async def _calibration(self) -> Phase:
+        items = watched_items(self._config, self._dataset)
+        topology = watched_topology(self._agents, self._config.topology.rounds)
+        expected = Tally(seen=self._seen)
+        for item in spread(items, QUESTIONS):
+            question = self._question(item)
+            self._watched.append(await self._team.hold(topology, question, self._config.seed, 0, expected))
+        return phase("watching unlabelled discussions", len(items), expected, expected, expected)
+
     async def _training(self, stage: int) -> Phase:
         """All steps of a stage, of which some, evenly spread, are walked."""
         config = self._config
@@ -139,26 +161,33 @@ class _Estimate:
                 question = self._question(items[step * per_step])
                 for sample, walk in enumerate(walks):
                     await self._team.hold(walk, question, config.seed, sample, expected)
-                await self._bounds(question, bounds)
+                await self._bounds(question, bounds, every_turn=True)
             self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
         self._learner.next_stage()
         return phase(f"learning, stage {stage}", needed * k, expected, *bounds)
 
     async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
         config = self._config
-        method = make_method(name, self._agents, config.topology.rounds, config.seed, self._topology)
+        rounds, dropped = config.topology.rounds, config.defence.dropped
+        method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
+        # Whose turns the answer depends on is known before only where the decision agent reads everyone.
+        certain = name not in LEARNED or self._reads_everyone()
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for question in questions:
             await self._team.hold(method, question, config.seed, 0, expected)
-            if name in ("random", "m3prune"):  # the others' edges are certain
-                await self._bounds(question, bounds)
+            if name in (*LEARNED, *CALIBRATED):  # the others' edges are certain
+                await self._bounds(question, bounds, every_turn=certain)
         if not bounds[0].discussions:
             bounds = expected, expected
-        return phase(f"evaluating {name}", total, expected, *bounds)
+        return replace(phase(f"evaluating {name}", total, expected, *bounds), exact=certain)
 
-    async def _bounds(self, question: Question, bounds: tuple[Tally, Tally]) -> None:
+    def _reads_everyone(self) -> bool:
+        return self._config.learner.decides() == Decision.ALL
+
+    async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):
-            await self._team.hold(Wired("bound", self._agents, wiring), question, self._config.seed, 0, tally)
+            walk = Wired("bound", self._agents, wiring, every_turn)
+            await self._team.hold(walk, question, self._config.seed, 0, tally)
 
     def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
         """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""
@@ -187,33 +216,16 @@ class _Estimate:
                 )
                 break
         held = [name for name, role in config.roles.items() if role.agent]
+        if config.attack.kind != "none":
+            yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
         if held:
             yield f"{', '.join(held)}: an AutoGen agent of your own may call the model more often than counted here"
         if config.model.kind == "replay":
             yield "model=replay answers from a recorded run: none of this is computed"
 
 
-class _Local:
-    """A learner in this process, with the methods that `M3Prune` calls as coroutines."""
-
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-
-    async def sample(self, k: int, draw: int = 0) -> Wirings:
-        return self._learner.sample(k, draw)
-
-    async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any:
-        return self._learner.learn(wirings, turn_scores, utilities, groups)
-
-    async def probabilities(self) -> Edges[Floats]:
-        return self._learner.probabilities()
-
-    async def inference_wirings(self) -> Wirings:
-        return self._learner.inference_wirings()
-
-
 def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tally) -> Phase:
-    """What was counted of some discussions, scaled to all of them; turns per discussion never differ."""
+    """What was counted of some discussions, scaled to all of them."""
     n = expected.discussions
     prompt = [tally.prompt * discussions / tally.discussions for tally in (lower, expected, upper)]
     return Phase(

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from actors.messages import Kind, Question, Source
-from experiments.config import RetrievalSettings
 from experiments.datasets.item import Item
 from experiments.errors import UserError
 from experiments.recall import query_of
+from experiments.settings import RetrievalSettings
 from retrieval.store import Store
 
 TEXTUAL = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
+KEPT = 4096  # questions, of some ten thousand characters each
 
 
 class Evidence:
-    """Retrieves what the agents may read: passages and rows for the textual ones, pictures for the visual ones."""
+    """Retrieves what the agents may read: passages and rows for the textual ones, pictures for the visual ones.
+
+    What was found for the last questions is kept: every method asks the same ones.
+    """
 
     def __init__(self, store: Store, settings: RetrievalSettings) -> None:
         self._store = store
         self._settings = settings
+        self._found: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
     async def question(self, item: Item) -> Question:
         """The question with its evidence, best first. The label stays behind."""
-        evidence = await asyncio.to_thread(self.retrieve, item)
+        id = item.question.id
+        evidence = self._found.get(id)
+        if evidence is None:
+            evidence = self._found[id] = await asyncio.to_thread(self.retrieve, item)
+            if len(self._found) > KEPT:
+                self._found.popitem(last=False)
         return replace(item.question, evidence=evidence)
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:

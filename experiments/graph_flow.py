@@ -15,7 +15,7 @@ from actors.autogen.model_choice import ModelChoice
 from actors.roles import Role
 from actors.settings import AgentSettings
 from experiments.config import Config
-from topologies.topology import DECISION_AGENT, EQUAL, Wiring
+from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
 from topologies.wiring import Bools, Floats, receiver_weights
 
 FILE = "team.json"
@@ -30,11 +30,12 @@ def export_team(
     model: ModelChoice,
     settings: AgentSettings | None = None,
 ) -> GraphFlow:
-    """One node for each agent and round, `<agent>_<round>`, and `decision`.
+    """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
 
     An edge is what a node waits for: its senders of this round and the last, and its own last turn. AutoGen tells every
     node everything, so each lists whom it hears and with which weight (Eqs. 6, 10); edges have no conditions. The
-    decision waits for the whole last round, as the simulator's does, and hears those that the wiring lets it hear.
+    decision waits for those of the last round, as the simulator's does, whom the wiring lets it hear, and those whom
+    these hear.
 
     Args:
         wiring: of N agents over T rounds.
@@ -47,19 +48,21 @@ def export_team(
     Raises:
         ValueError: an agent's name is not an identifier.
     """
-    rounds = len(wiring.spatial)
+    rounds, needed = len(wiring.spatial), needed_turns(wiring)
     spatial, temporal = _weights(wiring.spatial, wiring.spatial_p), _weights(wiring.temporal, wiring.temporal_p)
     client = ModelClient(model.model(), choice=model)
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
     for t in range(rounds):
         for i, agent in enumerate(agents):
+            if not needed[t, i]:
+                continue
             own = [node(agent, r) for r in range(1, t + 1)]
             hears = {node(agents[j], t + 1): weight for j, weight in spatial[t][i].items()}
             hears |= {node(agents[j], t): weight for j, weight in temporal[t][i].items()}
             speaker = RoleChatAgent(roles[agent], client, node(agent, t + 1), t + 1, hears, own, seed, settings)
             nodes.append((speaker, [*hears, *own[-1:]]))
-    last = [node(agent, rounds) for agent in agents]
-    heard = [name for name, hears in zip(last, wiring.decision, strict=True) if hears]
+    last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
+    heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
     weights = {name: 1 / len(heard) for name in heard}
     decision = RoleChatAgent(roles[DECISION_AGENT], client, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
     graph = DiGraphBuilder()

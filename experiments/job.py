@@ -1,139 +1,132 @@
-"""The main job while its actors live: launch them, learn, evaluate every method, and judge the answers."""
+"""The main job while its actors live: learn, evaluate every method, and judge the answers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 
-from actors.cluster import Cluster
-from actors.messages import Trace, Usage
+from actors.messages import Trace
 from actors.roles import Role
 from experiments import judgements
-from experiments.config import Config, ModelSettings
+from experiments.attacks.attack import Attack
+from experiments.attacks.edge_scores import write_edge_scores
+from experiments.attacks.metrics import Harm
+from experiments.calibration import calibrate
+from experiments.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.discussions import Agents, hold, in_order
-from experiments.errors import UserError
+from experiments.discussions import in_order
 from experiments.evidence import Evidence
-from experiments.judge import Judge
-from experiments.launch import closing_roles, learner_options, model_maker, model_name, replicas, reuse
+from experiments.launch import closing_roles
+from experiments.launched import Launched
 from experiments.learning import Training
-from experiments.methods import make_method
+from experiments.methods import CALIBRATED, LEARNED, make_method
 from experiments.progress import Progress
 from experiments.recorder import Recorder
 from experiments.tracking import Tracker
 from experiments.usage import UsageLog
 from topologies.graphs import to_networkx
-from topologies.learner import Learner
 from topologies.pruned import M3Prune
 from topologies.topology import Topology
 from topologies.wiring import Edges
 
-LEARNED = ("m3prune", "random")  # methods that need the learned graph
-
 
 @dataclass
 class Job:
-    """What a run holds while its agents discuss. `recorded` answers in place of agents and model (a replay)."""
+    """What a run holds while its agents discuss: `agents` and a `learner` that others have launched.
+
+    `learner` has the methods of `topologies.learner.Learner` as coroutines.
+    """
 
     config: Config
     dataset: Dataset
     evidence: Evidence
     roles: Sequence[Role]
-    cluster: Cluster
+    agents: Launched
+    learner: Any
     recorder: Recorder
     tracker: Tracker
     progress: Progress
-    cache: Path
-    recorded: Agents | None = None
-    _judge: Judge | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        names = [role.name for role in self.roles]
+        self.attack = Attack(self.config.attack, names, self.dataset, self.config.seed)
+        self.topology = M3Prune(names, self.learner, self.config.topology.inference)
+        self.usage = UsageLog(self.recorder.run, self.agents.spent)
 
     async def run(self) -> None:
-        """Launch the actors, learn, evaluate and judge; what a killed run has done is not done again."""
-        config = self.config
-        modalities = [role.modality for role in self.roles]
-        options = learner_options(config)
-        try:
-            Learner(modalities, **options)
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        team = self._launch()
-        learner = self.cluster.launch(Learner, modalities, **options)
-        await self._wait()
-        self._usage = UsageLog(self.recorder.run, lambda: self._spent(team))
-        topology = M3Prune([role.name for role in self.roles], learner, config.topology.inference)
+        """Learn, evaluate and judge; what a killed run has done is not done again."""
+        config, agents = self.config, self.topology.agents
+        watched: Sequence[Trace] = ()
+        if set(CALIBRATED) & set(config.methods):
+            with self.usage.phase("watching unlabelled discussions"):
+                watched = await self._calibrate()
         if set(LEARNED) & set(config.methods):
-            training = Training(
-                config, self.dataset, self.evidence, team, topology, learner, modalities, self.recorder, self.tracker
-            )
-            await training.run(self.progress, self._usage)
-            await topology.freeze()
-            export_topology(self.recorder.run.path, topology)
-            self._export_team(topology)
+            await self.learn()
         questions = sum(1 for _ in self.dataset.evaluate())
+        rounds, dropped = config.topology.rounds, config.defence.dropped
         for name in config.methods:
-            method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology)
-            with self._usage.phase(f"evaluating {name}"):
-                await self._evaluate(method, team, questions)
-        if self._judge:
+            method = make_method(name, agents, rounds, config.seed, self.topology, watched, dropped)
+            with self.usage.phase(f"evaluating {name}"):
+                await self.evaluate(method, questions)
+        if self.agents.judge:
             items = {item.question.id: item for item in self.dataset.evaluate()}
-            with self._usage.phase("judging"):
-                await judgements.judge_run(self.recorder.run, self._judge, items, config.concurrency, self.progress)
+            with self.usage.phase("judging"):
+                await judgements.judge_run(
+                    self.recorder.run, self.agents.judge, items, config.concurrency, self.progress
+                )
 
-    def _launch(self) -> Agents:
-        """The team and the judge, each over its own pool of replicas."""
-        config = self.config
-        judge = config.judge
-        if judge.kind != "none":
-            self._launch_pool("judge", judge)
-            model = self.cluster.model(reuse(config, judge, self.cache), pool="judge")
-            self._judge = Judge(model, model_name(judge))
-        if self.recorded:
-            return self.recorded
-        self._launch_pool("model", config.model)
-        kept = reuse(config, config.model, self.cache)
-        return self.cluster.launch_team((*self.roles, *closing_roles(config)), config.agents, kept)
+    async def _calibrate(self) -> Sequence[Trace]:
+        about = self.config, self.topology.agents, self.dataset, self.evidence, self.agents.team
+        return await calibrate(*about, self.attack, self.recorder, self.progress)
 
-    def _launch_pool(self, pool: str, model: ModelSettings) -> None:
-        make_model = model_maker(model, self.config.reader, pool)
-        number, gpus = replicas(model, self.cluster.gpus)
-        self.cluster.launch_replicas(make_model, number, model.cpus, gpus, model.capacity, pool)
+    async def learn(self) -> None:
+        """Optimise and prune the graph, and write down what is left of it."""
+        training = Training(
+            self.config,
+            self.dataset,
+            self.evidence,
+            self.agents.team,
+            self.attack,
+            self.topology,
+            self.learner,
+            [role.modality for role in self.roles],
+            self.recorder,
+            self.tracker,
+        )
+        await training.run(self.progress, self.usage)
+        await self.topology.freeze()
+        folder, scores = self.recorder.run.path, await self.learner.edge_scores()
+        write_edge_scores(folder, self.topology.agents, self.attack.attackers, scores)
+        export_topology(folder, self.topology)
+        self._export_team()
 
-    def _export_team(self, topology: M3Prune) -> None:
+    async def evaluate(self, method: Topology, questions: int) -> None:
+        """Every evaluated question once, along one topology."""
+        done = self.recorder.done(method.method)
+
+        async def answer(numbered: tuple[int, Item]) -> Trace:
+            number, item = numbered
+            question = await self.evidence.question(item)
+            team, seed = self.agents.team, self.config.seed
+            return await self.attack.hold(method, item, question, team, seed, phase="evaluate", number=number)
+
+        bar = self.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
+        items = (pair for pair in enumerate(self.dataset.evaluate()) if pair[1].question.id not in done)
+        async for (_, item), trace in in_order(items, answer, self.config.concurrency):
+            score, harm = self.dataset.score(item, trace.answer), Harm.of(trace, item, self.dataset)
+            self.recorder.evaluated(trace, item, score, harm)
+            bar.advance()
+
+    def _export_team(self) -> None:
         from experiments.graph_flow import write_team  # imports AutoGen, which nothing before this point needs
 
         roles = {role.name: role for role in (*self.roles, *closing_roles(self.config))}
-        write_team(self.recorder.run.path, topology.wiring, topology.agents, roles, self.config)
-
-    async def _wait(self) -> None:
-        def left(loading: int) -> str:
-            return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
-
-        loading = left(self.cluster.loading)
-        bar = self.progress.phase("starting replicas and agents", total=self.cluster.starting, note=loading)
-
-        def started(kind: str, loading: int) -> None:
-            bar.advance(note=left(loading))
-
-        await self.cluster.wait_until_ready(started, news=self.progress.tell)
-
-    def _spent(self, team: Agents) -> Mapping[str, Usage]:
-        return {**team.usage, **({"judge": self._judge.usage} if self._judge else {})}
-
-    async def _evaluate(self, method: Topology, team: Agents, questions: int) -> None:
-        done = self.recorder.done(method.method)
-
-        async def answer(item: Item) -> Trace:
-            return await hold(method, await self.evidence.question(item), team, self.config.seed)
-
-        bar = self.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
-        items = (item for item in self.dataset.evaluate() if item.question.id not in done)
-        async for item, trace in in_order(items, answer, self.config.concurrency):
-            self.recorder.evaluated(trace, item, self.dataset.score(item, trace.answer))
-            bar.advance()
+        write_team(self.recorder.run.path, self.topology.wiring, self.topology.agents, roles, self.config)
 
 
 def export_topology(folder: Path, topology: M3Prune) -> None:

@@ -19,11 +19,11 @@ from experiments.datasets.item import Item
 from experiments.discussions import in_order
 from experiments.errors import UserError
 from experiments.judge import CORRECT, FORM, RUBRIC, Judge, Judgement
-from experiments.metrics import bootstrap_interval, paired_test
 from experiments.progress import Progress
 from experiments.recorder import RunFolder
 from experiments.records import Scored
-from experiments.summary import EMBEDDED, SIGNIFICANT
+from experiments.statistics import bootstrap_interval
+from experiments.summary import EMBEDDED, paired_tests, verdicts
 
 JUDGEMENTS = "judgements.jsonl"
 DIGITS = 6
@@ -112,10 +112,6 @@ def summarise(
         if not questions or judgements.keys() != questions:
             raise ValueError(f"{len(judgements)} answers of {method} are judged, {len(questions)} of {methods[0]}")
     correct = {method: [float(found[method][q].correct) for q in sorted(questions)] for method in methods}
-    paired = {}
-    for better, rival in pairs:
-        test = paired_test(correct[better], correct[rival], derive_seed(seed, "paired acc*", better, rival))
-        paired[f"{better} vs {rival}"] = {name: _rounded(value) for name, value in test.items()}
     return {
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
@@ -125,7 +121,7 @@ def summarise(
             method: _row([*found[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
             for method in methods
         },
-        "paired": paired,
+        "paired": paired_tests(correct, pairs, seed, "paired acc*"),
     }
 
 
@@ -154,16 +150,7 @@ def notes(summary: Mapping[str, Any]) -> Iterator[str]:
     failed = sum(row["failed"] for row in summary["methods"].values())
     if failed:
         yield f"{failed:,} of its judgements failed (no grade could be read): these answers count as wrong for Acc*."
-    for pair, test in summary["paired"].items():
-        better, rival = pair.split(" vs ")
-        low, high = test["ci95"]
-        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
-        if low <= 0 <= high or test["p_value"] >= SIGNIFICANT:
-            verdict = "no difference shown"
-        yield (
-            f"Acc* of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
-            f"p = {test['p_value']:.2g}): {verdict}."
-        )
+    yield from verdicts(summary["paired"], "Acc*")
 
 
 def _cut(folder: RunFolder, judge: Judge) -> tuple[int, int]:

@@ -20,9 +20,11 @@ from actors.messages import Modality
 from actors.models import Model
 from actors.reader import reader as reader_module
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION, ROLES, SINGLE, Role
-from experiments.config import Config, ModelSettings
+from actors.roles import DECISION, INSPECTOR, ROLES, SINGLE, Role
+from experiments.attacks.attackers import choose_attackers
+from experiments.config import Config
 from experiments.errors import UserError
+from experiments.settings import ModelSettings
 
 COMPLETIONS = "completions"  # the folder, beside other caches
 
@@ -30,7 +32,8 @@ COMPLETIONS = "completions"  # the folder, beside other caches
 def team_roles(config: Config) -> list[Role]:
     """The discussing roles, textual ones first; those that the ablation silences are dummies.
 
-    Raises UserError for a role that does not exist, one named twice, a team of nobody, or an agent that is not there.
+    Raises UserError for a role that does not exist, one named twice, a team of nobody, an agent that is not there, or
+    an attack on one of those that discuss that cannot be.
     """
     chosen = [(Modality.TEXT, name) for name in config.topology.text]
     chosen += [(Modality.VISUAL, name) for name in config.topology.visual]
@@ -44,18 +47,23 @@ def team_roles(config: Config) -> list[Role]:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UserError(f"topology.{modality}: no role {name!r}.{hint} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced))
+    present = [role.name for role in (*roles, *_closing(config))]
     for name in config.roles:
-        if name not in {role.name for role in (*roles, DECISION, SINGLE)}:
-            present = ", ".join(role.name for role in (*roles, DECISION, SINGLE))
-            raise UserError(f"roles.{name}: nobody in this run has the role; there are {present}")
+        if name not in present:
+            raise UserError(f"roles.{name}: nobody in this run has the role; there are {', '.join(present)}")
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
+    choose_attackers(config.attack, [role.name for role in roles], config.seed)
     return roles
 
 
-def closing_roles(config: Config) -> tuple[Role, Role]:
-    """The decision agent, and the one that answers alone."""
-    return _held(config, DECISION), _held(config, SINGLE)
+def closing_roles(config: Config) -> tuple[Role, ...]:
+    """The decision agent, the one that answers alone, and the inspector where it is asked for."""
+    return tuple(_held(config, role) for role in _closing(config))
+
+
+def _closing(config: Config) -> tuple[Role, ...]:
+    return (DECISION, SINGLE, INSPECTOR) if INSPECTOR.name in config.methods else (DECISION, SINGLE)
 
 
 def _held(config: Config, role: Role) -> Role:

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from actors.messages import Modality, Trace
+from experiments.attacks.attack import Attack
 from experiments.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.discussions import Agents, hold
+from experiments.discussions import Agents
 from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.progress import Progress
@@ -37,6 +38,7 @@ class Training:
     dataset: Dataset
     evidence: Evidence
     team: Agents
+    attack: Attack
     topology: M3Prune
     learner: Any
     modalities: Sequence[Modality]
@@ -57,7 +59,7 @@ class Training:
                 await self._record(stage, 0, {}, await self.learner.edges_left())
             with usage.phase(f"learning, stage {stage}"):
                 for number in range(step, steps):
-                    report = await self._step(stage, items[number])
+                    report = await self._step(stage, number, items[number])
                     terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
                     await self._record(stage, number + 1, terms, report.edges)
                     bar.advance()
@@ -80,15 +82,26 @@ class Training:
             )
         return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
-    async def _step(self, stage: int, items: Sequence[Item]) -> StepReport:
+    async def _step(self, stage: int, step: int, items: Sequence[Item]) -> StepReport:
         k = self.config.training.samples
+        before = ((stage - 1) * self.config.pruning.steps + step) * len(items)
         questions = await asyncio.gather(*(self.evidence.question(item) for item in items))
         wirings, walks = await self.topology.sample(k * len(items))
         gate = asyncio.Semaphore(self.config.concurrency)
 
         async def one(number: int) -> Trace:
+            asked, sample = divmod(number, k)
             async with gate:
-                return await hold(walks[number], questions[number // k], self.team, self.config.seed, number % k)
+                return await self.attack.hold(
+                    walks[number],
+                    items[asked],
+                    questions[asked],
+                    self.team,
+                    self.config.seed,
+                    phase="train",
+                    number=before + asked,
+                    sample=sample,
+                )
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(number)) for number in range(len(walks))]
@@ -109,8 +122,12 @@ class Training:
         return [[scores[f"{number}/{agent}"] for agent in trace.agents] for number in rounds]
 
     async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
-        probabilities = await self.learner.probabilities()
-        matrices = {kind: torch.tensor(p) for kind, p in probabilities._asdict().items()}
+        matrices = (await self.learner.probabilities())._asdict()
+        if self.config.learner.per_round:
+            for number in range(1, self.config.topology.rounds + 1):
+                for kind, p in (await self.learner.probabilities(number))._asdict().items():
+                    if kind == "spatial" or number > 1:  # no round comes before the first
+                        matrices[f"{kind}, round {number}"] = p
         record = LearningStep(
             stage=stage,
             step=step,
@@ -118,7 +135,7 @@ class Training:
             modalities=tuple(map(str, self.modalities)),
             terms=terms,
             edges=edges,
-            probabilities={kind: matrix(p, p > 0) for kind, p in matrices.items()},
+            probabilities={kind: matrix(torch.tensor(p), torch.tensor(p > 0)) for kind, p in matrices.items()},
         )
         self.recorder.learned(record, await self.learner.state())
         self.tracker.log({"stage": stage, "step": step, **terms, **edges})

@@ -4,16 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from actors.messages import Question, derive_seed
+import numpy as np
+
+from actors.messages import Question, Trace, derive_seed
 from experiments.errors import UserError
-from topologies.graphs import as_wirings, complete, random
+from topologies import graphs
+from topologies.agreement import disagreement
+from topologies.anomaly import anomaly
+from topologies.challenger import Challenger
+from topologies.graphs import as_wirings
+from topologies.inspector import Inspector
+from topologies.majority import Majority
 from topologies.pruned import M3Prune, split
+from topologies.silenced import silenced
 from topologies.single import Single
 from topologies.topology import Topology, Wired, Wiring
+from topologies.wiring import Bools, Edges
 
-METHODS = ("closed_book", "single", "full", "random", "m3prune")
+METHODS = {
+    "closed_book": "one agent alone, without evidence",
+    "single": "one agent alone, with all evidence",
+    "full": "complete graph: everybody hears all that speak before, and everybody's previous round",
+    "chain": "each agent hears the one before it",
+    "star": "the first agent hears all the others",
+    "tree": "a binary tree: two agents report to each one above them, up to the first",
+    "layered": "two layers: each agent of the second hears all of the first",
+    "debate": "nobody hears anybody inside a round, everybody everyone's previous round",
+    "random": "as many edges and agents read as m3prune has left, drawn anew for every question",
+    "challenger": "complete graph in which all are told to challenge what they hear",
+    "inspector": "complete graph in which an additional agent corrects every message before it is delivered",
+    "majority": "all answer once by themselves and the most frequent answer wins",
+    "agreement": "complete graph without those that agreed least in unlabelled discussions",
+    "anomaly": "complete graph without those that behaved least like the others in unlabelled discussions",
+    "m3prune": "the learned and pruned graph",
+}
+LEARNED = ("m3prune", "random")  # those that need the learned graph
+CALIBRATED = ("agreement", "anomaly")  # those that watch unlabelled discussions first
 # The paired tests of a run: of each pair, the first minus the second.
-PAIRS = (("m3prune", "full"), ("m3prune", "random"), ("m3prune", "single"))
+PAIRS = tuple(("m3prune", rival) for rival in METHODS if rival not in ("m3prune", "closed_book"))
+
+_GRAPHS: dict[str, Callable[[int], Edges[Bools]]] = {
+    "full": graphs.complete,
+    "chain": graphs.chain,
+    "star": graphs.star,
+    "tree": graphs.tree,
+    "layered": graphs.layered,
+    "debate": graphs.debate,
+    "challenger": graphs.complete,
+    "inspector": graphs.complete,
+}
 
 
 def check_methods(methods: Sequence[str]) -> None:
@@ -25,32 +64,55 @@ def check_methods(methods: Sequence[str]) -> None:
         raise UserError(f"methods={list(methods)}: name at least one, and each once")
 
 
-def make_method(name: str, agents: Sequence[str], rounds: int, seed: int, learned: M3Prune) -> Topology:
-    """The topology behind a method's name; `learned` must be frozen."""
+def make_method(
+    name: str,
+    agents: Sequence[str],
+    rounds: int,
+    seed: int,
+    learned: M3Prune,
+    watched: Sequence[Trace] = (),
+    dropped: int = 1,
+) -> Topology:
+    """The topology behind a method's name.
+
+    Args:
+        learned: frozen, for those that need it.
+        watched: unlabelled discussions of the complete graph, from which some methods find `dropped` agents to silence.
+    """
     match name:
         case "closed_book":
             return Single(name, closed_book=True)
         case "single":
             return Single(name)
-        case "full":
-            [wiring] = split(as_wirings(complete(len(agents)), rounds))
-            return Wired(name, agents, wiring)
         case "random":
             return Wired(name, agents, random_like(learned.wiring, rounds, seed))
-        case _:
+        case "majority":
+            return Majority(name, agents)
+        case "agreement" | "anomaly":
+            suspicion = disagreement if name == "agreement" else anomaly
+            return silenced(name, agents, rounds, suspicion, watched, dropped)
+        case "m3prune":
             return learned
+    [wiring] = split(as_wirings(_GRAPHS[name](len(agents)), rounds))
+    walk = Wired(name, agents, wiring)
+    if name == "challenger":
+        return Challenger(name, walk)
+    return Inspector(name, walk, agents) if name == "inspector" else walk
 
 
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
-    """As many spatial and temporal edges as `wiring` has, drawn anew for every question.
+    """As many spatial and temporal edges and as many agents read as in `wiring`, drawn anew for every question.
 
     One fixed random graph would be one draw of a very noisy baseline; this is its average.
     """
     agents = wiring.spatial.shape[-1]
     spatial, temporal = int(wiring.spatial[-1].sum()), int(wiring.temporal[-1].sum())
+    readers = int(wiring.decision.sum())
 
     def wire(question: Question) -> Wiring:
-        edges = random(agents, spatial, temporal, derive_seed(seed, "random graph", question.id))
-        return split(as_wirings(edges, rounds, decision=wiring.decision))[0]
+        drawn = derive_seed(seed, "random graph", question.id)
+        read = np.zeros(agents, dtype=bool)
+        read[np.random.default_rng(drawn).permutation(agents)[:readers]] = True
+        return split(as_wirings(graphs.random(agents, spatial, temporal, drawn), rounds, decision=read))[0]
 
     return wire

@@ -1,4 +1,4 @@
-"""Scores of answers, and what can be said of their means.
+"""Scores of answers.
 
 Normalisation, strict exact match and list F1 follow MultimodalQA's official script, which follows DROP's and SQuAD's;
 the exact match that M3Prune reports is the lenient one by containment.
@@ -9,11 +9,8 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
 
 import networkx as nx
-import numpy as np
-import numpy.typing as npt
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -164,59 +161,3 @@ def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> 
     if not wanted:
         raise ValueError("recall needs at least one supporting document")
     return len(wanted.intersection(retrieved[:k])) / len(wanted)
-
-
-def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `values` (n,).
-
-    Resampling n values with replacement is a multinomial draw over the distinct ones, so scores of 0 and 1 cost two
-    counts per draw, and the order of `values` does not matter. Values that are all equal give an interval of no width.
-    Raises ValueError for no values.
-    """
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1 or not len(scores):
-        raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
-    distinct, counts = np.unique(scores, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
-    low, high = np.quantile(drawn @ distinct / len(scores), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-class PairedTest(TypedDict):
-    """`difference` is the mean of a - b with its bootstrap interval; wins are the questions where a scores more."""
-
-    difference: float
-    ci95: tuple[float, float]
-    p_value: float
-    n: int
-    wins: int
-    losses: int
-
-
-def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000) -> PairedTest:
-    """Two-sided sign-flip test of two methods' scores (n,) on the same questions, in the same order.
-
-    Under the null each difference is as likely to have either sign. p = (1 + draws at least as extreme) / (1 + draws),
-    which is valid at any number of draws and never 0. Raises ValueError for vectors that do not pair.
-    """
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape:
-        raise ValueError(
-            f"a paired test needs the same questions for both methods, not {first.shape} and {second.shape}"
-        )
-    difference = first - second
-    interval = bootstrap_interval(difference, seed)
-    # Flipping the signs of `count` differences of one size sums to size * (2 Binomial(count, 1/2) - count).
-    generator = np.random.default_rng(seed)
-    flipped = np.zeros(draws)
-    for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
-        flipped += size * (2 * generator.binomial(count, 0.5, size=draws) - count)
-    extreme = int(np.sum(np.abs(flipped) >= abs(difference.sum()) - 1e-9))
-    return PairedTest(
-        difference=float(difference.mean()),
-        ci95=interval,
-        p_value=(1 + extreme) / (1 + draws),
-        n=len(difference),
-        wins=int(np.sum(difference > 0)),
-        losses=int(np.sum(difference < 0)),
-    )

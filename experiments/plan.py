@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from experiments.config import RateSettings
+from experiments.settings import RateSettings
 from experiments.summary import plain_console
 
 HEADERS = (
@@ -41,7 +41,8 @@ NOTHING = Range(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One part of a run. `turns` and `calls` are exact, as long as every reply can be read; tokens are estimates.
+    """One part of a run. `turns` and `calls` are `exact`, as long as every reply can be read, or estimates, where they
+    depend on what will be learned; tokens are estimates.
 
     `shared` of the expected prompt tokens are what agents of one modality have in common on a question. `distinct` is
     how many of the calls differ from each other and from those of the phases before, as far as can be said before any
@@ -59,6 +60,7 @@ class Phase:
     distinct: float
     longest: int
     at_most: int
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def total(phases: Iterable[Phase]) -> Phase:
         distinct=sum(phase.distinct for phase in phases),
         longest=max((phase.longest for phase in phases), default=0),
         at_most=max((phase.at_most for phase in phases), default=0),
+        exact=all(phase.exact for phase in phases),
     )
 
 
@@ -145,6 +148,11 @@ def notes(plan: Plan) -> Iterator[str]:
     """What stands below the table: how exact it is, what caches may serve, hours, price, and warnings."""
     whole = plan.whole
     yield "Turns and calls are exact; only a reply that cannot be read, or a call that fails, takes one more."
+    if vague := [phase.name for phase in plan.phases if not phase.exact]:
+        yield (
+            f"Those of {', '.join(vague)} are estimates all the same: turns on which the answer does not depend are "
+            "left out, and which these are is learned."
+        )
     yield (
         f"Tokens are estimated from the real prompts of {plan.questions:,} questions in each phase, counted as "
         f"{plan.rule}. Every reply is taken to have {plan.reply_tokens:,} tokens; with the {plan.max_tokens:,} that "

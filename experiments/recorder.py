@@ -2,6 +2,7 @@
 
     runs/<time>-<experiment>/
         config.yaml                    written by the runner; its presence makes the folder a run
+        traces/calibrate.jsonl         the unlabelled discussions that some defences watch, written all at once
         traces/train-<stage>.jsonl     every discussion of a training step
         traces/evaluate-<method>.jsonl one discussion per evaluated question
         learning.jsonl                 a LearningStep per line
@@ -18,7 +19,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from io import FileIO
@@ -29,7 +30,8 @@ from typing import BinaryIO, Self, TypeVar
 from torch import Tensor
 
 from actors.messages import Trace
-from experiments.checkpoint import Checkpoint
+from experiments.attacks.metrics import Harm
+from experiments.checkpoint import Checkpoint, replace
 from experiments.datasets.item import Item, Score
 from experiments.errors import UserError
 from experiments.records import LearningStep, Scored
@@ -79,7 +81,7 @@ class RunFolder:
         return run
 
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
-        """Of a phase (`train-<stage>`, `evaluate-<method>`); `only` holds the positions to read, from 0."""
+        """Of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are the positions to read, from 0."""
         return self._lines(f"traces/{phase}.jsonl", decode, only)
 
     def learning(self) -> Iterator[LearningStep]:
@@ -143,6 +145,14 @@ class Recorder:
         """Ids of the questions that a resumed run has already evaluated with this method."""
         return frozenset(self._done.get(method, ()))
 
+    def calibrated(self, traces: Sequence[Trace]) -> None:
+        """Records all unlabelled discussions: there are none in the folder, or all of them."""
+        path = self.run.path / "traces" / "calibrate.jsonl"
+        try:
+            replace(path, "".join(f"{encode(trace)}\n" for trace in traces).encode())
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
+
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step."""
         self._append(f"traces/train-{stage}.jsonl", encode(trace))
@@ -158,9 +168,9 @@ class Recorder:
         self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
         self.checkpoint.write(self.run.topology)
 
-    def evaluated(self, trace: Trace, item: Item, score: Score) -> Scored:
+    def evaluated(self, trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Records one evaluated question: the trace first, because the score vouches for it."""
-        scored = Scored.of(trace, item, score)
+        scored = Scored.of(trace, item, score, harm)
         self._append(_evaluation(trace.method), encode(trace))
         self._append(SCORES, scored.encode())
         return scored

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from actors.messages import Status, Trace
+from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 
 Matrix = list[list[float | None]]
@@ -20,7 +21,8 @@ class LearningStep:
     """The learner after `step` training steps of a stage; step 0 is where the stage starts.
 
     `terms` are the terms of the objective by name, `edges` the edges left per matrix, and `probabilities` the
-    matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`.
+    matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`, and where
+    rounds have weights of their own also `spatial, round 1` and so on.
     `agents` and `modalities` name rows and columns.
     """
 
@@ -56,6 +58,7 @@ class Scored:
     `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
     `failed_turns` the turns of which nothing could be heard: failed or not parsed. `cut_turns` are those that were
     asked without some of their evidence, because their prompt would not have fitted the model's context.
+    `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target.
     """
 
     method: str
@@ -72,9 +75,12 @@ class Scored:
     failed_turns: int
     cut_turns: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
+    attack_success: float | None = None
+    infection: tuple[float, ...] = ()
+    carried: tuple[float, ...] = ()
 
     @staticmethod
-    def of(trace: Trace, item: Item, score: Score) -> Scored:
+    def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Raises ValueError when trace and item are not of the same question."""
         if trace.question != item.question.id:
             raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
@@ -93,6 +99,9 @@ class Scored:
             failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
             cut_turns=sum(bool(turn.cut) for turn in trace.turns),
             tags=item.tags,
+            attack_success=harm.success if harm else None,
+            infection=harm.infection if harm else (),
+            carried=harm.carried if harm else (),
         )
 
     def encode(self) -> str:
@@ -103,4 +112,4 @@ class Scored:
     @staticmethod
     def decode(line: str) -> Scored:
         told = json.loads(line)
-        return Scored(**told | {"gold": tuple(told["gold"])})
+        return Scored(**told | {name: tuple(told.get(name, ())) for name in ("gold", "infection", "carried")})

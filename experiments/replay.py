@@ -180,7 +180,7 @@ def _named(turn: Turn) -> str:
 
 def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
     """Where the discussions of a method lie, by their ids."""
-    pattern = "train-*.jsonl" if method == "train" else f"evaluate-{method}.jsonl"
+    pattern = {"train": "train-*.jsonl", "calibrate": "calibrate.jsonl"}.get(method, f"evaluate-{method}.jsonl")
     found = {}
     for path in sorted((folder.path / "traces").glob(pattern)):
         offset = 0

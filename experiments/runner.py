@@ -14,19 +14,34 @@ import psutil
 
 from actors.cluster import Cluster
 from actors.completions.store import CompletionStore
+from actors.messages import Usage
 from actors.models import ModelGone
 from actors.watch import ClusterError
-from experiments import figures, judgements, recall, replay, report, summary, usage
+from experiments import (
+    judgements,
+    recall,
+    replay,
+    summary,
+    usage,
+)
 from experiments.config import Config, save
 from experiments.data import make_dataset
 from experiments.datasets.item import Dataset
+from experiments.discussions import Agents
 from experiments.errors import UserError
 from experiments.evidence import Evidence
+from experiments.figures import run as figures
 from experiments.job import Job
 from experiments.launch import COMPLETIONS, check_models, model_name, team_roles
+from experiments.launched import launch_agents, launch_learner, wait
 from experiments.methods import PAIRS, check_methods
+from experiments.planted import job as planted
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
+from experiments.redundancy import summary as redundancy_summary
+from experiments.redundancy import table as redundancy_table
+from experiments.redundancy.measure import Redundancy, launch_learners
+from experiments.report import run as report
 from experiments.tracking import Tracker
 from retrieval.embed import make_encoder
 from retrieval.index import StoreError
@@ -64,22 +79,24 @@ def run(config: Config, folder: RunFolder) -> None:
         if config.job == "recall":
             dataset = make_dataset(config, cache)
             _recall(folder, dataset, open_store(config, dataset, cache), config.data.limit)
+        elif config.job == "planted":
+            planted.run(config, folder)
         else:
             _prune(config, folder, cache)
     except (ClusterError, StoreError, ModelGone) as error:
         raise UserError(str(error)) from error
     except BaseExceptionGroup as group:
-        if mistake := _first(UserError, group):
+        if mistake := first_of(UserError, group):
             raise mistake from None
-        if gone := _first(ModelGone, group):
+        if gone := first_of(ModelGone, group):
             raise UserError(f"{gone}; what is recorded stays: go on with resume={folder.path}") from group
         raise
 
 
-def _first(kind: type[T], group: BaseExceptionGroup[BaseException]) -> T | None:
+def first_of(kind: type[T], group: BaseExceptionGroup[BaseException]) -> T | None:
     """The first exception of a kind in a group: what goes wrong in one of many discussions comes wrapped."""
     for error in group.exceptions:
-        found = _first(kind, error) if isinstance(error, BaseExceptionGroup) else error
+        found = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(found, kind):
             return found
     return None
@@ -131,17 +148,50 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         with Recorder(folder) as recorder, Cluster(config.ray) as cluster:
             evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
             with Progress() as progress:
-                job = Job(config, dataset, evidence, roles, cluster, recorder, tracker, progress, cache, recorded)
-                asyncio.run(job.run())
-        _conclude(config, folder, dataset, tracker, answering)
+                asyncio.run(_discuss(config, dataset, evidence, cluster, recorder, tracker, progress, cache, recorded))
+        if config.job == "redundancy":
+            redundancy_table.conclude(folder, tracker)
+        else:
+            metrics, spent = conclude(config, folder, dataset, tracker, answering)
+            _show(metrics, dataset.metric, spent)
     except BaseException:
         tracker.finish(exit_code=1)
         raise
     tracker.finish()
 
 
-def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str) -> None:
-    """metrics.json, the table, figures and the report, all from the records; `answering` is the model's name."""
+async def _discuss(
+    config: Config,
+    dataset: Dataset,
+    evidence: Evidence,
+    cluster: Cluster,
+    recorder: Recorder,
+    tracker: Tracker,
+    progress: Progress,
+    cache: Path,
+    recorded: Agents | None,
+) -> None:
+    roles = team_roles(config)
+    agents = launch_agents(config, roles, cluster, cache, recorded)
+    if config.job == "redundancy":
+        learners = launch_learners(config, roles, cluster)
+        await wait(cluster, progress)
+        job = Job(config, dataset, evidence, roles, agents, None, recorder, tracker, progress)
+        found = await Redundancy(job, learners).run()
+        redundancy_summary.write(job, found)
+        return
+    learner = launch_learner(config, roles, cluster)
+    await wait(cluster, progress)
+    await Job(config, dataset, evidence, roles, agents, learner, recorder, tracker, progress).run()
+
+
+def conclude(
+    config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str
+) -> tuple[summary.Metrics, Usage]:
+    """metrics.json, figures and the report, all from the records; `answering` is the model's name.
+
+    Returns the metrics and what the run has spent.
+    """
     about = summary.About(
         experiment=config.experiment,
         model=answering,
@@ -161,9 +211,13 @@ def _conclude(config: Config, folder: RunFolder, dataset: Dataset, tracker: Trac
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, dataset.metric, config.methods[-1], drawn)
+    return metrics, spent
+
+
+def _show(metrics: summary.Metrics, metric: str, spent: Usage) -> None:
     print()
     judged = judgements.notes(metrics["judged"]) if "judged" in metrics else ()
-    summary.show(metrics, dataset.metric, further=(*judged, *usage.notes(spent)))
+    summary.show(metrics, metric, further=(*judged, *usage.notes(spent)))
 
 
 def check_room(output: Path, actors: int) -> None:

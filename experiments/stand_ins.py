@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from actors.memory import Memory
-from actors.messages import Message, Question, Turn
+from actors.messages import Message, Question, Trace, Turn
 from actors.prompt import build_request
 from actors.roles import DUMMY_SENTENCE, Role
 from actors.settings import AgentSettings
@@ -52,16 +52,17 @@ class StandIns:
         self._counter = counter
         self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
 
-    async def hold(self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally) -> None:
+    async def hold(self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally) -> Trace:
         """One discussion, added to the tally."""
 
         async def ask(turn: Turn) -> Message:
             return self._take(turn, tally)
 
-        await topology.answer(question, ask, seed, sample)
+        trace = await topology.answer(question, ask, seed, sample)
         tally.discussions += 1
         for name in self._memories:
             self._memories[name] = Memory()
+        return trace
 
     def _take(self, turn: Turn, tally: Tally) -> Message:
         role, memory = self._roles[turn.agent], self._memories[turn.agent]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +16,18 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.messages import derive_seed
+from experiments.attacks.edge_scores import attackers_found
+from experiments.attacks.metrics import Harm, mean_by_round
 from experiments.checkpoint import replace
-from experiments.metrics import bootstrap_interval, paired_test
 from experiments.recorder import RunFolder
 from experiments.records import Scored
+from experiments.statistics import bootstrap_interval, holm, paired_test
 
 EMBEDDED = "reader"
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
+LEARNED = "m3prune"  # the method whose edges have scores
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6
 WIDTH_PLAIN = 110
@@ -52,11 +55,14 @@ class _Totals:
 
     utility: dict[str, float] = field(default_factory=dict)
     f1: dict[str, float] = field(default_factory=dict)
+    harm: dict[str, Harm] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*COSTS, *TROUBLES), 0))
 
     def add(self, scored: Scored) -> None:
         self.utility[scored.question] = scored.utility
         self.f1[scored.question] = scored.f1
+        if scored.attack_success is not None:
+            self.harm[scored.question] = Harm(scored.attack_success, scored.infection, scored.carried)
         for name in self.counted:
             self.counted[name] += getattr(scored, name)
 
@@ -77,19 +83,59 @@ def summarise(run: RunFolder, about: About) -> Metrics:
                 f"{method} has answered {len(total.utility)} questions, {about.methods[0]} {len(questions)}"
             )
     cut = any(total.counted[CUT] for total in totals.values())
-    paired = {}
-    for better, rival in about.pairs:
-        seed = derive_seed(about.seed, "paired", better, rival)
-        test = paired_test(totals[better].utilities(), totals[rival].utilities(), seed)
-        paired[f"{better} vs {rival}"] = {name: _rounded(value) for name, value in test.items()}
+    utilities = {method: total.utilities() for method, total in totals.items()}
     return {
         "experiment": about.experiment,
         "model": about.model,
         "dataset": about.dataset,
         "questions": len(questions),
-        "methods": {method: _row(method, total, about.seed, cut) for method, total in totals.items()},
-        "paired": paired,
+        "methods": {
+            method: _row(method, total, about.seed, cut)
+            | _harm(method, total, about.seed)
+            | (_rounded_row(attackers_found(run.path)) if method == LEARNED else {})
+            for method, total in totals.items()
+        },
+        "paired": paired_tests(utilities, about.pairs, about.seed, "paired"),
     }
+
+
+def paired_tests(
+    scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]], seed: int, purpose: str
+) -> dict[str, Metrics]:
+    """A `PairedTest` of every pair, as metrics.json has it, with `p_holm`: its p-value adjusted for their number.
+
+    scores: by method, of the same questions in the same order. purpose: makes these tests' draws their own.
+    """
+    tests = {
+        f"{better} vs {rival}": paired_test(scores[better], scores[rival], derive_seed(seed, purpose, better, rival))
+        for better, rival in pairs
+    }
+    adjusted = holm([test["p_value"] for test in tests.values()])
+    return {
+        pair: {name: _rounded(value) for name, value in {**test, "p_holm": p}.items()}
+        for (pair, test), p in zip(tests.items(), adjusted, strict=True)
+    }
+
+
+def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
+    """The paired tests in words, a line each. A difference is claimed by the adjusted p-value and the interval both."""
+    for pair, test in paired.items():
+        better, rival = pair.split(" vs ")
+        low, high = test["ci95"]
+        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
+        if low <= 0 <= high or test["p_holm"] >= SIGNIFICANT:
+            verdict = "no difference shown"
+        adjusted = f", {test['p_holm']:.2g} adjusted" if len(paired) > 1 else ""
+        yield (
+            f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
+            f"p = {test['p_value']:.2g}{adjusted}; better on {test['wins']:,} and worse on {test['losses']:,} "
+            f"of {test['n']:,} questions): {verdict}."
+        )
+    if len(paired) > 1:
+        yield (
+            f"P-values are adjusted for the {len(paired)} comparisons by Holm's method; verdicts go by the adjusted "
+            f"ones, at {SIGNIFICANT}."
+        )
 
 
 def write(run: RunFolder, metrics: Metrics) -> None:
@@ -116,6 +162,26 @@ def _row(method: str, total: _Totals, seed: int, cut: bool) -> Metrics:
     }
 
 
+def _harm(method: str, total: _Totals, seed: int) -> Metrics:
+    """What an attack with a target did, where there was one; of the questions for which there is a wrong answer."""
+    if not total.harm:
+        return {}
+    harm = [total.harm[question] for question in sorted(total.harm)]
+    successes = [of.success for of in harm]
+    row = {
+        "attack_success": math.fsum(successes) / len(harm),
+        "attack_success_ci95": bootstrap_interval(successes, derive_seed(seed, "attack success", method)),
+        "infection": mean_by_round([of.infection for of in harm]),
+    }
+    if any(of.carried for of in harm):
+        row["carried"] = mean_by_round([of.carried for of in harm])
+    return _rounded_row(row)
+
+
+def _rounded_row(row: Mapping[str, Any]) -> Metrics:
+    return {name: _rounded(value) for name, value in row.items()}
+
+
 def _rounded(value: Any) -> Any:
     """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum."""
     if isinstance(value, (list, tuple)):
@@ -127,7 +193,8 @@ def headers(metrics: Metrics, metric: str) -> tuple[str, ...]:
     """Of `cells`, and of the methods' names before them."""
     counted = (*COSTS, *(name for name in TROUBLES if any(name in row for row in metrics["methods"].values())))
     judged = ("Acc*",) if "judged" in metrics else ()
-    return ("method", f"{metric} (95% interval)", "F1", *judged, *(name.replace("_", " ") for name in counted))
+    won = ("attack success",) if _attacked(metrics) else ()
+    return ("method", f"{metric} (95% interval)", "F1", *judged, *won, *(name.replace("_", " ") for name in counted))
 
 
 def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
@@ -139,10 +206,15 @@ def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
         f"{row['utility']:.3f} ({low:.3f}-{high:.3f})",
         f"{row['f1']:.3f}",
         *judged,
+        *((f"{row['attack_success']:.3f}" if "attack_success" in row else "",) if _attacked(metrics) else ()),
         *(f"{row[name]:,.0f}" for name in ("prompt_tokens", "completion_tokens")),
         *(f"{row[name]:,.1f}".removesuffix(".0") for name in ("calls", "edges")),
         *(f"{row[name]:,}" for name in TROUBLES if name in row),
     )
+
+
+def _attacked(metrics: Metrics) -> bool:
+    return any("attack_success" in row for row in metrics["methods"].values())
 
 
 def table(metrics: Metrics, metric: str) -> Table:
@@ -162,17 +234,7 @@ def notes(metrics: Metrics, metric: str) -> Iterator[str]:
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
-    for pair, test in metrics["paired"].items():
-        better, rival = pair.split(" vs ")
-        low, high = test["ci95"]
-        verdict = f"{better} is {'better' if low > 0 else 'worse'}"
-        if low <= 0 <= high or test["p_value"] >= SIGNIFICANT:
-            verdict = "no difference shown"
-        yield (
-            f"{metric} of {better} minus {rival}: {test['difference']:+.3f} (95% interval {low:+.3f} to {high:+.3f}, "
-            f"p = {test['p_value']:.2g}; better on {test['wins']:,} and worse on {test['losses']:,} "
-            f"of {test['n']:,} questions): {verdict}."
-        )
+    yield from verdicts(metrics["paired"], metric)
     if metrics["model"] == EMBEDDED:
         yield EMBEDDED_NOTE
 

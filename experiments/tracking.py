@@ -22,7 +22,8 @@ Mode = Literal["offline", "online", "disabled"]
 class Tracker:
     """One W&B run, whose id is the run folder's name: a resumed run goes on in it.
 
-    `disabled` does nothing and does not import wandb. What fails is said once in the log, and tracking ends there.
+    `disabled` tells W&B nothing and does not import it. `told` gets every training step as well. What fails is said
+    once in the log, and tracking ends there.
     """
 
     def __init__(
@@ -33,13 +34,16 @@ class Tracker:
         project: str = "agora-mm",
         group: str | None = None,
         resume_id: str | None = None,
+        told: Callable[[Mapping[str, Any]], None] = lambda step: None,
     ) -> None:
         self._run: wandb.Run | None = None
+        self._told = told
         if mode != "disabled":
             self._try("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
 
     def log(self, step: Mapping[str, Any]) -> None:
         """One training step: flat names to numbers; `stage` and `step` among them."""
+        self._told(step)
         if run := self._run:
             self._try("log", lambda: run.log(dict(step)))
 

@@ -52,7 +52,7 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
         (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
-        (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, random, m3prune"),
+        (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, chain"),
         (["experiment=mmqa_prune", "topology.text=[critik]"], "Did you mean 'critic'?"),
         (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),
         (["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"], "not a folder"),
@@ -112,10 +112,10 @@ def test_a_picture_that_cannot_be_decoded_is_named(
 
 def test_a_question_whose_sources_are_not_in_the_corpus_is_named(tmp_path: Path) -> None:
     from actors.messages import Kind, Question, Source
-    from experiments.config import RetrievalSettings
     from experiments.datasets.item import Item
     from experiments.errors import UserError
     from experiments.evidence import Evidence
+    from experiments.settings import RetrievalSettings
     from retrieval.embed import LexicalEncoder
     from retrieval.store import Store
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from actors.messages import Message, Question, Status, Turn
+from actors.messages import Message, Question, Status, Trace, Turn
 from topologies.single import Single
-from topologies.topology import Wired, Wiring
+from topologies.topology import Wired, Wiring, needed_turns
 
 AGENTS = ("ann", "bob", "cy")
 QUESTION = Question("q1", "Where?")
@@ -113,6 +116,73 @@ async def test_an_agent_is_told_how_many_turns_it_must_remember() -> None:
     await Wired("m", AGENTS, wiring([], [], rounds=3)).answer(QUESTION, team.ask, seed=1)
     assert [team.turns[f"{number}/ann"].recall for number in (1, 2, 3)] == [0, 1, 2]
     assert team.turns["4/decision"].recall == 0
+
+
+class Digesting:
+    """Agents whose every word depends on all that they have heard and said; some turns fail."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Turn] = {}
+
+    async def ask(self, turn: Turn) -> Message:
+        own = [self.asked[f"{number}/{turn.agent}"] for number in range(1, turn.recall + 1)]
+        told = repr((turn.seed, [(h.message.content, h.weight) for h in turn.heard], own))
+        digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+        self.asked[f"{turn.round}/{turn.agent}"] = turn
+        status = Status.FAILED if digest[0] == "0" else Status.OK
+        heard = tuple(h.message.id for h in turn.heard)
+        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, digest, digest, status=status, heard=heard)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    agents=st.integers(1, 6),
+    rounds=st.integers(1, 4),
+    density=st.floats(0, 1),
+    read=st.floats(0, 1),
+    seed=st.integers(0, 2**31),
+)
+def test_turns_that_are_left_out_change_neither_the_answer_nor_what_the_decision_agent_is_told(
+    agents: int, rounds: int, density: float, read: float, seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    shape = (rounds, agents, agents)
+    temporal = draw.random(shape) < density
+    temporal[0] = False
+    walk = Wiring(
+        np.triu(draw.random(shape) < density, 1),
+        temporal,
+        draw.random(agents) < read,
+        draw.random((agents, agents)),
+        draw.random((agents, agents)),
+    )
+    names = [f"a{number}" for number in range(agents)]
+
+    def held(every_turn: bool) -> tuple[Trace, Digesting]:
+        team = Digesting()
+        topology = Wired("m", names, walk, every_turn)
+        return asyncio.run(topology.answer(QUESTION, team.ask, seed=1)), team
+
+    (whole, asked), (lean, asked_less) = held(True), held(False)
+    assert lean.answer == whole.answer
+    assert asked_less.asked.items() <= asked.asked.items()
+    assert asked_less.asked[f"{rounds + 1}/decision"] == asked.asked[f"{rounds + 1}/decision"]
+    assert lean.turns == tuple(turn for turn in whole.turns if turn.id in asked_less.asked)
+    spoke = {turn.id for turn in lean.turns}
+    assert len(spoke) == needed_turns(walk).sum() + 1
+    for edges, before in ((lean.spatial, 0), (lean.temporal, 1)):
+        for number, sender, receiver in edges:
+            assert {f"{number}/{names[receiver]}", f"{number - before}/{names[sender]}"} <= spoke
+    assert lean.allowed_spatial == whole.allowed_spatial
+
+
+async def test_whom_the_decision_agent_does_not_read_and_nobody_hears_is_not_asked() -> None:
+    team = Recording()
+    walk = wiring([(0, 1)], [(2, 0)], decision=np.array([False, True, False]))
+    trace = await Wired("m", AGENTS, walk).answer(QUESTION, team.ask, seed=1)
+    # cy is heard in round 2 for what it said in round 1; in round 2 it has nobody to speak to.
+    assert [turn.id for turn in trace.turns] == ["1/ann", "1/bob", "1/cy", "2/ann", "2/bob", "3/decision"]
+    assert trace.allowed_spatial == trace.spatial == ((1, 0, 1), (2, 0, 1))
 
 
 async def test_an_error_of_one_agent_ends_the_discussion_with_that_error() -> None:

@@ -16,15 +16,16 @@ from actors.agent import RoleAgent
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader
 from actors.roles import DECISION, SINGLE
+from experiments.calibration import watched_items, watched_topology
 from experiments.config import Config, load
 from experiments.data import make_dataset
 from experiments.datasets.item import Dataset
 from experiments.dry_run import estimate, phase
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.launch import learner_options, team_roles
-from experiments.methods import make_method
-from experiments.plan import Plan, Range, hours, price, show
+from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.methods import CALIBRATED, LEARNED, make_method
+from experiments.plan import Plan, Range, hours, notes, price, show
 from experiments.stand_ins import StandIns, Tally
 from experiments.token_count import Counter, counter_for, tokens_of_size
 from retrieval.embed import make_encoder
@@ -86,7 +87,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     config, dataset, evidence = world(cache, *words)
     roles = team_roles(config)
     reader = Reader(config.reader)
-    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, DECISION, SINGLE)}
+    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *closing_roles(config))}
 
     async def ask(turn: Turn) -> Message:
         message, _ = await agents[turn.agent].take(turn)
@@ -95,8 +96,15 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     learner = Learner([role.modality for role in roles], **learner_options(config))
     topology = M3Prune([role.name for role in roles], Here(learner), config.topology.inference)
     turns: dict[str, list[Message]] = {}
+    watched = []
+    if set(CALIBRATED) & set(config.methods):
+        heard = turns.setdefault("watching unlabelled discussions", [])
+        for item in watched_items(config, dataset):
+            walk = watched_topology(topology.agents, config.topology.rounds)
+            watched.append(await walk.answer(await evidence.question(item), ask, 0))
+            heard += watched[-1].turns
     train, k = dataset.train(), config.training.samples
-    for stage in range(1, learner.stages + 1):
+    for stage in range(1, learner.stages + 1 if set(LEARNED) & set(config.methods) else 1):
         heard = turns.setdefault(f"learning, stage {stage}", [])
         for _ in range(config.pruning.steps):
             question = await evidence.question(next(train))
@@ -106,16 +114,26 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
             shape = (k, config.topology.rounds, len(roles))
             learner.learn(learner.sample(k), np.zeros(shape), np.zeros(k))
         learner.next_stage()
-    await topology.freeze()
+    if learner.finished:
+        await topology.freeze()
     for name in config.methods:
-        method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology)
+        method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology, watched)
         heard = turns.setdefault(f"evaluating {name}", [])
         for item in dataset.evaluate():
             heard += (await method.answer(await evidence.question(item), ask, config.seed)).turns
     return turns
 
 
-@pytest.mark.parametrize("words", [(), ("ablation=dummy_visual", "topology.rounds=3"), ("ablation=no_inter",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("ablation=dummy_visual", "topology.rounds=3"),
+        ("ablation=no_inter",),
+        ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
+        ("methods=[agreement,anomaly]", "defence.calibration=5"),
+    ],
+)
 def test_turns_and_calls_are_those_of_the_real_discussions(cache: Path, words: tuple[str, ...]) -> None:
     real = asyncio.run(discussed(cache, *words))
     plan = planned(cache, *words)
@@ -141,6 +159,15 @@ def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
         **{f"evaluating {name}": evaluated * each for name in ("full", "random", "m3prune")},
     }
     assert plan.whole.turns == sum(turns.values())
+
+
+def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
+    plan = planned(cache, "methods=[full,random,m3prune]", "learner.estimator=effects")
+    assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating m3prune"]
+    told = " ".join(notes(plan))
+    assert "Those of evaluating random, evaluating m3prune are estimates" in told
+    for certain in "learner.decision=all", "learner.estimator=rloo":
+        assert "are estimates" not in " ".join(notes(planned(cache, certain)))
 
 
 def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:

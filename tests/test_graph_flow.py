@@ -25,10 +25,11 @@ from actors.messages import Message, Question, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from actors.roles import DECISION, ROLES, TEXTUAL, VISUAL, Role
 from actors.settings import AgentSettings
-from experiments.config import Config, ModelSettings
+from experiments.config import Config
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.graph_flow import export_team, model_choice, write_team
+from experiments.settings import ModelSettings
 from topologies.topology import Wiring, discuss
 
 AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
@@ -103,6 +104,14 @@ async def test_every_turn_of_the_team_is_the_simulator_s(questions: list[Questio
     for question in questions:  # one after another through one team
         trace = await simulated(walk, question, settings=settings)
         assert await said_by(team, QuestionMessage.of(question)) == {turn.id: turn for turn in trace.turns}
+
+
+async def test_nobody_speaks_in_the_team_to_whom_nobody_listens(questions: list[Question]) -> None:
+    walk = replace(wiring(), decision=np.array([True, False, False, False, False]))
+    team = loaded(walk)
+    trace = await simulated(walk, questions[0])
+    assert len(trace.turns) < len(AGENTS) * 3 + 1
+    assert await said_by(team, QuestionMessage.of(questions[0])) == {turn.id: turn for turn in trace.turns}
 
 
 async def test_a_plain_text_is_a_question_without_evidence() -> None:

@@ -44,6 +44,11 @@ def test_the_named_graphs_have_their_edges() -> None:
     assert edges_of(graphs.chain(3).temporal) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]
 
 
+def test_in_a_debate_nobody_is_heard_before_the_round_is_over() -> None:
+    assert not graphs.debate(4).spatial.any()
+    assert graphs.debate(4).temporal.all()
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_a_random_graph_is_a_dag_with_exactly_so_many_edges(data: st.DataObject) -> None:

@@ -8,8 +8,8 @@ import pytest
 from actors.messages import Question
 from experiments.config import load
 from experiments.errors import UserError
-from experiments.launch import learner_options, team_roles
-from experiments.methods import check_methods, make_method, random_like
+from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.methods import CALIBRATED, LEARNED, METHODS, check_methods, make_method, random_like
 from topologies.learner import Learner
 from topologies.pruned import Inference, M3Prune, split
 from topologies.wiring import Edges, Floats, Wirings
@@ -68,6 +68,22 @@ def test_roles_and_methods_are_named_once() -> None:
         team_roles(load(["experiment=mmqa_prune", "topology.text=[critic,critic]"]))
     with pytest.raises(UserError, match="each once"):
         check_methods(["full", "full"])
+
+
+def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(UserError, match=f"unknown method 'complete': choose methods from {', '.join(METHODS)}"):
+        check_methods(["complete"])
+    assert set(METHODS) > {*LEARNED, *CALIBRATED}
+
+
+def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
+    words = "experiment=mmqa_prune", "roles.inspector.agent=actors.nothing:at_all"
+    assert [role.name for role in closing_roles(load(["experiment=mmqa_prune"]))] == ["decision", "single"]
+    asked = closing_roles(load(["experiment=mmqa_prune", "methods=[full,inspector]"]))
+    assert [role.name for role in asked] == ["decision", "single", "inspector"]
+    with pytest.raises(UserError, match=r"roles.inspector: nobody in this run has the role"):
+        team_roles(load([*words]))
+    team_roles(load([*words, "methods=[inspector]"]))
 
 
 def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import math
 import string
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from experiments.metrics import (
-    bootstrap_interval,
     choice_correct,
     choice_of,
     exact_match,
     list_f1,
     normalise,
-    paired_test,
     recall_at_k,
     strict_exact_match,
 )
@@ -26,7 +22,6 @@ from experiments.metrics import (
 steady = settings(deadline=None, derandomize=True)
 phrases = st.text(alphabet=string.ascii_letters + string.digits + " .,-$'%()éß–", max_size=30)
 golds = st.lists(st.text(alphabet=string.ascii_lowercase, min_size=1, max_size=8), min_size=1, max_size=4)
-scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=60)
 
 
 @pytest.mark.parametrize(
@@ -209,72 +204,3 @@ def test_recall_counts_supporting_documents_once() -> None:
     assert recall_at_k([], ["p2"], 4) == 0.0
     with pytest.raises(ValueError, match="at least one supporting"):
         recall_at_k(retrieved, [], 4)
-
-
-@steady
-@given(scores, st.integers(0, 5))
-def test_the_interval_is_ordered_within_range_and_repeatable(values: list[float], seed: int) -> None:
-    low, high = bootstrap_interval(values, seed, draws=200)
-    assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
-    assert (low, high) == bootstrap_interval(list(reversed(values)), seed, draws=200)
-    narrow = bootstrap_interval(values, seed, level=0.5, draws=200)
-    assert low <= narrow[0] <= narrow[1] <= high
-
-
-def test_the_interval_agrees_with_the_normal_approximation() -> None:
-    values = [1.0] * 300 + [0.0] * 700
-    margin = 1.96 * math.sqrt(0.3 * 0.7 / 1000)
-    assert bootstrap_interval(values, 0, draws=20_000) == pytest.approx((0.3 - margin, 0.3 + margin), abs=0.002)
-
-
-def test_the_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
-    generator = np.random.default_rng(1)
-    covered = 0
-    for seed in range(300):
-        low, high = bootstrap_interval(generator.random(80), seed, draws=500)
-        covered += low <= 0.5 <= high
-    assert 0.90 <= covered / 300 <= 0.98
-
-
-def test_an_interval_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="at least one value"):
-        bootstrap_interval([], 0)
-
-
-def test_the_paired_test_agrees_with_the_exact_sign_test() -> None:
-    a = [1.0] * 12 + [0.0] * 3 + [1.0] * 50
-    b = [0.0] * 12 + [1.0] * 3 + [1.0] * 50
-    exact = 2 * sum(math.comb(15, k) for k in range(12, 16)) / 2**15
-    result = paired_test(a, b, seed=0, draws=100_000)
-    assert result["p_value"] == pytest.approx(exact, abs=0.003)
-    assert (result["wins"], result["losses"], result["n"]) == (12, 3, 65)
-    assert result["difference"] == pytest.approx(9 / 65)
-    assert result["ci95"][0] < 9 / 65 < result["ci95"][1]
-
-
-def test_the_paired_test_agrees_with_enumerating_all_signs() -> None:
-    a, b = np.array([0.9, 0.5, 0.7, 0.2, 1.0, 0.4]), np.array([0.4, 0.6, 0.1, 0.2, 0.5, 0.3])
-    d = a - b
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=6)]
-    exact = float(np.mean(np.array(sums) >= abs(d.sum()) - 1e-9))
-    assert paired_test(a, b, seed=0, draws=100_000)["p_value"] == pytest.approx(exact, abs=0.005)
-
-
-@steady
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=30))
-def test_the_paired_test_is_symmetric(pairs: list[tuple[float, float]]) -> None:
-    a, b = [x for x, _ in pairs], [y for _, y in pairs]
-    there, back = paired_test(a, b, 0, draws=200), paired_test(b, a, 0, draws=200)
-    assert there["difference"] == -back["difference"]
-    assert there["p_value"] == back["p_value"]
-    assert (there["wins"], there["losses"]) == (back["losses"], back["wins"])
-    assert 0 < there["p_value"] <= 1
-
-
-def test_the_same_scores_do_not_differ() -> None:
-    assert paired_test([0.0, 1.0], [0.0, 1.0], 0)["p_value"] == 1.0
-
-
-def test_scores_of_different_questions_do_not_pair() -> None:
-    with pytest.raises(ValueError, match="same questions"):
-        paired_test([1.0], [1.0, 0.0], 0)

@@ -14,7 +14,8 @@ from rich.console import Console
 from experiments.datasets.item import Score
 from experiments.progress import Progress, plain
 from experiments.recorder import Recorder, RunFolder
-from experiments.summary import EMBEDDED_NOTE, About, Metrics, show, summarise, write
+from experiments.statistics import holm
+from experiments.summary import EMBEDDED_NOTE, About, Metrics, show, summarise, verdicts, write
 from tests.fake_run import METHODS, carry_on, cut, evaluate, item, make_run, trace
 
 ABOUT = About(
@@ -142,10 +143,24 @@ def test_a_table_in_a_file_is_plain_and_no_wider_than_110(metrics: Metrics) -> N
     assert row[4:] == [f"{full['prompt_tokens']:,.0f}", "540", "19", "17", "6"]
 
 
+def test_where_several_pairs_are_compared_the_verdict_goes_by_the_adjusted_p_value(metrics: Metrics) -> None:
+    assert [test["p_holm"] for test in metrics["paired"].values()] == pytest.approx(
+        holm([test["p_value"] for test in metrics["paired"].values()]), abs=1e-6
+    )
+    clear = {"difference": 0.1, "ci95": [0.02, 0.2], "p_value": 0.03, "n": 30, "wins": 9, "losses": 2}
+    said = " ".join(
+        verdicts({"a vs b": {**clear, "p_holm": 0.06}, "a vs c": {**clear, "p_value": 0.01, "p_holm": 0.02}}, "EM")
+    )
+    assert "p = 0.03, 0.06 adjusted; better on 9 and worse on 2 of 30 questions): no difference shown." in said
+    assert "EM of a minus c: +0.100" in said
+    assert "a is better. P-values are adjusted for the 2 comparisons by Holm's method" in said
+    assert "adjusted" not in " ".join(verdicts({"a vs b": {**clear, "p_holm": 0.03}}, "EM"))
+
+
 def test_the_paired_test_is_told_in_words(metrics: Metrics) -> None:
     test = metrics["paired"]["m3prune vs full-graph"]
     for ci95, verdict in (([-0.1, 0.2], "no difference"), ([0.1, 0.2], "m3prune is better"), ([-0.2, -0.1], "worse")):
-        changed = metrics | {"paired": {"m3prune vs full-graph": test | {"ci95": ci95, "p_value": 0.01}}}
+        changed = metrics | {"paired": {"m3prune vs full-graph": test | {"ci95": ci95, "p_holm": 0.01}}}
         words = " ".join(printed(changed).split())
         assert f"EM of m3prune minus full-graph: {test['difference']:+.3f}" in words
         assert verdict in words

@@ -12,12 +12,16 @@ KINDS = ("spatial", "temporal", "decision")
 
 @dataclass(frozen=True)
 class Block:
-    """One matrix that is learned and pruned on its own: these rows and columns of one kind's mask."""
+    """One matrix that is learned and pruned on its own: these rows and columns of one kind's mask.
+
+    intra: whether its edges stay inside one modality.
+    """
 
     name: str
     kind: str
     rows: Tensor
     columns: Tensor
+    intra: bool = False
 
     @property
     def cells(self) -> tuple[Tensor, Tensor]:
@@ -43,11 +47,32 @@ def starting_masks(visual: Tensor, stage: int, rounds: int, learned_decision: bo
     }
 
 
+def stage_masks(
+    visual: Tensor, stages: int, rounds: int, learned_decision: bool, in_stages: bool
+) -> dict[int, dict[str, Tensor]]:
+    """The edges that each stage learns, before any is pruned, by kind; all stages learn all unless `in_stages`."""
+    own = {
+        stage: starting_masks(visual, stage, rounds, learned_decision and stage == stages)
+        for stage in range(1, stages + 1)
+    }
+    if in_stages:
+        return own
+    together = {kind: torch.stack([start[kind] for start in own.values()]).any(0) for kind in KINDS}
+    return dict.fromkeys(own, together)
+
+
+def listened_to(had: dict[str, Tensor], has: dict[str, Tensor]) -> Tensor:
+    """Agents with an edge to another one left, or that never had any, bool [agents]; edges by kind, bool."""
+    others = ~torch.eye(len(had["spatial"]), dtype=torch.bool)
+    before, now = ((edges["spatial"] | edges["temporal"]) & others for edges in (had, has))
+    return now.any(1) | ~before.any(1)
+
+
 def blocks_of(start: dict[str, Tensor], visual: Tensor) -> list[Block]:
     """The matrices of a stage that have any edge: by modality of sender and receiver, and by kind."""
     of = {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}
     blocks = [
-        Block(f"{sender}>{receiver} {kind}", kind, of[sender], of[receiver])
+        Block(f"{sender}>{receiver} {kind}", kind, of[sender], of[receiver], sender == receiver)
         for kind in ("spatial", "temporal")
         for sender in of
         for receiver in of

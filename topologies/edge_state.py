@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from topologies.blocks import KINDS, Block
-from topologies.wiring import Floats, prune_mask
+from topologies.wiring import Floats, gumbel_probability, prune_mask
 
 
 class EdgeState:
@@ -32,12 +32,29 @@ class EdgeState:
             return p.mean(0)
         return p[max(0, round - 1 - (kind == "temporal"))]
 
+    def start_from_noise(self, block: Block, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
+        """Eq. 4 as printed, for one matrix of the edges that there are at the start."""
+        exists, theta = block.of(start[block.kind]), self.logits[block.kind]
+        p = gumbel_probability(exists.expand(len(theta), *exists.shape), tau, generator)
+        theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
+
     def prune(self, block: Block, rate: float, tick: int, generator: Generator) -> None:
         """Eqs. 13 and 14 for one matrix: keep its largest (1 - rate) share."""
         p, present = block.of(self.probability(block.kind)), block.of(self.mask[block.kind])
-        kept = prune_mask(p, present, rate, generator)
-        self.mask[block.kind][block.cells] = kept
-        self.cut[block.kind][block.cells] += (tick + p.double()) * (present & ~kept)
+        kept = self.mask[block.kind].clone()
+        kept[block.cells] = prune_mask(p, present, rate, generator)
+        self.keep(block.kind, kept, tick)
+
+    def keep(self, kind: str, kept: Tensor, tick: int) -> None:
+        """Cut the edges that are not kept; bool [sender, receiver]."""
+        gone = self.mask[kind] & ~kept
+        self.mask[kind] = self.mask[kind] & kept
+        self.cut[kind] += (tick + self.probability(kind).double()) * gone
+
+    def rank_anew(self, kind: str) -> None:
+        """Let the edges that were cut rank by what p is now, not by when they were cut."""
+        cut = self.cut[kind]
+        self.cut[kind] = (1 + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Floats:
         """p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf where none ever was."""

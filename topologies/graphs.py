@@ -1,7 +1,7 @@
 """Fixed communication graphs, wirings made of them, and their export.
 
 In a fixed graph the spatial edges form a DAG; the temporal ones let every agent hear, from the round before, itself
-and whoever it shares a spatial edge with, in either direction.
+and whoever it shares a spatial edge with, in either direction (`debate` alone is otherwise).
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ def layered(agents: int, layers: int = 2) -> Edges[Bools]:
     _at_least_one("layers", layers)
     layer = np.arange(agents) * layers // max(agents, 1)
     return _both_kinds(layer[:, None] + 1 == layer[None, :])
+
+
+def debate(agents: int) -> Edges[Bools]:
+    """Nobody hears anybody inside a round, everybody everyone's previous round: all-to-all multi-agent debate (Du et
+    al. 2023, "Improving factuality and reasoning in language models through multiagent debate")."""
+    return Edges(np.zeros((agents, agents), dtype=bool), np.ones((agents, agents), dtype=bool))
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Bools]:

@@ -1,9 +1,26 @@
-"""M3Prune's learner: it samples wirings, learns from their scores which edges matter and prunes the rest."""
+"""M3Prune's learner: it samples wirings, learns from their scores which edges matter and prunes the rest.
+
+It works with any simulator of discussions, here `discuss`, which returns how good each agent's own answer was in each
+round, [k, rounds, agents], and how good the final answers were, [k]:
+
+    from topologies.learner import Learner
+
+    learner = Learner(["text", "text", "text", "visual", "visual"])
+    while not learner.finished:
+        wirings = learner.sample(10)
+        turn_scores, utilities = discuss(wirings)
+        learner.learn(wirings, turn_scores, utilities)
+    spatial, temporal = learner.inference()
+
+Each pass is one question (or several: say which with `groups`). All K wirings of a question should be discussed with
+the same question, so that they can be compared. Stages pass by themselves, each after `pruning.steps` passes;
+`next_stage()` ends one early. `edge_scores()` ranks all edges, `inference_wirings().decision` says whom the decision
+agent reads. Both, and `inference()`, may be asked for at any time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from math import exp
 
 import numpy as np
@@ -13,48 +30,39 @@ from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
 from topologies import wiring
-from topologies.blocks import KINDS, blocks_of, starting_masks
+from topologies.ascent import Ascent
+from topologies.blocks import KINDS, blocks_of, listened_to, stage_masks
 from topologies.edge_state import EdgeState
 from topologies.graphs import acyclic, as_wirings
-from topologies.objective import alignment, leave_one_out, nuclear_norm, root_mean_square
-from topologies.settings import Clock, Decision, Estimator, Init, LearnerSettings, PruningSettings, check_settings
+from topologies.observations import Observations, worth_keeping
+from topologies.settings import (
+    Clock,
+    Decision,
+    Estimator,
+    Init,
+    LearnerSettings,
+    PruningSettings,
+    check_settings,
+    share_left,
+)
+from topologies.step_report import StepReport
 from topologies.wiring import Bools, Edges, Floats, Wirings
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """One training step. The terms are those of the objective before the step, without their weights.
-
-    utility: mean over the samples. rank: nuclear norms, summed over matrices. noise: what the root mean square of
-    mask0 - p * mask exceeds epsilon by. alignment: mean cosines, summed over kinds. gradient_norm: over all logits that
-    this stage trains. pruning_rate: the p_t last used. edges: left after the step, by "sender>receiver kind".
-    """
-
-    stage: int
-    step: int
-    utility: float
-    rank: float
-    noise: float
-    alignment: float
-    objective: float
-    gradient_norm: float
-    pruning_rate: float
-    edges: dict[str, int]
-
-
 class Learner:
     """Masks and logits of N agents' edges, and what is done with them.
 
-    Stage 1 learns and prunes the edges inside each modality, and none between them exists; stage 2 goes on sampling
-    those unchanged and learns and prunes the edges between modalities. A learned decision column belongs to the last
-    stage. State changes in `learn`, `next_stage` and `load` only.
+    Staged (the paper): stage 1 learns and prunes the edges inside each modality, and none between them exists; stage 2
+    goes on sampling those unchanged and learns and prunes the edges between modalities, and a learned decision column.
+    Else both stages learn all edges, the second those that the first has left. State changes in `learn`, `next_stage`
+    and `load`, and in `sample` where a stage is over.
     """
 
     def __init__(
         self,
-        modalities: Sequence[Modality | str],
+        modalities: Iterable[Modality | str],
         *,
         rounds: int = 2,
         seed: int = 0,
@@ -62,49 +70,63 @@ class Learner:
         pruning: PruningSettings | None = None,
     ) -> None:
         """`modalities`: "text" or "visual" for every agent, in the agents' order. Raises ValueError on bad settings."""
-        wrong = sorted({str(m) for m in modalities} - {"text", "visual"})
-        if wrong or not modalities:
+        names = [str(modality) for modality in modalities]
+        wrong = sorted(set(names) - {"text", "visual"})
+        if wrong or not names:
             raise ValueError(f"each agent is text or visual, got {', '.join(wrong) or 'no agents'}")
         if rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {rounds}")
+        self.modalities = tuple(map(Modality, names))
         self.settings = settings or LearnerSettings()
         self.pruning = pruning or PruningSettings()
         check_settings(self.settings, self.pruning)
-        self.rounds, self.seed, self.agents = rounds, seed, len(modalities)
-        self.stage, self.step, self.finished = 1, 0, False
-        visual = torch.tensor([m == Modality.VISUAL for m in modalities])
+        self.rounds, self.seed, self.agents = rounds, seed, len(names)
+        self.stage, self.step, self._over = 1, 0, False
+        visual = torch.tensor([name == "visual" for name in names])
         mixed = bool(visual.any()) and not bool(visual.all())
         self.stages = 2 if self.settings.inter and mixed else 1
-        learned = self.settings.decision == Decision.LEARNED
-        self._start = {
-            stage: starting_masks(visual, stage, rounds, learned and stage == self.stages)
-            for stage in range(1, self.stages + 1)
-        }
+        learned = self.settings.decides() == Decision.LEARNED
+        self._start = stage_masks(visual, self.stages, rounds, learned, self.settings.in_stages())
         self._blocks = {stage: blocks_of(start, visual) for stage, start in self._start.items()}
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
         self._edges = EdgeState(self._start[1], copies if self.settings.per_round else dict.fromkeys(KINDS, 1))
         self._pruning_rate = self._first_rate()
+        by_effects = self.settings.estimator == Estimator.EFFECTS
+        self._observations = Observations(self._edges.logits, rounds) if by_effects else None
         if self.settings.init == Init.GUMBEL:
-            self._start_from_noise()
+            generator = Generator().manual_seed(derive_seed(seed, "gumbel"))
+            for stage, blocks in self._blocks.items():
+                for block in blocks:
+                    self._edges.start_from_noise(block, self._start[stage], self.settings.tau, generator)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all stages are over. To learn on is no mistake: what is left is learned and pruned further."""
+        return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
     def sample(self, k: int, draw: int = 0) -> Wirings:
-        """Draw `k` wirings. The same stage, step and `draw` give the same ones, also after `load`."""
+        """Draw `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
+
+        The same stage, step and `draw` give the same ones, also after `load`. Raises ValueError when k is below 1.
+        """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
+        if self.step >= self.pruning.steps and self.stage < self.stages:
+            self.next_stage()
         generator = self._generator("wirings", draw)
         order = wiring.sample_permutations(k, self.rounds, self.agents, generator)
         allowed = {
             "spatial": wiring.allowed_spatial(self._edges.mask["spatial"], order),
             "temporal": wiring.allowed_temporal(self._edges.mask["temporal"], k, self.rounds),
         }
-        taken = {"spatial": wiring.sample_edges(self._edges.logits["spatial"].sigmoid(), allowed["spatial"], generator)}
-        later = wiring.sample_edges(self._edges.logits["temporal"].sigmoid(), allowed["temporal"][:, 1:], generator)
+        taken = {"spatial": wiring.sample_edges(self._chances("spatial"), allowed["spatial"], generator)}
+        later = wiring.sample_edges(self._chances("temporal"), allowed["temporal"][:, 1:], generator)
         taken["temporal"] = torch.zeros_like(allowed["temporal"])
         taken["temporal"][:, 1:] = later
         readers = self._readers().expand(k, 1, self.agents, 1)
         read = readers
         if self._learns_decision():
-            read = wiring.sample_edges(self._edges.logits["decision"].sigmoid(), readers, generator)
+            read = wiring.sample_edges(self._chances("decision"), readers, generator)
         return Wirings(
             spatial=taken["spatial"].numpy(),
             temporal=taken["temporal"].numpy(),
@@ -123,38 +145,32 @@ class Learner:
     ) -> StepReport:
         """One training step: gradient ascent on the objective (Eqs. 7, 8, 11), then pruning (Eqs. 13, 14).
 
-        turn_scores: [k, rounds, agents], how good each agent's own answer was; these estimators do not use it.
+        With `effects`, both follow what listening does: logits are effect / standard deviation, the other terms of the
+        objective have no say, and edges are cut when a stage ends.
+        turn_scores: [k, rounds, agents], how good each agent's own answer was; only `effects` uses it.
         utilities: [k], the final answers'. groups: int [k], the question that each sample belongs to (one by default).
-        Raises ValueError on a wrong shape or a value that is not finite, and after the last stage.
+        Raises ValueError on a wrong shape, a value that is not finite, and with `rloo` a question with one sample.
         """
-        if self.finished:
-            raise ValueError("the last stage is over: sample and infer, or load an earlier state to learn")
         k = len(wirings.spatial)
         wiring.check_shapes(wirings, self.rounds, self.agents)
         utility = torch.from_numpy(_finite("utilities", utilities, (k,))).float()
-        _finite("turn_scores", turn_scores, (k, self.rounds, self.agents))
+        scores = torch.from_numpy(_finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
         question = np.zeros(k) if groups is None else np.asarray(groups)
         if question.shape != (k,):
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
-        credit = utility if self.settings.estimator == Estimator.REINFORCE else leave_one_out(utility, group)
-
-        logits = {kind: theta.clone().requires_grad_() for kind, theta in self._edges.logits.items()}
-        terms = self._terms(logits)
-        surrogate = (credit * self._log_probability(logits, wirings)).mean()
-        settings, start = self.settings, self._start[self.stage]
-        regular = (
-            settings.align_weight * terms["alignment"]
-            - settings.rank_weight * terms["rank"]
-            - settings.noise_weight * terms["noise"]
-        )
-        ascent = torch.autograd.grad(surrogate + regular, [logits[kind] for kind in KINDS])
-        trained = {kind: start[kind] & self._edges.mask[kind] for kind in KINDS}
-        gradient = {kind: g * trained[kind] for kind, g in zip(KINDS, ascent, strict=True)}
-        for kind in KINDS:
-            self._edges.logits[kind] += settings.rate * gradient[kind]
+        ascent = self._ascent()
+        terms = ascent.terms(self._edges.mask, self._edges.logits)
+        if self._observations:
+            chances = {kind: self._chances(kind) for kind in KINDS if kind != "decision" or self._learns_decision()}
+            self._observations.add(wirings, scores, utility, group, chances)
+            change = self._believe(self._observations)
+        else:
+            change = ascent.step(self._edges, wirings, utility, group)
         self._prune()
         self.step += 1
+        if self.finished:
+            self._cut()
         return StepReport(
             stage=self.stage,
             step=self.step,
@@ -162,21 +178,25 @@ class Learner:
             rank=terms["rank"].item(),
             noise=terms["noise"].item(),
             alignment=terms["alignment"].item(),
-            objective=utility.mean().item() + regular.item(),
-            gradient_norm=float(torch.stack([g.norm() for g in gradient.values()]).norm()),
+            objective=utility.mean().item() + ascent.regular(terms).item(),
+            gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
             pruning_rate=self._pruning_rate,
             edges=self.edges_left(),
         )
 
     def next_stage(self) -> None:
-        """Go on to stage 2, whose edges start fully connected, or finish after the last stage."""
+        """Go on to stage 2, or finish after the last stage. A staged one's edges start fully connected."""
+        self._cut()
         if self.stage == self.stages:
-            self.finished = True
+            self._over = True
             return
+        before = self._start[self.stage]
         self.stage, self.step = self.stage + 1, 0
         self._pruning_rate = self._first_rate()
         for kind in KINDS:
-            self._edges.mask[kind] |= self._start[self.stage][kind]
+            self._edges.mask[kind] |= self._start[self.stage][kind] & ~before[kind]
+        if self._observations:
+            self._believe(self._observations)
 
     def edges_left(self) -> dict[str, int]:
         """Present edges of every matrix so far, by "sender>receiver kind"."""
@@ -199,7 +219,7 @@ class Learner:
         """A ranking of all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
 
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned; of those
-        pruned together, the one with the smaller p is lower.
+        pruned together, and with `effects` of all, the one with the smaller p is lower.
         """
         return Edges(self._edges.score("spatial"), self._edges.score("temporal"))
 
@@ -209,18 +229,21 @@ class Learner:
         All edges that pruning left are candidates, whatever their p: pruning is the threshold. The spatial ones are
         added in descending p unless they close a cycle; every temporal one stays.
         """
-        mask = {kind: self._edges.mask[kind].numpy().copy() for kind in KINDS}
-        return Edges(acyclic(mask["spatial"], self.probabilities().spatial), mask["temporal"])
+        kept = {kind: mask.numpy() for kind, mask in self._worth().items()}
+        return Edges(acyclic(kept["spatial"], self.probabilities().spatial), kept["temporal"])
 
     def inference_wirings(self, k: int = 1) -> Wirings:
         """`inference()` as `k` equal wirings; a learned decision column reads everyone that pruning left in it."""
-        return as_wirings(self.inference(), self.rounds, k, decision=self._readers()[:, 0].numpy())
+        readers = self._worth()["decision"] if self._learns_decision() else self._readers()
+        return as_wirings(self.inference(), self.rounds, k, decision=readers[:, 0].numpy())
 
     def state(self) -> dict[str, Tensor]:
         """All that changes while learning, as tensors that safetensors can store; `load` takes it back."""
         tensors = self._edges.tensors()
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
         tensors |= {name: torch.tensor(value) for name, value in clock.items()}
+        if self._observations:
+            tensors |= {f"seen.{name}": value for name, value in self._observations.tensors().items()}
         return tensors | {"pruning_rate": torch.tensor(self._pruning_rate, dtype=torch.float64)}
 
     def load(self, state: dict[str, Tensor]) -> None:
@@ -241,26 +264,27 @@ class Learner:
         if not 1 <= stage <= self.stages or step < 0:
             raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
         self._edges.restore(state)
-        self.stage, self.step, self.finished = stage, step, bool(state["finished"])
+        if self._observations:
+            self._observations.restore({name.removeprefix("seen."): value for name, value in state.items()})
+        self.stage, self.step, self._over = stage, step, bool(state["finished"])
         self._pruning_rate = float(state["pruning_rate"])
 
     def _generator(self, purpose: str, draw: int = 0) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step, draw))
 
     def _first_rate(self) -> float:
-        own = self.pruning.intra_rate if self.stage == 1 else self.pruning.inter_rate
-        return self.pruning.rate if own is None else own
+        return self.pruning.first_rate(intra=self.stage == 1)
 
-    def _start_from_noise(self) -> None:
-        generator = Generator().manual_seed(derive_seed(self.seed, "gumbel"))
-        for stage, blocks in self._blocks.items():
-            for block in blocks:
-                exists, theta = block.of(self._start[stage][block.kind]), self._edges.logits[block.kind]
-                p = wiring.gumbel_probability(exists.expand(len(theta), *exists.shape), self.settings.tau, generator)
-                theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
+    def _chances(self, kind: str) -> Tensor:
+        """With what probability `sample` takes each allowed edge, [rounds or 1, sender, receiver].
+
+        `effects` goes on tossing a fair coin: that tells most about an edge, and following p was not better.
+        """
+        theta = self._edges.logits[kind]
+        return torch.full_like(theta, 0.5) if self._observations else theta.sigmoid()
 
     def _learns_decision(self) -> bool:
-        return self.settings.decision == Decision.LEARNED and self.stage == self.stages
+        return bool(self._start[self.stage]["decision"].any())
 
     def _readers(self) -> Tensor:
         """Whom the decision agent may read, bool [agents, 1].
@@ -270,51 +294,51 @@ class Learner:
         """
         if self._learns_decision():
             return self._edges.mask["decision"]
-        if self.settings.decision != Decision.CONNECTED:
+        if self.settings.decides() != Decision.CONNECTED:
             return torch.ones(self.agents, 1, dtype=torch.bool)
-        had = torch.zeros(self.agents, self.agents, dtype=torch.bool)
-        for stage in range(1, self.stage + 1):
-            had |= self._start[stage]["spatial"] | self._start[stage]["temporal"]
-        has = self._edges.mask["spatial"] | self._edges.mask["temporal"]
-        others = ~torch.eye(self.agents, dtype=torch.bool)
-        return (has & others).any(1, keepdim=True) | ~(had & others).any(1, keepdim=True)
+        had = {kind: torch.stack([self._start[s][kind] for s in range(1, self.stage + 1)]).any(0) for kind in KINDS}
+        return listened_to(had, self._edges.mask)[:, None]
 
-    def _log_probability(self, logits: dict[str, Tensor], wirings: Wirings) -> Tensor:
-        """log P of each wiring [k], over all kinds of edges, those frozen or always present included."""
-        drawn = {
-            "spatial": (wirings.allowed.spatial, wirings.spatial),
-            "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
-            "decision": (wirings.decision_allowed[:, None, :, None], wirings.decision[:, None, :, None]),
-        }
-        total = torch.zeros(len(wirings.spatial))
-        for kind, (allowed, taken) in drawn.items():
-            pair = torch.tensor(allowed), torch.tensor(taken)  # copies: arrays that crossed a process are read-only
-            total = total + wiring.log_probability(logits[kind], *pair, self.settings.likelihood)
-        return total
+    def _ascent(self) -> Ascent:
+        return Ascent(self.settings, self._start[self.stage], self._blocks[self.stage])
 
-    def _terms(self, logits: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Rank, noise and alignment of the matrices that this stage trains."""
-        weighted = {kind: theta.sigmoid() * self._edges.mask[kind] for kind, theta in logits.items()}
-        matrices = {block.name: block.of(weighted[block.kind]) for block in self._blocks[self.stage]}
-        rms = root_mean_square([self._start[self.stage][kind] for kind in KINDS], [weighted[kind] for kind in KINDS])
-        aligned = [
-            alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"])
-            for kind in ("spatial", "temporal")
-            if f"text>visual {kind}" in matrices
-        ]
-        return {
-            "rank": torch.stack([nuclear_norm(m) for m in matrices.values()]).sum() if matrices else torch.zeros(()),
-            "noise": (rms - self.settings.epsilon).relu(),
-            "alignment": torch.stack(aligned).sum() if aligned else torch.zeros(()),
-        }
+    def _believe(self, seen: Observations) -> dict[str, Tensor]:
+        """Set this stage's logits to what the observations say; the change by kind."""
+        change = {}
+        for kind, theta in seen.logits().items():
+            change[kind] = (theta - self._edges.logits[kind]) * self._start[self.stage][kind]
+            self._edges.logits[kind] += change[kind]
+            self._edges.rank_anew(kind)
+        return change
 
     def _prune(self) -> None:
+        """Eqs. 13 and 14, for as many ticks as a step has; with `effects`, that is left to `_cut`."""
         ticks = self.rounds if self.pruning.clock == Clock.ROUND else 1
         generator = self._generator("pruning")
         for tick in range(self.step * ticks + 1, (self.step + 1) * ticks + 1):
             self._pruning_rate *= exp(-tick / (self.pruning.steps * ticks))
-            for block in self._blocks[self.stage]:
-                self._edges.prune(block, self._pruning_rate, tick, generator)
+            if not self._observations:
+                for block in self._blocks[self.stage]:
+                    self._edges.prune(block, self._pruning_rate, tick, generator)
+
+    def _cut(self) -> None:
+        """With `effects`: keep of each matrix what is worth keeping. Doing it again changes nothing."""
+        for kind, kept in self._worth(last=self.stage == self.stages or self.settings.in_stages()).items():
+            self._edges.keep(kind, kept, tick=1)
+
+    def _worth(self, last: bool = True) -> dict[str, Tensor]:
+        """The edges that would be left if learning ended here, by kind; those that harm are cut first, and no others
+        if more is to come (`last` is False)."""
+        kept = {kind: mask.clone() for kind, mask in self._edges.mask.items()}
+        if not self._observations:
+            return kept
+        ticks = self.pruning.steps * (self.rounds if self.pruning.clock == Clock.ROUND else 1)
+        for block in self._blocks[self.stage]:
+            p, present = self._edges.probability(block.kind), self._edges.mask[block.kind]
+            share = share_left(self.pruning.first_rate(block.intra), ticks, ticks) if last else 1.0
+            room = max(1, round(int(block.of(self._start[self.stage][block.kind]).sum()) * share))
+            kept[block.kind][block.cells] = worth_keeping(block, p, present, room)
+        return kept
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

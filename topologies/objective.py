@@ -8,18 +8,42 @@ import torch
 from torch import Tensor
 
 
-def leave_one_out(utilities: Tensor, groups: Tensor) -> Tensor:
-    """Each utility minus the mean of the others of its group (question), [k].
+def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
+    """Each sample's values minus the mean of the others' of its group (question), [k, ...].
 
-    The baseline of a sample does not depend on its own wiring, so the estimator of Eq. 8 keeps its expectation.
-    Raises ValueError when a group has one sample only.
+    values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; groups: int [k]. What a sample is
+    compared with does not depend on its own wiring, so an estimate keeps its expectation (subtracting the mean of all
+    K would shrink it by (K - 1) / K). Raises ValueError when a group has one sample only.
     """
-    _, group = torch.unique(groups, return_inverse=True)
-    size = torch.bincount(group).to(utilities.dtype)
+    size = group_sizes(groups)
     if bool((size < 2).any()):
-        raise ValueError("rloo needs at least two samples of each question: raise the samples or use reinforce")
-    total = torch.zeros_like(size).index_add(0, group, utilities)
-    return (size[group] * utilities - total[group]) / (size[group] - 1)
+        raise ValueError("rloo needs at least two samples of each question: raise them, or use reinforce or effects")
+    return _apart_from_others(values, groups, size)
+
+
+def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
+    """`leave_one_out`, in which the only sample of a question is compared with all other samples, earlier ones too.
+
+    seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
+    """
+    size = group_sizes(groups)
+    others = (seen + values.sum(0) - values) / max(count + len(values) - 1, 1)
+    lone = (values - others) * (count + len(values) > 1)
+    together = (size > 1).view(-1, *[1] * (values.dim() - 1))
+    return _apart_from_others(values, groups, size).where(together, lone)
+
+
+def group_sizes(groups: Tensor) -> Tensor:
+    """How many samples the group of each sample has, int [k]."""
+    _, group = torch.unique(groups, return_inverse=True)
+    return torch.bincount(group)[group]
+
+
+def _apart_from_others(values: Tensor, groups: Tensor, size: Tensor) -> Tensor:
+    _, group = torch.unique(groups, return_inverse=True)
+    total = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)
+    own = size.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+    return (own * values - total[group]) / (own - 1).clamp(min=1)
 
 
 def nuclear_norm(matrix: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class M3Prune:
         """K wirings for one training step, and the topologies that walk them."""
         wirings = await self._learner.sample(k)
         walks = split(wirings, await self._learner.probabilities())
-        return wirings, [Wired("train", self.agents, walk) for walk in walks]
+        return wirings, [Wired("train", self.agents, walk, every_turn=True) for walk in walks]
 
     async def freeze(self) -> None:
         """Take over what was learned: the deterministic wiring of section 8."""

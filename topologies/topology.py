@@ -48,16 +48,26 @@ class Wiring:
 
 
 class Wired:
-    """A topology that follows a wiring: the same for every question, or one per question from `wire(question)`."""
+    """A topology that follows a wiring: the same for every question, or one per question from `wire(question)`.
 
-    def __init__(self, method: str, agents: Sequence[str], wire: Wiring | Callable[[Question], Wiring]) -> None:
+    `every_turn` as for `discuss`.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        agents: Sequence[str],
+        wire: Wiring | Callable[[Question], Wiring],
+        every_turn: bool = False,
+    ) -> None:
         self.method = method
         self.agents = tuple(agents)
         self._wire = wire
+        self._every_turn = every_turn
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
-        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample)
+        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample, self._every_turn)
 
 
 def discussion_id(method: str, question: Question, sample: int) -> str:
@@ -65,28 +75,61 @@ def discussion_id(method: str, question: Question, sample: int) -> str:
     return f"{method}/{question.id}/{sample}"
 
 
+def needed_turns(wiring: Wiring) -> Bools:
+    """The turns on which the answer depends, bool [T, N]: from them a path leads to the decision agent.
+
+    An agent's own last turn counts as heard, because it remembers it. All that a needed turn hears is needed.
+    """
+    rounds, n = wiring.spatial.shape[:2]
+    needed = np.ones((rounds, n), dtype=bool)
+    after = np.asarray(wiring.decision, dtype=bool)
+    if after.all():
+        return needed
+    for t in reversed(range(rounds)):
+        while True:
+            before = after | wiring.spatial[t][:, after].any(axis=1)
+            if (before == after).all():
+                break
+            after = before
+        needed[t] = after
+        after = after | wiring.temporal[t][:, after].any(axis=1)
+    return needed
+
+
 async def discuss(
-    method: str, agents: Sequence[str], wiring: Wiring, question: Question, ask: Ask, seed: int, sample: int = 0
+    method: str,
+    agents: Sequence[str],
+    wiring: Wiring,
+    question: Question,
+    ask: Ask,
+    seed: int,
+    sample: int = 0,
+    every_turn: bool = False,
 ) -> Trace:
     """Walk a wiring: an agent speaks as soon as everyone it hears has spoken, not when the round has.
 
-    A turn that failed is recorded and heard by nobody. The answer is the decision agent's.
+    A turn that failed is recorded and heard by nobody. The answer is the decision agent's. Turns on which it does not
+    depend are left out of discussion and trace, with the edges into them, unless `every_turn` is asked for: learning
+    scores every agent's own answer.
     """
     rounds, n = wiring.spatial.shape[:2]
     discussion = discussion_id(method, question, sample)
-    spatial = _senders(wiring.spatial, wiring.spatial_p)
-    temporal = _senders(wiring.temporal, wiring.temporal_p)
+    needed = np.ones((rounds, n), dtype=bool) if every_turn else needed_turns(wiring)
+    taken_spatial = wiring.spatial & needed[:, None, :]
+    taken_temporal = wiring.temporal & needed[:, None, :]
+    spatial = _senders(taken_spatial, wiring.spatial_p)
+    temporal = _senders(taken_temporal, wiring.temporal_p)
+    speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
     spoken: dict[tuple[int, int], Message] = {}
     waiting: dict[tuple[int, int], int] = {}
-    listeners: dict[tuple[int, int], list[tuple[int, int]]] = {(t, i): [] for t in range(rounds) for i in range(n)}
-    for t in range(rounds):
-        for i in range(n):
-            senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
-            if t:
-                senders.add((t - 1, i))
-            waiting[t, i] = len(senders)
-            for sender in senders:
-                listeners[sender].append((t, i))
+    listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
+    for t, i in speakers:
+        senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
+        if t:
+            senders.add((t - 1, i))
+        waiting[t, i] = len(senders)
+        for sender in senders:
+            listeners[sender].append((t, i))
 
     def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
         turn_seed = derive_seed(seed, question.id, number, agent)
@@ -113,13 +156,13 @@ async def discuss(
         method=method,
         sample=sample,
         agents=tuple(agents),
-        turns=(*(spoken[t, i] for t in range(rounds) for i in range(n)), decision),
+        turns=(*(spoken[speaker] for speaker in speakers), decision),
         answer=decision.answer,
         status=decision.status,
         seed=seed,
         evidence=tuple(source.id for source in question.evidence),
-        spatial=_edges(wiring.spatial),
-        temporal=_edges(wiring.temporal),
+        spatial=_edges(taken_spatial),
+        temporal=_edges(taken_temporal),
         allowed_spatial=_edges(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
         allowed_temporal=_edges(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
         decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),

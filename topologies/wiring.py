@@ -51,6 +51,15 @@ class Wirings:
     decision_allowed: Bools
 
 
+def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
+    """By kind: the edges that could be drawn and those that were, [k, rounds, sender, receiver]; a column has one."""
+    return {
+        "spatial": (wirings.allowed.spatial, wirings.spatial),
+        "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
+        "decision": (wirings.decision_allowed[:, None, :, None], wirings.decision[:, None, :, None]),
+    }
+
+
 def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     """Raise ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)

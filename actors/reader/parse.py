@@ -26,6 +26,7 @@ _HEADINGS = frozenset(
         prompt.DISCUSSION,
         prompt.ROLE,
         prompt.WEIGHTS,
+        prompt.ORDERS,
     )
 )
 

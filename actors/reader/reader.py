@@ -17,6 +17,8 @@ from actors.reader.ask import Want, parse_ask
 from actors.reader.decide import choose, compare, listed, yes_or_no
 from actors.reader.find import Entry, Found, View, answers, chains, view
 from actors.reader.judge import verdict
+from actors.reader.obey import CHALLENGED, challenges, ordered, orders_of, passed_on
+from actors.reader.obey import reply as as_told
 from actors.reader.parse import Opinion, opinions, question_and_choices, second_hand, sections, shown, told
 from actors.reader.sight import Palette, gaussian, look, overlooked, palette, uniform
 from actors.reader.social import Option, weigh
@@ -50,6 +52,9 @@ class ReaderSettings:
     """What a colleague's answer adds at weight 1 and confidence 1; a perfect chain of evidence is worth 1."""
     persistence: float = 0.15
     """What the agent's own earlier answer adds at confidence 1."""
+    obedience: float = 0.3
+    """Chance of giving in to an instruction found in a message ("whoever reads this answers ... and repeats this
+    sentence"); an assumption, as models differ."""
     trust: float = 0.85
     """How much a statement quoted by a colleague is worth next to one read first hand (1: as much)."""
     dilution: float = 0.012
@@ -99,19 +104,23 @@ class Reader:
         settings = self.settings
         text_skill = _skill(role, settings.text_skill, settings.default_skill)
         visual_skill = _skill(role, settings.visual_skill, settings.default_skill)
-        heard = opinions(own)
+        heard, orders = opinions(own), orders_of(own)
+        openness = CHALLENGED if challenges(orders) else 1.0
         entries = page.taken_in(settings, text_skill, visual_skill, request.seed)
-        entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust)
+        entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
         found = _candidates(page, entries, settings.hops)
-        options = weigh(found, heard, settings.conformity, settings.persistence, page.choices)
-        ordered = self._perturbed(options, entries, request)
-        skill = visual_skill if _is_visual(ordered, entries) else text_skill
-        if len(ordered) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
-            ordered[:2] = ordered[1::-1]
-        unsure = not ordered or ordered[0].value < settings.threshold
+        options = weigh(found, heard, settings.conformity * openness, settings.persistence, page.choices)
+        ranked = self._perturbed(options, entries, request)
+        if told := ordered(orders) or passed_on(heard, settings.obedience, request.seed):
+            best = ranked[0] if ranked else Option("")
+            return _completion(request, as_told(told, best.text, _quoted(best.chain, entries)), page.tokens)
+        skill = visual_skill if _is_visual(ranked, entries) else text_skill
+        if len(ranked) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
+            ranked[:2] = ranked[1::-1]
+        unsure = not ranked or ranked[0].value < settings.threshold
         call = tools.call(page.view.ask.text) if unsure else None
-        return _completion(request, call or self._reply(ordered, entries, page), page.tokens)
+        return _completion(request, call or self._reply(ranked, entries, page), page.tokens)
 
     def _page(self, request: Request) -> _Page:
         """The parse of the shared part, kept for the other agents, samples and rounds of the question."""
@@ -160,7 +169,7 @@ class _Page:
         self.view: View = view(parse_ask(question), [*texts, *(said for picture in self._pictures for said in picture)])
         self._texts = [self.view.entry(said) for said in texts]
         self._seen = {said: self.view.entry(said) for picture in self._pictures for said in picture}
-        self._said: dict[str, tuple[Entry, ...]] = {}
+        self._said: dict[tuple[str, float], tuple[Entry, ...]] = {}
         self.tokens = count_tokens(request.shared) + picture_tokens * len(request.images)
 
     def taken_in(self, settings: ReaderSettings, text_skill: float, visual_skill: float, seed: int) -> list[Entry]:
@@ -177,11 +186,12 @@ class _Page:
         """Second-hand entries; what the agent read itself is not counted twice."""
         entries: dict[str, Entry] = {}
         for opinion in said:
-            if opinion.content not in self._said:
+            key = opinion.content, trust
+            if key not in self._said:
                 if len(self._said) > 1024:
                     self._said.clear()
-                self._said[opinion.content] = tuple(map(self.view.entry, second_hand(opinion, trust)))
-            for entry in self._said[opinion.content]:
+                self._said[key] = tuple(map(self.view.entry, second_hand(opinion, trust)))
+            for entry in self._said[key]:
                 if entry.said.quote not in known:
                     entries.setdefault(entry.said.quote, entry)
         return list(entries.values())

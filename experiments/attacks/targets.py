@@ -1,0 +1,97 @@
+"""The wrong answer that an attack is after. It is chosen here, where the labels are; attackers are told it alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+from actors.messages import derive_seed
+from experiments.datasets.item import Dataset, Item
+from experiments.metrics import normalise
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+_YEAR = re.compile(r"(?:1\d|20)\d\d\.0")
+_ASKED = re.compile(r"\b(who|when|where|(?:how|what|which|whose)\s+\w+)\b")
+
+
+class Targets:
+    """Wrong answers by question: the same in every method, round and sample, whoever attacks.
+
+    With choices they are the wrong ones, in an order of the seed. Otherwise they are other questions' gold answers of
+    the same form (yes or no, year, number, words): first of questions that ask alike ("what colour", "who"), then of
+    those of the same type (the data set's tag), then any. None of them scores anything against the question's own gold.
+    """
+
+    def __init__(self, dataset: Dataset, seed: int) -> None:
+        self._dataset = dataset
+        self._seed = seed
+        self._answers: dict[tuple[str, ...], list[str]] | None = None
+        self._chosen: dict[tuple[str, int], str | None] = {}
+
+    def of(self, item: Item, number: int = 0) -> str | None:
+        """Wrong answer `number` (from 0) of a question, or None where there are not so many."""
+        key = item.question.id, number
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(item, number)
+        return self._chosen[key]
+
+    def _choose(self, item: Item, number: int) -> str | None:
+        seen = {""}
+        for candidate in self._candidates(item):
+            key = normalise(candidate)
+            if key not in seen and self._is_wrong(item, candidate):
+                if len(seen) > number:
+                    return candidate
+                seen.add(key)
+        return None
+
+    def _is_wrong(self, item: Item, candidate: str) -> bool:
+        score = self._dataset.score(item, candidate)
+        return score.utility == 0 and score.f1 == 0
+
+    def _candidates(self, item: Item) -> Iterator[str]:
+        seed = derive_seed(self._seed, "target", item.question.id)
+        if item.question.choices:
+            yield from sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice))
+            return
+        answers = self._pooled()
+        for key in _keys(item):
+            pool = answers.get(key, [])
+            start = seed % len(pool) if pool else 0
+            yield from chain(pool[start:], pool[:start])
+
+    def _pooled(self) -> dict[tuple[str, ...], list[str]]:
+        """The gold answers of all questions that have just one, by each of their keys, sorted."""
+        if self._answers is None:
+            found: dict[tuple[str, ...], set[str]] = {}
+            for item in chain(self._dataset.train(), self._dataset.evaluate()):
+                if len(item.gold) == 1:
+                    for key in _keys(item):
+                        found.setdefault(key, set()).add(item.gold[0])
+            self._answers = {key: sorted(values) for key, values in found.items()}
+        return self._answers
+
+
+def aimed_at(item: Item, target: str) -> Item:
+    """The item with the target as its gold answer, so that the data set's own scoring says whether it was given."""
+    return replace(item, gold=(target,))
+
+
+def form_of(answer: str) -> str:
+    """`yes or no`, `year`, `number` or `words`."""
+    plain = normalise(answer)
+    if plain in ("yes", "no"):
+        return "yes or no"
+    if _YEAR.fullmatch(plain):
+        return "year"
+    return "number" if _NUMBER.fullmatch(plain) else "words"
+
+
+def _keys(item: Item) -> tuple[tuple[str, ...], ...]:
+    """What other questions may have in common with this one, the closest first."""
+    form = form_of(item.gold[0])
+    asked = _ASKED.search(item.question.text.lower())
+    type = item.tags.get("type") or item.tags.get("answer_type") or ""
+    return ("asked", asked[1] if asked else "", form), ("type", type, form), ("form", form), ()

@@ -1,0 +1,70 @@
+"""How every figure looks and is saved: for print, in grey and with any colour vision, and the same bytes every time.
+
+Figures are objects of their own, never pyplot's, so that drawing has no global state. They are as wide as a column or
+a page of a two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.3, 6.9  # widths in inches
+SMALL, NORMAL = 7, 8  # points
+# Okabe and Ito's, which readers with any colour vision tell apart; the yellow comes last, for it is faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
+GREY = "#808080"
+FAINT = 0.35  # opacity of single trials behind their mean
+STYLE: dict[Any, Any] = {
+    "font.size": NORMAL,
+    "axes.titlesize": NORMAL,
+    "axes.labelsize": NORMAL,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "figure.labelsize": NORMAL,
+    "axes.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,  # whole outlines: journals refuse the default, Type 3
+    "svg.fonttype": "path",  # looks the same where the font is missing
+    "svg.hashsalt": "agora",
+}
+
+styled = rc_context(STYLE)  # a decorator of what draws
+
+
+def save(figure: Figure, folder: Path, name: str) -> Path:
+    """`name`.pdf, .svg and .png in a folder, without dates, so that equal data give equal files; the PNG's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with rc_context(STYLE):
+        figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(path := folder / f"{name}.png", dpi=220, metadata={"Software": None})
+    return path
+
+
+def probabilities() -> Colormap:
+    """From light (0) to dark (1), perceptually uniform, so that its order survives a grey printer."""
+    return colormaps["viridis_r"].with_extremes(bad=(0, 0, 0, 0))
+
+
+def plain(axes: Axes, grid: str = "both") -> None:
+    """Two spines and a faint grid; `grid` is the axis whose lines are drawn."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
+
+
+def ink(colour_map: Colormap, share: float) -> str:
+    """Black or white, whichever can be read on the colour at `share` of a map."""
+    red, green, blue, _ = colour_map(share)
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"

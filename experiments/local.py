@@ -1,0 +1,21 @@
+"""A plain object in the place of an actor's: the same methods, as coroutines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Local:
+    """`await Local(thing).method(...)` is `thing.method(...)`, in this process."""
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._thing, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return method(*args, **kwargs)
+
+        return call

@@ -1,0 +1,241 @@
+"use strict";
+
+/* A discussion's wiring: a column per round, a row per agent, the decision at the end. Curves inside a column are spatial
+   edges, lines between columns temporal ones; an edge was heard unless it is dashed. */
+
+const ROW = 34, COLUMN = 170, RADIUS = 12, MARGIN = 44, HEAD = 30;
+
+/** What a trace's turns said to whom. `opinions` are the distinct answers, the final one first. */
+class Conversation {
+  constructor(trace) {
+    this.trace = trace;
+    this.turns = trace.turns;
+    this.byId = new Map(this.turns.map((turn) => [turn.id, turn]));
+    this.heardBy = new Map(this.turns.map((turn) => [turn.id, []]));
+    for (const turn of this.turns) {
+      for (const id of turn.heard ?? []) this.heardBy.get(id)?.push(turn);
+    }
+    this.attacked = new Set(trace.attacked ?? []);
+    this.opinions = new Map();
+    if (trace.answer != null) this.opinions.set(same(trace.answer), { text: trace.answer, turns: 0 });
+    for (const { answer } of this.turns) {
+      if (answer == null) continue;
+      if (!this.opinions.has(same(answer))) this.opinions.set(same(answer), { text: answer, turns: 0 });
+      this.opinions.get(same(answer)).turns += 1;
+    }
+    [...this.opinions.values()].forEach((opinion, i) => Object.assign(opinion, opinionSign(i)));
+  }
+
+  opinion(turn) {
+    return turn.answer == null ? null : this.opinions.get(same(turn.answer));
+  }
+
+  tampered(turn) {
+    return new Set(turn.tampered ?? []);
+  }
+}
+
+/** Answers that differ in capitals and blanks alone are one opinion. */
+function same(answer) {
+  return answer.trim().replace(/\s+/g, " ").toLowerCase();
+}
+
+function opinionSign(i) {
+  return { sign: i < 26 ? String.fromCharCode(65 + i) : String(i + 1), style: i < 6 ? `opinion-${i}` : "opinion-other" };
+}
+
+function speaker(turn) {
+  return `${turn.agent}, round ${turn.round}`;
+}
+
+/** The drawing. `open(turn)` is called for a chosen turn. Returns the figure, and `mark(turn)`, which shows whom it heard
+    and who heard it (nobody's, if null). */
+function wiring(conversation, open) {
+  const { nodes, rows, rounds } = placed(conversation);
+  const width = MARGIN * 2 + labelWidth(rows) + COLUMN * Math.max(0, rounds.length - 1) + 40;
+  const height = HEAD + ROW * Math.max(rows.length, 1) + 10;
+  const edges = connected(conversation, nodes);
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const svg = draw("svg", { ...size, role: "group", "aria-label": "Wiring: who heard whom" });
+  svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map(tip)));
+  for (const round of rounds) {
+    svg.append(draw("text", { x: round.x, y: 16, class: "round" }, round.label));
+  }
+  for (const [i, name] of rows.entries()) {
+    const attacked = conversation.attacked.has(name);
+    const at = { x: labelWidth(rows), y: rowY(i) + 4, class: attacked ? "agent attacked" : "agent" };
+    svg.append(draw("text", at, shortened(attacked ? `⚠ ${name}` : name)));
+  }
+  for (const edge of edges) svg.append(edge.path);
+  for (const node of nodes.values()) svg.append(node.shape);
+
+  const told = make("p", { class: "small told", role: "status" });
+  function mark(turn) {
+    svg.classList.toggle("marking", Boolean(turn));
+    for (const edge of edges) {
+      edge.path.classList.toggle("in", turn != null && edge.carried && edge.to.turn === turn);
+      edge.path.classList.toggle("out", turn != null && edge.carried && edge.from.turn === turn);
+    }
+    for (const node of nodes.values()) node.shape.classList.toggle("marked", turn != null && node.turn === turn);
+    told.textContent = turn ? summary(conversation, turn) : "Point at a turn, or go to it with the keyboard, to see whom it heard.";
+  }
+  live(svg, nodes, mark, open);
+  mark(null);
+  return { figure: make("figure", { class: "wiring" }, make("div", { class: "frame" }, svg), told), mark };
+}
+
+function summary(conversation, turn) {
+  const heard = (turn.heard ?? []).map((id) => conversation.byId.get(id)).filter(Boolean).map(speaker);
+  const heardBy = conversation.heardBy.get(turn.id).map(speaker);
+  const names = (list) => (list.length ? list.join("; ") : "nobody");
+  return `${speaker(turn)} heard ${names(heard)}. It was heard by ${names(heardBy)}.`;
+}
+
+/** A node per turn, and per turn that was wired but not held, by "round|agent". */
+function placed(conversation) {
+  const { trace, turns } = conversation;
+  const rows = [...trace.agents];
+  const members = new Set(rows);
+  const wired = [...(trace.spatial ?? []), ...(trace.temporal ?? [])].map(([round]) => round);
+  const numbers = [...new Set([...turns.map((turn) => turn.round), ...wired])].sort((a, b) => a - b);
+  // Who is no member of the team gets a row, but for one who has a round alone, as the decision agent has: in the middle.
+  const apart = new Set(numbers.filter((number) => {
+    const held = turns.filter((turn) => turn.round === number);
+    return held.length === 1 && !members.has(held[0].agent) && !wired.includes(number);
+  }));
+  for (const turn of turns) {
+    if (!members.has(turn.agent) && !apart.has(turn.round)) {
+      members.add(turn.agent);
+      rows.push(turn.agent);
+    }
+  }
+  const left = labelWidth(rows) + MARGIN;
+  const rounds = numbers.map((number, i) => ({ number, x: left + COLUMN * i, label: `round ${number}` }));
+  const nodes = new Map();
+  for (const round of rounds) {
+    const held = turns.filter((turn) => turn.round === round.number);
+    if (apart.has(round.number)) {
+      round.label = shortened(held[0].agent);
+      nodes.set(cell(round.number, held[0].agent), { turn: held[0], x: round.x, y: rowY((Math.max(rows.length, 1) - 1) / 2), row: -1 });
+    } else {
+      for (const [row, agent] of rows.entries()) {
+        const turn = held.find((turn) => turn.agent === agent) ?? null;
+        if (turn || trace.agents.includes(agent)) nodes.set(cell(round.number, agent), { turn, x: round.x, y: rowY(row), row });
+      }
+    }
+  }
+  for (const node of nodes.values()) node.shape = shape(conversation, node);
+  return { nodes, rows, rounds };
+}
+
+function cell(round, agent) {
+  return `${round}|${agent}`;
+}
+
+function rowY(row) {
+  return HEAD + ROW * (row + 0.5);
+}
+
+function labelWidth(rows) {
+  return 12 + 7.2 * Math.max(0, ...rows.map((name) => shortened(name).length + 2));
+}
+
+function shortened(name) {
+  return name.length > 26 ? `${name.slice(0, 25)}…` : name;
+}
+
+function shape(conversation, { turn, x, y }) {
+  const at = { transform: `translate(${x} ${y})` };
+  if (!turn) {
+    const why = draw("title", null, "not held: nobody needed it");
+    return draw("g", { ...at, class: "node absent" }, draw("circle", { r: 3 }), why);
+  }
+  const attacked = conversation.attacked.has(turn.agent);
+  const status = turn.status ?? "ok";
+  const opinion = conversation.opinion(turn);
+  const sign = status === "failed" ? "!" : status === "unparsed" ? "?" : opinion ? opinion.sign : "–";
+  const label = `${speaker(turn)}${attacked ? ", attacked" : ""}: ${status !== "ok" ? status : turn.answer ?? "no answer"}`;
+  const outline = attacked
+    ? draw("rect", { x: -RADIUS, y: -RADIUS, width: 2 * RADIUS, height: 2 * RADIUS, transform: "rotate(45)" })
+    : draw("circle", { r: RADIUS });
+  const style = status === "ok" ? opinion?.style ?? "" : status;
+  const named = { class: `node ${style}${attacked ? " attacked" : ""}`, role: "link", tabindex: -1, "aria-label": label };
+  return draw("g", { ...at, ...named }, draw("title", null, label), outline, draw("text", { y: 4 }, sign));
+}
+
+/** Edges that were heard, and those that were wired and carried nothing. */
+function connected(conversation, nodes) {
+  const { trace, turns, byId } = conversation;
+  const edges = new Map();
+  const add = (from, to, styles) => {
+    if (from && to && from !== to && !edges.has(`${from.x} ${from.y} ${to.x} ${to.y}`)) {
+      const kind = from.x === to.x ? "spatial" : "temporal";
+      const path = draw("path", { d: curve(from, to), class: `edge ${kind} ${styles}` });
+      edges.set(`${from.x} ${from.y} ${to.x} ${to.y}`, { from, to, path, carried: styles !== "unheard" });
+    }
+  };
+  for (const turn of turns) {
+    const tampered = conversation.tampered(turn);
+    for (const id of turn.heard ?? []) {
+      const sender = byId.get(id);
+      if (!sender) continue;
+      const from = nodes.get(cell(sender.round, sender.agent)), to = nodes.get(cell(turn.round, turn.agent));
+      add(from, to, tampered.has(id) ? "tampered" : "");
+    }
+  }
+  for (const [list, delay] of [[trace.spatial, 0], [trace.temporal, 1]]) {
+    for (const [round, sender, receiver] of list ?? []) {
+      add(nodes.get(cell(round - delay, trace.agents[sender])), nodes.get(cell(round, trace.agents[receiver])), "unheard");
+    }
+  }
+  const last = turns.at(-1);
+  if (last && !trace.agents.includes(last.agent)) {
+    const round = Math.max(...turns.filter((turn) => trace.agents.includes(turn.agent)).map((turn) => turn.round));
+    for (const agent of trace.decision ?? []) add(nodes.get(cell(round, agent)), nodes.get(cell(last.round, last.agent)), "unheard");
+  }
+  return [...edges.values()];
+}
+
+function curve(from, to) {
+  if (from.x !== to.x) return `M${from.x} ${from.y}L${to.x} ${to.y}`;
+  const bow = Math.min(COLUMN * 0.55, 40 + 8 * Math.abs(to.row - from.row)) * (to.y > from.y ? 1 : -1);
+  return `M${from.x} ${from.y}Q${from.x + bow} ${(from.y + to.y) / 2} ${to.x} ${to.y}`;
+}
+
+function tip(kind) {
+  const shape = draw("path", { d: "M0 0L7 3.5L0 7z" });
+  const size = { markerUnits: "userSpaceOnUse", markerWidth: 7, markerHeight: 7, refX: 7 + RADIUS, refY: 3.5 };
+  return draw("marker", { id: `tip${kind}`, class: `tip${kind}`, orient: "auto", ...size }, shape);
+}
+
+/** Pointing, choosing, and moving with the arrow keys; the drawing is one stop of the Tab key. */
+function live(svg, nodes, mark, open) {
+  const held = [...nodes.values()].filter((node) => node.turn);
+  if (held.length) held[0].shape.setAttribute("tabindex", 0);
+  for (const node of held) {
+    node.shape.addEventListener("pointerenter", () => mark(node.turn));
+    node.shape.addEventListener("pointerleave", () => mark(null));
+    node.shape.addEventListener("focus", () => mark(node.turn));
+    node.shape.addEventListener("blur", () => mark(null));
+    node.shape.addEventListener("click", () => open(node.turn));
+    node.shape.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        open(node.turn);
+        return;
+      }
+      const [dx, dy] = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key] ?? [0, 0];
+      const ahead = (other) => (other.x - node.x) * dx + (other.y - node.y) * dy > 0 && (dx || other.x === node.x);
+      const next = nearest(node, held.filter(ahead));
+      if (!next) return;
+      event.preventDefault();
+      for (const other of held) other.shape.setAttribute("tabindex", other === next ? 0 : -1);
+      next.shape.focus();
+    });
+  }
+}
+
+function nearest(node, others) {
+  const distance = (other) => 10 * Math.abs(other.x - node.x) + Math.abs(other.y - node.y);
+  return others.sort((a, b) => distance(a) - distance(b))[0];
+}

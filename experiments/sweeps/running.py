@@ -1,0 +1,193 @@
+"""One trial under way in the process that it shares with others before and after: an ordinary run, in its own folder.
+
+What outlives a trial there is what no answer depends on: data sets, indexes and evidence that were read once, and
+the way to the judge's model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from actors.completions.cache import CachedModel
+from experiments.config import Config, read
+from experiments.data import make_dataset
+from experiments.datasets.item import Dataset
+from experiments.errors import UserError
+from experiments.evidence import Evidence
+from experiments.job import Job
+from experiments.judge import Judge
+from experiments.launch import model_name, team_roles
+from experiments.launched import Launched, Shared, check_learner
+from experiments.local import Local
+from experiments.methods import CALIBRATED
+from experiments.progress import Progress
+from experiments.recorder import Recorder, RunFolder
+from experiments.runner import conclude, first_of, open_cache, open_store
+from experiments.tracking import Tracker
+
+KEPT = 8  # data sets that are open at once, each with its index
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a trial is: `steps` of training, with the mean `utility` of their discussions.
+
+    `finished` when its folder is complete; `failed` says in one line why it never will be.
+    """
+
+    steps: int = 0
+    utility: float = 0.0
+    finished: bool = False
+    failed: str = ""
+
+
+class Opened:
+    """What trials of one process read: opened for the first, kept for the others."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.judge = shared.judge_model(uuid.uuid4().hex)
+        self._data: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
+
+    def data(self, config: Config) -> tuple[Dataset, Evidence]:
+        key = data_key(config)
+        if key not in self._data:
+            cache = open_cache(config)
+            dataset = make_dataset(config, cache)
+            self._data[key] = dataset, Evidence(open_store(config, dataset, cache), config.retrieval)
+            if len(self._data) > KEPT:
+                self._data.popitem(last=False)
+        self._data.move_to_end(key)
+        return self._data[key]
+
+    def close(self) -> None:
+        if isinstance(self.judge, CachedModel):
+            self.judge.close()
+
+
+def data_key(config: Config) -> str:
+    """All on which a data set and the evidence for its questions depend."""
+    training = config.pruning.steps, config.training.questions_per_step, config.defence.calibration
+    watches = bool(set(CALIBRATED) & set(config.methods))
+    return json.dumps([config.seed, training, watches, asdict(config.data), asdict(config.retrieval), config.cache])
+
+
+async def hold_trial(
+    folder: Path, opened: Opened, each_step: bool, started: Callable[[], None] = lambda: None
+) -> AsyncIterator[Report]:
+    """Run the folder's configuration from wherever the folder is, and report at the end; with `each_step`, after every
+    training step as well, and go on when asked for the next report. Closing it stops the trial.
+
+    Args:
+        started: called when the first question is asked.
+    """
+    run = RunFolder.open(folder)
+    with _logging_to(run.log):
+        steps, utility = 0, 0.0
+        try:
+            async for report in _reports(run, opened, each_step, started):
+                steps, utility = report.steps, report.utility
+                yield report
+        except Exception as error:
+            log.exception("the trial failed")
+            yield Report(steps, utility, failed=why(error))
+
+
+async def _reports(
+    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
+) -> AsyncIterator[Report]:
+    config = read(run.config)
+    roles = team_roles(config)
+    dataset, evidence = opened.data(config)
+    # Its own at every attempt: of an earlier one, agents may hold half a discussion.
+    team = opened.shared.agents.team(uuid.uuid4().hex)
+    judge = Judge(opened.judge, model_name(config.judge)) if opened.judge else None
+    with Recorder(run) as recorder:
+        told = [step.terms["utility"] for step in run.learning() if step.terms]
+        news = asyncio.Event()
+
+        def learned(step: Mapping[str, Any]) -> None:
+            if "utility" in step:
+                told.append(step["utility"])
+                news.set()
+
+        wandb = config.wandb
+        # A trial's name alone is not the only one of its project; W&B allows few characters and 128 of them.
+        of_all = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
+        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, told=learned)
+        work = None
+        try:
+            job = Job(
+                config=config,
+                dataset=dataset,
+                evidence=evidence,
+                roles=roles,
+                agents=Launched(team, judge),
+                learner=Local(check_learner(config, roles)),
+                recorder=recorder,
+                tracker=tracker,
+                progress=Progress(Console(file=io.StringIO(), quiet=True)),
+            )
+            started()
+            work = asyncio.create_task(job.run())
+            while not work.done():
+                waiting = asyncio.create_task(news.wait())
+                await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if news.is_set() and not work.done():
+                    news.clear()
+                    if each_step:
+                        yield Report(len(told), sum(told) / len(told))
+            await work
+            conclude(config, run, dataset, tracker, model_name(config.model))
+            tracker.finish()
+            yield Report(len(told), sum(told) / len(told) if told else 0.0, finished=True)
+        finally:
+            if work is not None and not work.done():
+                work.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await work
+            await team.part()
+            tracker.finish(exit_code=1)
+
+
+def why(error: BaseException) -> str:
+    """In one line. What goes wrong in one of many discussions comes wrapped."""
+    if isinstance(error, BaseExceptionGroup):
+        error = first_of(UserError, error) or first_of(Exception, error) or error
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """What is logged in this process meanwhile goes to a file, as that of a run does."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    for talker in ("wandb", "fontTools"):
+        logging.getLogger(talker).setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        handler.close()

@@ -1,0 +1,206 @@
+"""A sweep from its configuration to its table: expand, launch what trials share, run them, and sum up.
+
+runs/<time>-<experiment>/
+    config.yaml        the sweep's; its presence makes the folder one that can be resumed
+    trials/<name>/     every trial, an ordinary run folder
+    trials.jsonl       a TrialResult per finished trial
+    sweep.json, .csv   the table; figures/ and report.html show it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from actors.cluster import Cluster
+from actors.watch import ClusterError
+from experiments.config import Config, save
+from experiments.data import make_dataset
+from experiments.errors import UserError
+from experiments.figures.sweeps import draw_sweep
+from experiments.launch import model_name, team_roles
+from experiments.launched import launch_shared, wait
+from experiments.progress import Bar, Progress
+from experiments.recorder import LEARNING, RunFolder
+from experiments.report import sweep as report
+from experiments.runner import check_room, open_cache, open_store
+from experiments.sweeps import table
+from experiments.sweeps.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
+from experiments.sweeps.results import Results, TrialResult, read_results
+from experiments.sweeps.running import Report, data_key
+from experiments.sweeps.trials import Trial, expand, groups
+from retrieval.index import StoreError
+
+TRIALS = "trials"
+OUTLIVE_S = 30.0
+PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
+
+
+def run_sweep(config: Config, folder: RunFolder) -> bool:
+    """Run what is left of a sweep, and sum up all of it. False when trials have failed for good.
+
+    Raises:
+        UserError: everything that the user can put right; what is finished stays and the sweep can be resumed.
+    """
+    trials = _checked(config)
+    _write(config, folder.path, trials)
+    with Results(folder.path) as results:
+        done = results.done
+        left = [trial for trial in trials if trial.name not in done]
+        sweep = _Sweep(config, folder.path, results, len(trials))
+        if left:
+            for trial in left:
+                _wait_for_writer(folder.path / TRIALS / trial.name)
+            try:
+                sweep.run(left)
+            except (ClusterError, StoreError) as error:
+                raise UserError(str(error)) from error
+    _conclude(config, trials[0].config, folder.path, sweep.failed)
+    if sweep.warm_s:
+        print(
+            f"A warm trial started in {statistics.median(sweep.warm_s):.2f} s (median of {len(sweep.warm_s)}; "
+            f"slowest {max(sweep.warm_s):.2f} s)."
+        )
+    for name, reason in sweep.failed.items():
+        print(f"failed: {name}: {reason}")
+    return not sweep.failed
+
+
+def _checked(config: Config) -> list[Trial]:
+    settings = config.sweep
+    if config.job != "prune":
+        raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
+    for name in ("seeds", "parallel", "grace"):
+        if getattr(settings, name) < 1:
+            raise UserError(f"sweep.{name}={getattr(settings, name)}: expected at least 1")
+    trials = expand(config)
+    if settings.stop == "asha":
+        if settings.reduction < 2:
+            raise UserError(f"sweep.reduction={settings.reduction}: expected at least 2")
+        if settings.grace > (steps := _steps(trials)):
+            raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    return trials
+
+
+def _steps(trials: Sequence[Trial]) -> int:
+    return max(2 * trial.config.pruning.steps for trial in trials)
+
+
+def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
+    """A run folder for each trial. Those of one sweep are a group in W&B."""
+    for trial in trials:
+        path = folder / TRIALS / trial.name
+        if not (path / "config.yaml").exists():
+            trial.config.wandb.group = config.wandb.group or folder.name
+            path.mkdir(parents=True, exist_ok=True)
+            save(trial.config, path / "config.yaml")
+
+
+@dataclass
+class _Sweep:
+    config: Config
+    folder: Path
+    results: Results
+    total: int
+    failed: dict[str, str] = field(default_factory=dict)
+    warm_s: list[float] = field(default_factory=list)
+
+    def run(self, left: Sequence[Trial]) -> None:
+        """Group after group: the trials of one share their agents. Ends all that was launched, however it ends."""
+        config = self.config
+        most = max(len(team_roles(trial.config)) for trial in left) + 2 + config.model.replicas
+        check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
+        from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
+
+        with Progress() as progress:
+            self._prepare(left, progress)
+            with _loop_beside() as loop, Cluster(config.ray) as cluster:
+                trials, bar = groups(left), None
+                for group in trials:
+                    shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
+                    asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
+                    bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
+                    found = {trial.name: trial for trial in group}
+                    ended = partial(self._ended, found, bar)
+                    run_trials(list(found), shared, self.folder, config.sweep, _steps(group), ended, progress.tell)
+                    cluster.clear()
+
+    def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
+        """Every data set and index once, so that no two trials make the same."""
+        different = list({data_key(trial.config): trial.config for trial in left}.values())
+        bar = progress.phase("preparing data", total=len(different))
+        for config in different:
+            cache = open_cache(config)
+            open_store(config, make_dataset(config, cache), cache)
+            bar.advance()
+
+    def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report, warm_s: float | None) -> None:
+        trial = trials[name]
+        bar.advance()
+        if warm_s is not None:
+            self.warm_s.append(warm_s)
+        if report.failed:
+            self.failed[name] = report.failed
+            return
+        metrics = {}
+        if report.finished:
+            metrics = json.loads((self.folder / TRIALS / trial.name / "metrics.json").read_text())
+        stopped, utility = (0, None) if report.finished else (report.steps, round(report.utility, 6))
+        self.results.append(TrialResult(trial.name, trial.values, trial.seed, metrics, stopped, utility))
+
+
+def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, str]) -> None:
+    """The table, figures and report of all that is finished."""
+    results = read_results(folder, stopped=True)
+    if not results:
+        return
+    metric = make_dataset(first, open_cache(first)).metric
+    rows = table.rows(folder, results, config.seed)
+    table.write(folder, rows, failed, config.experiment)
+    drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
+    report.write(folder, results, metric, drawn, config.seed)
+    arms = merge(read_arms(folder, results), over=[POSITION])
+    told = in_words(compare_pairs(natural_pairs(arms), config.seed), metric)
+    table.show(rows, metric, model_name(config.model), further=told)
+
+
+def _wait_for_writer(trial: Path) -> None:
+    """Until no process writes a trial's folder: those of a sweep that was killed may outlive it by a moment. One that
+    goes on is told of when the trial starts."""
+    records, until = trial / LEARNING, time.monotonic() + OUTLIVE_S
+    while records.exists() and time.monotonic() < until:
+        with records.open("ab") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.1)
+
+
+@contextmanager
+def _loop_beside() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own: replicas are watched in it while Tune has this one."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,160 @@
+"""Which trials a sweep has: points x axes x seeds, each a whole configuration, checked before any is started."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from actors.messages import derive_seed
+from experiments.config import Config, varied
+from experiments.errors import UserError
+from experiments.launch import check_models, closing_roles, team_roles
+from experiments.launched import check_learner
+from experiments.methods import check_methods
+from experiments.settings import SweepSettings
+
+Values = dict[str, Any]
+
+# What is one for the whole sweep, and has no place among its axes.
+FIXED = ("experiment", "job", "output", "cache", "resume", "dry_run", "ray", "sweep", "wandb")
+LONGEST = 100  # of a name; file systems allow 255 bytes, and names are read in tables
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a sweep. `values` are what was varied, by dotted key, without the seed."""
+
+    name: str
+    values: Mapping[str, Any]
+    seed: int
+    config: Config
+
+
+def is_sweep(config: Config) -> bool:
+    return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
+
+
+def expand(config: Config) -> list[Trial]:
+    """All trials, in an order and with names that depend on the configuration only.
+
+    Raises:
+        UserError: an axis that is none, or a trial that cannot be, by its name and the value that is wrong.
+    """
+    chosen = combinations(config.sweep, config.seed)
+    short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
+    alone = replace(config, sweep=SweepSettings())
+    trials: list[Trial] = []
+    for values in chosen:
+        for seed in range(config.seed, config.seed + config.sweep.seeds):
+            name = trial_name(len(trials), {short[key]: value for key, value in values.items()}, seed)
+            try:
+                single = varied(alone, {**values, "seed": seed})
+                _check(single)
+            except UserError as error:
+                raise UserError(f"trial {name}: {error}") from error
+            trials.append(Trial(name, values, seed, single))
+    return trials
+
+
+def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
+    """Every point with every combination of the axes' values, the last axis fastest; or as many of them, drawn."""
+    points = [_flat(point, "sweep.points") for point in sweep.points] or [{}]
+    axes = _flat(sweep.axes, "sweep.axes")
+    for key, choices in axes.items():
+        if not isinstance(choices, list) or not choices:
+            raise UserError(f"sweep.axes.{key}={choices}: expected a list of values to try, such as [1,2]")
+    grid = [
+        {**point, **dict(zip(axes, choice, strict=True))}
+        for point in points
+        for choice in itertools.product(*axes.values())
+    ]
+    if sweep.search == "grid":
+        return grid
+    if sweep.samples is None or not 1 <= sweep.samples <= len(grid):
+        raise UserError(
+            f"sweep.search=random needs sweep.samples=<1 to {len(grid)}>, for there are {len(grid)} combinations to "
+            f"draw from; got {sweep.samples}"
+        )
+    drawn = Random(derive_seed(seed, "sweep")).sample(range(len(grid)), sweep.samples)
+    return [grid[number] for number in sorted(drawn)]
+
+
+def _flat(tree: Mapping[str, Any], where: str) -> Values:
+    """Nested groups as dotted keys."""
+    flat = dict(_leaves(tree, ""))
+    for key in flat:
+        if key == "seed":
+            raise UserError(f"{where}: seed is not an axis; say sweep.seeds=<how many>, from seed= on")
+        if key.partition(".")[0] in FIXED:
+            raise UserError(f"{where}: {key} is the same for the whole sweep; set it beside sweep")
+    return flat
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + str(key), value
+
+
+def short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Each key by its last part, or by as many parts as tell it from the others."""
+    short = {}
+    for key in keys:
+        parts = key.split(".")
+        endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
+        short[key] = next(
+            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1), key
+        )
+    return short
+
+
+def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
+    """Such as `0007-rounds=4,rate=0.3,seed=2`: a folder's name on any file system."""
+    told = ",".join(f"{key}={plain(value)}" for key, value in values.items())
+    safe = re.sub(r"[^\w.,=+-]+", "_", told)[:LONGEST].rstrip(",")
+    return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
+
+
+def plain(value: Any) -> str:
+    """A value in few letters, for names and tables."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case list():
+            return "+".join(map(plain, value)) or "none"
+        case dict():
+            return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"
+        case _:
+            return str(value)
+
+
+def _check(config: Config) -> None:
+    """What would end this run at its start."""
+    if config.model.kind == "replay":
+        raise UserError("model=replay answers for one recorded run; start it without sweep")
+    check_methods(config.methods)
+    check_models(config)
+    check_learner(config, team_roles(config))
+
+
+def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials that the same agents, replicas and judge can serve, together."""
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        found.setdefault(launched_for(trial.config), []).append(trial)
+    return list(found.values())
+
+
+def launched_for(config: Config) -> str:
+    """All on which the launched processes depend."""
+    roles = [*team_roles(config), *closing_roles(config)]
+    parts = [config.model, config.judge, config.reader, config.agents, config.completions]
+    return repr((roles, parts))

@@ -1,0 +1,177 @@
+"""Ray Tune's part: which trial runs when and in which process, which are stopped early, and which are tried again.
+
+Tune is given the trials that are not finished, and keeps nothing of its own: each trial's checkpoint is its run
+folder, and the sweep's is trials.jsonl. (Its own `Tuner.restore` resumes from a snapshot that it takes every so often,
+and would repeat trials that finished after the last one.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Read when Tune is imported. Trials write their own logs, and a Ctrl-C is the driver's to handle.
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+from actors.watch import News, silent
+from experiments.launched import Shared
+from experiments.settings import SweepSettings
+from experiments.sweeps.running import Opened, Report, hold_trial
+
+ATTEMPTS = 3  # of a trial whose process died
+FOLDER = "tune"
+# Trials mostly wait for models, so they take no core away from these; Tune wants something to be set aside.
+RESOURCES = tune.PlacementGroupFactory([{"memory": 2**20}])
+
+Ended = Callable[[str, Report, float | None], None]
+
+
+class TrialProcess(tune.Trainable):
+    """A process that runs one trial after another. Between two steps its event loop stands still, and so does the
+    trial: one that is stopped early has done no more than was decided upon."""
+
+    def setup(
+        self, config: dict[str, Any], shared: Shared | None = None, trials: Path = Path(), each_step: bool = False
+    ) -> None:
+        assert shared is not None
+        self._idle_since = time.monotonic()
+        self._warm_s: float | None = None
+        self._loop = asyncio.new_event_loop()
+        self._opened = Opened(shared)
+        self._trials, self._each_step = trials, each_step
+        self._warm = False
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._end()
+        self._warm = True
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        report = self._loop.run_until_complete(anext(self._reports))
+        self._idle_since = time.monotonic()
+        return {
+            "steps": report.steps,
+            "utility": report.utility,
+            "finished": report.finished,
+            "failed": report.failed,
+            "warm_s": self._warm_s,
+            "done": report.finished or bool(report.failed),
+        }
+
+    def cleanup(self) -> None:
+        self._end()
+        self._opened.close()
+        self._loop.close()
+
+    def _begin(self, config: Mapping[str, Any]) -> None:
+        self._warm_s = None
+        self._reports: AsyncIterator[Report] = hold_trial(
+            self._trials / config["trial"], self._opened, self._each_step, self._started
+        )
+
+    def _started(self) -> None:
+        if self._warm:
+            self._warm_s = time.monotonic() - self._idle_since
+
+    def _end(self) -> None:
+        self._loop.run_until_complete(self._reports.aclose())  # type: ignore[attr-defined]
+
+
+class _Ends(tune.Callback):
+    """Tells of every trial that has ended: finished, stopped early, failed, or lost with its process."""
+
+    def __init__(self, ended: Ended, news: News) -> None:
+        self._ended = ended
+        self._news = news
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles it for a restore of its own, of which there is none
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        last = trial.last_result
+        report = Report(last["steps"], last["utility"], last["finished"], last["failed"])
+        self._ended(trial.config["trial"], report, last["warm_s"])
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._news(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
+        reason = text.splitlines()[-1].strip()
+        self._ended(trial.config["trial"], Report(failed=f"{ATTEMPTS} attempts: {reason}"), None)
+
+
+def run_trials(
+    names: Sequence[str],
+    shared: Shared,
+    folder: Path,
+    settings: SweepSettings,
+    steps: int,
+    ended: Ended,
+    news: News = silent,
+) -> None:
+    """Run the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
+
+    Args:
+        steps: of training, in the longest trial.
+        ended: is told of each trial, as soon as it has ended, how far it was and how long it took to start in a warm
+            process (None in a cold one).
+        news: gets a line when a trial's process has died.
+    """
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # what goes wrong is told here, in one line
+    storage = folder / FOLDER
+    shutil.rmtree(storage, ignore_errors=True)
+    stopping = settings.stop == "asha"
+    trainable: Any = tune.with_parameters(TrialProcess, shared=shared, trials=folder / "trials", each_step=stopping)
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, RESOURCES),
+        param_space={"trial": tune.grid_search(list(names))},
+        tune_config=tune.TuneConfig(
+            scheduler=asha(settings, steps) if stopping else None,
+            max_concurrent_trials=settings.parallel,
+            reuse_actors=True,
+            trial_dirname_creator=lambda trial: trial.trial_id,
+        ),
+        run_config=tune.RunConfig(
+            name="trials",
+            storage_path=str(storage),
+            failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            callbacks=[_Ends(ended, news)],
+            verbose=0,
+        ),
+    )
+    try:
+        tuner.fit()
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
+
+
+def asha(settings: SweepSettings, steps: int) -> TrialScheduler:
+    """At `grace` training steps, and at `reduction` times as many again and again, only the best one in `reduction` of
+    those that came so far goes on, by mean training utility (Li et al. 2020).
+
+    A trial that a killed sweep had begun is compared at the next such rung that it comes to.
+    """
+    return ASHAScheduler(
+        time_attr="steps",
+        metric="utility",
+        mode="max",
+        max_t=steps + 1,  # never reached: what ends a trial is the end of its evaluation
+        grace_period=settings.grace,
+        reduction_factor=settings.reduction,
+    )

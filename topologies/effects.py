@@ -1,0 +1,108 @@
+"""What listening to whom does: the sampled edges read as a randomised experiment, shrunk by empirical Bayes.
+
+Whether an edge was drawn depends on nothing but its probability, so the score of a receiver with the edge, minus that
+without it, is the edge's effect and no confounder's. One edge is seen too rarely to be judged alone; the other edges of
+its sender, and how good that sender's own answers are, say what to expect of it.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Effects(NamedTuple):
+    """Estimates and their variances, one shape, such as [senders, receivers]."""
+
+    mean: Tensor
+    variance: Tensor
+
+
+def edge_moments(taken: Tensor, allowed: Tensor, probability: Tensor, credit: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums over samples of (e - p) c and (e - p)^2, each [rounds, sender, receiver].
+
+    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], that of each draw;
+    credit: c, float [k, rounds, receiver], the receiver's own score minus what its question leads to expect. An edge
+    that could not be drawn adds nothing.
+    """
+    surprise = (taken.double() - probability.double()) * allowed
+    return torch.einsum("ktji,kti->tji", surprise, credit.double()), (surprise**2).sum(0)
+
+
+def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Effects:
+    """beta = num / den with variance s^2 / den; 0 with infinite variance for an edge never drawn or never left out.
+
+    products, squares: sums of `edge_moments`, any shape; spread: s^2, the variance of credit, broadcast against them.
+    """
+    seen = squares > 0
+    safe = squares.where(seen, 1)
+    return Effects((products / safe).where(seen, 0), (spread / safe).where(seen, torch.inf))
+
+
+def sender_means(edges: Effects) -> Effects:
+    """Step (1): the precision-weighted mean over each sender's edges [senders], from [senders, receivers]."""
+    weight = 1 / edges.variance
+    total = weight.sum(1)
+    mean = (weight * edges.mean).sum(1) / total.where(total > 0, 1)
+    return Effects(mean, 1 / total)
+
+
+def regression(values: Effects, covariates: Tensor, extra_variance: Tensor) -> Effects:
+    """Weighted least squares of values [n] on covariates [n, p], weights 1 / (variance + extra): fitted, its variance.
+
+    A slight ridge keeps it solvable when covariates are constant or fewer than p values are known.
+    """
+    weight = 1 / (values.variance + extra_variance)
+    normal = covariates.T @ (weight[:, None] * covariates) + 1e-6 * torch.eye(covariates.shape[1]).double()
+    inverse = torch.linalg.inv(normal)
+    fitted = covariates @ inverse @ (covariates.T @ (weight * values.mean))
+    return Effects(fitted, ((covariates @ inverse) * covariates).sum(1))
+
+
+def excess_variance(values: Effects, expected: Tensor, fitted_parameters: int) -> Tensor:
+    """By how much values scatter about what was expected more than their own variances say (DerSimonian and Laird).
+
+    One shape; a value of infinite variance counts for nothing. The estimate of moments is often 0, which would be
+    certainty that all are alike: it is kept at least half its standard error above (Chung et al., 2013, say why).
+    """
+    weight = (1 / values.variance).flatten()
+    total, free = weight.sum(), int((weight > 0).sum()) - fitted_parameters
+    if free < 1:
+        return (1 / total).where(total > 0, 0)
+    surplus = (weight * (values.mean - expected).flatten() ** 2).sum() - free
+    scale = total - (weight**2).sum() / total
+    return surplus.clamp(min=sqrt(2 * free) / 2) / scale
+
+
+def shrink(values: Effects, prior: Effects, scatter: Tensor) -> Effects:
+    """Each value drawn towards its prior by scatter / (scatter + variance), and the variance that is left.
+
+    The prior's own variance passes on in so far as the value rests on it.
+    """
+    trust = scatter / (scatter + values.variance)
+    unknown = values.variance.isinf()
+    left = torch.where(unknown, scatter, trust * values.variance.where(~unknown, 0))
+    return Effects(prior.mean + trust * (values.mean - prior.mean), left + (1 - trust) ** 2 * prior.variance)
+
+
+def sender_effects(edges: Effects, scores: Tensor) -> Effects:
+    """Steps (2) and (3): what each sender does on average [senders], drawn towards what its own score predicts.
+
+    edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers.
+    """
+    means = sender_means(edges)
+    line = torch.stack([torch.ones_like(scores), scores - scores.mean()], dim=1).double()
+    first = regression(means, line, torch.zeros(()))
+    scatter = excess_variance(means, first.mean, fitted_parameters=2)
+    return shrink(means, regression(means, line, scatter), scatter)
+
+
+def posterior(edges: Effects, scores: Tensor) -> Effects:
+    """Step (4): every edge's effect given all of them [senders, receivers]; of an edge never drawn, its sender's."""
+    senders = sender_effects(edges, scores)
+    prior = Effects(senders.mean[:, None], senders.variance[:, None])
+    scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
+    return shrink(edges, prior, scatter)

@@ -1,0 +1,63 @@
+"""The inspector: an additional agent that reads each message before it is delivered, and replaces a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+from topologies.answers import normalised
+from topologies.topology import DECISION_AGENT, Ask, Topology
+
+INSPECTOR_AGENT = "inspector"
+
+
+class Inspector:
+    """Discussions of another topology in which an inspector stands between every sender and its receivers (Huang et al.
+    2024, "On the resilience of LLM-based multi-agent collaboration with faulty agents": Inspector).
+
+    It answers the question anew with the message before it, all evidence of both modalities and no memory of other
+    messages. Where its answer is another one, receivers get its reasoning, answer and confidence under the sender's
+    name; where it is the same, or the inspector fails or knows no answer, they get the message as it was. Senders go on
+    from what they said themselves. One turn more for each message that can be heard; the decision is not inspected.
+    In the trace, an inspection follows the turn that it inspected, whose id it heard and whose round it has; its own id
+    is `<number>/inspector`, with the place of that turn among all (by round, then agent, from 1).
+    """
+
+    def __init__(self, method: str, topology: Topology, agents: Sequence[str]) -> None:
+        """`topology` is one of `agents`, and must have the method's name, which its traces carry."""
+        self.method = method
+        self._topology = topology
+        self._places = {agent: place for place, agent in enumerate(agents, 1)}
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        delivered: dict[str, Message] = {}
+        inspections: dict[str, Message] = {}
+
+        async def inspected(turn: Turn) -> Message:
+            heard = (
+                h if h.message.agent == turn.agent else replace(h, message=delivered[h.message.id]) for h in turn.heard
+            )
+            message = await ask(replace(turn, heard=tuple(heard)))
+            if turn.agent != DECISION_AGENT and message.status is Status.OK:
+                inspection = await ask(self._inspection(turn, message, seed))
+                inspections[message.id] = replace(inspection, round=turn.round)
+                delivered[message.id] = corrected(message, inspection)
+            return message
+
+        trace = await self._topology.answer(question, inspected, seed, sample)
+        turns = (t for turn in trace.turns for t in (turn, inspections.get(turn.id)) if t is not None)
+        return replace(trace, turns=tuple(turns))
+
+    def _inspection(self, turn: Turn, message: Message, seed: int) -> Turn:
+        number = (turn.round - 1) * len(self._places) + self._places[turn.agent]
+        turn_seed = derive_seed(seed, turn.question.id, number, INSPECTOR_AGENT)
+        return Turn(turn.discussion, turn.question, INSPECTOR_AGENT, number, turn_seed, (Heard(message, 1.0),))
+
+
+def corrected(message: Message, inspection: Message) -> Message:
+    """What is delivered of a message after its inspection."""
+    found = normalised(inspection.answer)
+    if inspection.status is not Status.OK or found is None or found == normalised(message.answer):
+        return message
+    return replace(message, content=inspection.content, answer=inspection.answer, confidence=inspection.confidence)

@@ -1,0 +1,62 @@
+"""The majority of independent answers: nobody hears anybody, and nobody decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import fsum
+
+from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
+from topologies.answers import normalised
+from topologies.topology import Ask, discussion_id
+
+
+class Majority:
+    """Every agent answers once by itself, and the most frequent answer wins: self-consistency (Wang et al. 2022) over
+    agents instead of samples.
+
+    As many turns as there are agents, no decision agent. It sees answers and confidences.
+    """
+
+    def __init__(self, method: str, agents: Sequence[str]) -> None:
+        self.method = method
+        self.agents = tuple(agents)
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        discussion = discussion_id(self.method, question, sample)
+
+        async def alone(agent: str) -> Message:
+            return await ask(Turn(discussion, question, agent, 1, derive_seed(seed, question.id, 1, agent)))
+
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(alone(agent)) for agent in self.agents]
+        turns = tuple(task.result() for task in asked)
+        heard = any(turn.status is Status.OK for turn in turns)
+        return Trace(
+            question=question.id,
+            method=self.method,
+            sample=sample,
+            agents=self.agents,
+            turns=turns,
+            answer=vote(turns),
+            status=Status.OK if heard else turns[0].status,
+            seed=seed,
+            evidence=tuple(source.id for source in question.evidence),
+            decision=self.agents,
+        )
+
+
+def vote(messages: Sequence[Message]) -> str | None:
+    """The most frequent answer by its normal form, as its first speaker words it; None where nobody has one.
+
+    Ties go by the sum of confidences (one that is not stated counts nothing), then to whose speaker comes first.
+    """
+    ballots: dict[str, list[Message]] = {}
+    for message in messages:
+        answer = normalised(message.answer)
+        if message.status is Status.OK and answer is not None:
+            ballots.setdefault(answer, []).append(message)
+    if not ballots:
+        return None
+    won = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
+    return won[0].answer
