@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -18,13 +20,23 @@ from experiments.datasets.item import Dataset, Item
 from experiments.discussions import Agents
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.progress import Progress
+from experiments.progress import Bar, Progress
 from experiments.recorder import Recorder
 from experiments.records import LearningStep, matrix
 from experiments.tracking import Tracker
 from experiments.usage import UsageLog
 from topologies.learner import StepReport
 from topologies.pruned import M3Prune
+from topologies.wiring import Wirings
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One step under way: its questions, and K discussions of each along the wirings."""
+
+    items: Sequence[Item]
+    wirings: Wirings
+    discussions: list[asyncio.Task[Trace]]
 
 
 @dataclass
@@ -58,11 +70,7 @@ class Training:
             if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
                 await self._record(stage, 0, {}, await self.learner.edges_left())
             with usage.phase(f"learning, stage {stage}"):
-                for number in range(step, steps):
-                    report = await self._step(stage, number, items[number])
-                    terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
-                    await self._record(stage, number + 1, terms, report.edges)
-                    bar.advance()
+                await self._learn(stage, step, items, bar)
             await self.learner.next_stage()
             stage, step, finished = await self._position()
 
@@ -82,18 +90,44 @@ class Training:
             )
         return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
-    async def _step(self, stage: int, step: int, items: Sequence[Item]) -> StepReport:
-        k = self.config.training.samples
-        before = ((stage - 1) * self.config.pruning.steps + step) * len(items)
-        questions = await asyncio.gather(*(self.evidence.question(item) for item in items))
-        wirings, walks = await self.topology.sample(k * len(items))
-        gate = asyncio.Semaphore(self.config.concurrency)
+    async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
+        """Every step of a stage from the first one on, learned from in their order.
 
-        async def one(number: int) -> Trace:
-            asked, sample = divmod(number, k)
+        Where the learner can sample ahead, discussions of later steps fill up what concurrency leaves free.
+        """
+        gate = asyncio.Semaphore(self.config.concurrency)
+        fill = math.ceil(self.config.concurrency / (self.config.training.samples * len(items[0])))
+        under_way: deque[_Step] = deque()
+        async with asyncio.TaskGroup() as group:
+            for number in range(first, len(items)):
+                foreseen = min(number + fill, number + await self.learner.foresight(), len(items) - 1)
+                for later in range(number + len(under_way), foreseen + 1):
+                    under_way.append(await self._begin(stage, later, later - number, items[later], gate, group))
+                report = await self._learned(stage, under_way.popleft())
+                terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
+                await self._record(stage, number + 1, terms, report.edges)
+                bar.advance()
+
+    async def _begin(
+        self,
+        stage: int,
+        number: int,
+        ahead: int,
+        items: Sequence[Item],
+        gate: asyncio.Semaphore,
+        group: asyncio.TaskGroup,
+    ) -> _Step:
+        """Sample the wirings of a step and start its discussions, K for each question."""
+        k = self.config.training.samples
+        before = ((stage - 1) * self.config.pruning.steps + number) * len(items)
+        questions = await asyncio.gather(*(self.evidence.question(item) for item in items))
+        wirings, walks = await self.topology.sample(k * len(items), ahead)
+
+        async def one(walk: int) -> Trace:
+            asked, sample = divmod(walk, k)
             async with gate:
                 return await self.attack.hold(
-                    walks[number],
+                    walks[walk],
                     items[asked],
                     questions[asked],
                     self.team,
@@ -103,16 +137,20 @@ class Training:
                     sample=sample,
                 )
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(number)) for number in range(len(walks))]
+        return _Step(items, wirings, [group.create_task(one(walk)) for walk in range(len(walks))])
+
+    async def _learned(self, stage: int, step: _Step) -> StepReport:
+        """Score the discussions of a step, and learn from them."""
+        k = self.config.training.samples
         utilities, turn_scores = [], []
-        for number, task in enumerate(tasks):
-            trace, item = task.result(), items[number // k]
+        for number, trace in enumerate(await asyncio.gather(*step.discussions)):
+            item = step.items[number // k]
             self.recorder.trained(stage, trace)
             utilities.append(self.dataset.score(item, trace.answer).utility)
             turn_scores.append(self._turn_scores(item, trace))
-        groups = np.arange(len(walks)) // k
-        report: StepReport = await self.learner.learn(wirings, np.array(turn_scores), np.array(utilities), groups)
+        groups = np.arange(len(utilities)) // k
+        scores = np.array(turn_scores), np.array(utilities)
+        report: StepReport = await self.learner.learn(step.wirings, *scores, groups)
         return report
 
     def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:

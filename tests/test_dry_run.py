@@ -24,6 +24,7 @@ from experiments.dry_run import estimate, phase
 from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.local import Local
 from experiments.methods import CALIBRATED, LEARNED, make_method
 from experiments.plan import Plan, Range, hours, notes, price, show
 from experiments.stand_ins import StandIns, Tally
@@ -32,7 +33,6 @@ from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.learner import Learner
 from topologies.pruned import M3Prune
-from topologies.wiring import Edges, Floats, Wirings
 
 WORDS = [
     "experiment=mmqa_prune",
@@ -63,25 +63,6 @@ def planned(cache: Path, *words: str) -> Plan:
     return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
 
 
-class Here:
-    """The learner in this process, as the topology calls it."""
-
-    def __init__(self, learner: Learner) -> None:
-        self.learner = learner
-
-    async def sample(self, k: int, draw: int = 0) -> Wirings:
-        return self.learner.sample(k, draw)
-
-    async def learn(self, *args: object) -> object:
-        raise NotImplementedError
-
-    async def probabilities(self) -> Edges[Floats]:
-        return self.learner.probabilities()
-
-    async def inference_wirings(self) -> Wirings:
-        return self.learner.inference_wirings()
-
-
 async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     """The turns of a whole small run with the embedded reader, without any process but this."""
     config, dataset, evidence = world(cache, *words)
@@ -94,7 +75,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         return message
 
     learner = Learner([role.modality for role in roles], **learner_options(config))
-    topology = M3Prune([role.name for role in roles], Here(learner), config.topology.inference)
+    topology = M3Prune([role.name for role in roles], Local(learner), config.topology.inference)
     turns: dict[str, list[Message]] = {}
     watched = []
     if set(CALIBRATED) & set(config.methods):

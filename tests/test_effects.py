@@ -251,3 +251,18 @@ def wirings_are_fair(wirings: Wirings) -> bool:
     share = wirings.temporal[:, 1].sum(0) / np.maximum(wirings.allowed.temporal[:, 1].sum(0), 1)
     drawn = share[wirings.allowed.temporal[0, 1]]
     return bool((np.abs(drawn - 0.5) < 0.06).all())
+
+
+def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_gradient_cannot() -> None:
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3))
+    foreseen = [learner.sample(4, ahead=ahead) for ahead in range(3)]
+    assert learner.foresight() == 2
+    for step, wirings in enumerate(foreseen):
+        assert np.array_equal(learner.sample(4).spatial, wirings.spatial)
+        assert (learner.chances().temporal == 0.5).all()
+        learner.learn(wirings, np.arange(24).reshape(4, 2, 3) / 24, np.arange(4) / 4)
+        assert learner.foresight() == max(0, 1 - step)
+    by_gradient = Learner(["text"] * 3, settings=LearnerSettings(estimator=Estimator.RLOO))
+    assert by_gradient.foresight() == 0
+    with pytest.raises(ValueError, match="ahead must be from 0 to 0 here, got 1"):
+        by_gradient.sample(4, ahead=1)

@@ -9,29 +9,10 @@ from actors.messages import Question
 from experiments.config import load
 from experiments.errors import UserError
 from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.local import Local
 from experiments.methods import CALIBRATED, LEARNED, METHODS, check_methods, make_method, random_like
 from topologies.learner import Learner
 from topologies.pruned import Inference, M3Prune, split
-from topologies.wiring import Edges, Floats, Wirings
-
-
-class Local:
-    """A learner in this process, behind the methods that the topology actor has."""
-
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-
-    async def sample(self, k: int, draw: int = 0) -> Wirings:
-        return self._learner.sample(k, draw)
-
-    async def learn(self, *arguments: object) -> object:
-        raise AssertionError(arguments)
-
-    async def probabilities(self) -> Edges[Floats]:
-        return self._learner.probabilities()
-
-    async def inference_wirings(self) -> Wirings:
-        return self._learner.inference_wirings()
 
 
 def learner(*words: str) -> Learner:

@@ -104,16 +104,19 @@ class Learner:
         """Whether all stages are over. To learn on is no mistake: what is left is learned and pruned further."""
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
-    def sample(self, k: int, draw: int = 0) -> Wirings:
+    def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings:
         """Draw `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
 
-        The same stage, step and `draw` give the same ones, also after `load`. Raises ValueError when k is below 1.
+        The same stage, step and `draw` give the same ones, also after `load`. `ahead` asks for those of a later step,
+        so many steps after the next one. Raises ValueError when k is below 1 or `ahead` above `foresight()`.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         if self.step >= self.pruning.steps and self.stage < self.stages:
             self.next_stage()
-        generator = self._generator("wirings", draw)
+        if not 0 <= ahead <= self.foresight():
+            raise ValueError(f"ahead must be from 0 to {self.foresight()} here, got {ahead}")
+        generator = self._generator("wirings", draw, ahead)
         order = wiring.sample_permutations(k, self.rounds, self.agents, generator)
         allowed = {
             "spatial": wiring.allowed_spatial(self._edges.mask["spatial"], order),
@@ -135,6 +138,13 @@ class Learner:
             decision=read[:, 0, :, 0].numpy().copy(),
             decision_allowed=readers[:, 0, :, 0].numpy().copy(),
         )
+
+    def foresight(self) -> int:
+        """How many steps can be sampled beyond the next one: discussions of several steps may then be held at once.
+
+        With `effects` the rest of the stage, because nothing that is learned in it changes how it samples; else none.
+        """
+        return max(0, self.pruning.steps - self.step - 1) if self._observations else 0
 
     def learn(
         self,
@@ -208,6 +218,14 @@ class Learner:
         kept = {kind: self._edges.probability(kind, round) * self._edges.mask[kind] for kind in ("spatial", "temporal")}
         return Edges(kept["spatial"].double().numpy(), kept["temporal"].double().numpy())
 
+    def chances(self) -> Edges[Floats]:
+        """With what probability `sample` takes each edge that it may, float [sender, receiver] (the mean over rounds).
+
+        Reading weights come from it while learning: with `effects`, whose coins are fair, all edges then weigh alike.
+        """
+        chances = {kind: self._chances(kind).mean(0) * self._edges.mask[kind] for kind in ("spatial", "temporal")}
+        return Edges(chances["spatial"].double().numpy(), chances["temporal"].double().numpy())
+
     def decision_probabilities(self) -> Floats:
         """How likely the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
         read = self._readers()[:, 0].double()
@@ -269,8 +287,8 @@ class Learner:
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
         self._pruning_rate = float(state["pruning_rate"])
 
-    def _generator(self, purpose: str, draw: int = 0) -> Generator:
-        return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step, draw))
+    def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
+        return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step + ahead, draw))
 
     def _first_rate(self) -> float:
         return self.pruning.first_rate(intra=self.stage == 1)

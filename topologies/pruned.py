@@ -14,8 +14,9 @@ from topologies.wiring import Edges, Floats, Wirings
 class RemoteLearner(Protocol):
     """A `topologies.learner.Learner` that lives elsewhere: the topology actor, which alone owns masks and logits."""
 
-    async def sample(self, k: int, draw: int = 0) -> Wirings: ...
+    async def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings: ...
     async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
+    async def chances(self) -> Edges[Floats]: ...
     async def probabilities(self) -> Edges[Floats]: ...
     async def inference_wirings(self) -> Wirings: ...
 
@@ -48,10 +49,10 @@ class M3Prune:
         self._inference = inference
         self._frozen: Wiring | None = None
 
-    async def sample(self, k: int) -> tuple[Wirings, list[Wired]]:
-        """K wirings for one training step, and the topologies that walk them."""
-        wirings = await self._learner.sample(k)
-        walks = split(wirings, await self._learner.probabilities())
+    async def sample(self, k: int, ahead: int = 0) -> tuple[Wirings, list[Wired]]:
+        """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them."""
+        wirings = await self._learner.sample(k, ahead=ahead)
+        walks = split(wirings, await self._learner.chances())
         return wirings, [Wired("train", self.agents, walk, every_turn=True) for walk in walks]
 
     async def freeze(self) -> None:

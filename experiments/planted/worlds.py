@@ -126,7 +126,7 @@ def learn(learner: Learner, team: Team, samples: int) -> Iterator[int]:
         for step in range(steps):
             wirings = learner.sample(samples)
             index = torch.full((samples,), step)
-            scores, utilities = team.discuss(questions, index, wirings, learner.probabilities())
+            scores, utilities = team.discuss(questions, index, wirings, learner.chances())
             learner.learn(wirings, scores.numpy(), utilities.numpy())
             used += 1
             if step + 1 == steps:

@@ -106,7 +106,7 @@ class Measurement:
         learner = Learner([role.modality for role in roles], rounds=config.topology.rounds, seed=config.seed)
         while learner.stage < learner.stages:
             learner.next_stage()  # of the last one, all edges are open
-        sampled = split(learner.sample(config.training.samples), learner.probabilities())
+        sampled = split(learner.sample(config.training.samples), learner.chances())
         for question in self.questions[0::2]:
             await self._discuss(team, "train", question, sampled)
         training = reduce(add, team.usage.values())
