@@ -67,7 +67,6 @@ class RunFolder:
                 if path.is_dir():
                     continue
                 raise UserError(f"cannot write a run folder in {output}: {error}; choose another output=") from error
-            (path / "traces").mkdir()
             return cls(path)
         raise UserError(f"{output} already holds a thousand runs called {name}; choose another output=")
 

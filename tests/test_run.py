@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from experiments.config import load, save
 from experiments.launch import learner_options, team_roles
 from experiments.recorder import Recorder, RunFolder
 from run import main
+from tests.sessions import interrupt
 from topologies.learner import Learner
 
 pytestmark = pytest.mark.ray
@@ -145,25 +145,4 @@ def test_an_interrupted_run_stops_cleanly_says_how_to_go_on_and_leaves_no_proces
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 130, error
-    assert f"resume={folder}" in error
-    assert "Traceback" not in error
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and _in_session(process.pid):
-        time.sleep(0.2)
-    assert not _in_session(process.pid)
-
-
-def _in_session(session: int) -> list[int]:
-    """Processes of a session (field 6 of /proc/<pid>/stat) that are not zombies."""
-    alive = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            alive.append(int(stat.parent.name))
-    return alive
+    assert f"resume={folder}" in interrupt(process)
