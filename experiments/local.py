@@ -9,7 +9,7 @@ from typing import Any
 class Local:
     """`await Local(thing).method(...)` is `thing.method(...)`, in this process."""
 
-    def __init__(self, thing: object) -> None:
+    def __init__(self, thing: Any) -> None:
         self._thing = thing
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

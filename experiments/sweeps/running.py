@@ -37,6 +37,8 @@ from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
 from experiments.runner import conclude, first_of, open_cache, open_store
 from experiments.tracking import Tracker
+from topologies.learner import Learner
+from topologies.step_report import StepReport
 
 KEPT = 8  # data sets that are open at once, each with its index
 
@@ -54,6 +56,19 @@ class Report:
     utility: float = 0.0
     finished: bool = False
     failed: str = ""
+
+
+class Stepwise(Local):
+    """A learner that learns a step only while it may `go` on: discussions of later steps may be over long before."""
+
+    def __init__(self, learner: Learner, go: asyncio.Event) -> None:
+        super().__init__(learner)
+        self._go = go
+
+    async def learn(self, *scored: Any) -> StepReport:
+        await self._go.wait()
+        report: StepReport = self._thing.learn(*scored)
+        return report
 
 
 class Opened:
@@ -119,12 +134,15 @@ async def _reports(
     judge = Judge(opened.judge, model_name(config.judge)) if opened.judge else None
     with Recorder(run) as recorder:
         told = [step.terms["utility"] for step in run.learning() if step.terms]
-        news = asyncio.Event()
+        news, go = asyncio.Event(), asyncio.Event()
+        go.set()
 
         def learned(step: Mapping[str, Any]) -> None:
             if "utility" in step:
                 told.append(step["utility"])
                 news.set()
+                if each_step:
+                    go.clear()
 
         wandb = config.wandb
         # A trial's name alone is not the only one of its project; W&B allows few characters and 128 of them.
@@ -138,7 +156,7 @@ async def _reports(
                 evidence=evidence,
                 roles=roles,
                 agents=Launched(team, judge),
-                learner=Local(check_learner(config, roles)),
+                learner=Stepwise(check_learner(config, roles), go),
                 recorder=recorder,
                 tracker=tracker,
                 progress=Progress(Console(file=io.StringIO(), quiet=True)),
@@ -153,6 +171,7 @@ async def _reports(
                     news.clear()
                     if each_step:
                         yield Report(len(told), sum(told) / len(told))
+                        go.set()
             await work
             conclude(config, run, dataset, tracker, model_name(config.model))
             tracker.finish()

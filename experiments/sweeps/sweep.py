@@ -169,8 +169,11 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
     report.write(folder, results, metric, drawn, config.seed)
     arms = merge(read_arms(folder, results), over=[POSITION])
-    told = in_words(compare_pairs(natural_pairs(arms), config.seed), metric)
-    table.show(rows, metric, model_name(config.model), further=told)
+    told = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
+    shown = table.rows(folder, results, config.seed, over=[POSITION])
+    if len(shown) < len(rows):
+        told.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
+    table.show(shown, metric, model_name(config.model), further=told)
 
 
 def _wait_for_writer(trial: Path) -> None:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from experiments.sweeps.results import TrialResult
 from experiments.sweeps.trials import plain, short_keys
 
 DIGITS = 6
+WIDEST = 400  # characters of a table that is not shown on a terminal
 AVERAGED = ("f1", "prompt_tokens", "completion_tokens", "calls", "edges")
 # Of runs under attack; a mean over those of the trials that have it.
 ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
@@ -30,7 +31,7 @@ ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
 
 @dataclass(frozen=True)
 class Row:
-    """One method under one combination of values: means over `seeds` trials.
+    """One method under one combination of values: means over `seeds` trials, of which each has a seed.
 
     `ci95` is of the utility, over questions and seeds. `stopped` counts the trials that ended early, which have no
     evaluation and are in no mean; where all did, there is no method and `means` holds their training utility alone.
@@ -44,17 +45,20 @@ class Row:
     means: Mapping[str, float]
 
 
-def rows(folder: Path, results: Sequence[TrialResult], seed: int) -> list[Row]:
-    """In the order of the trials and of their methods. `seed` is of the intervals' draws."""
+def rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[Row]:
+    """In the order of the trials and of their methods; those that differ in the keys `over` alone, and in their seed,
+    are one row. `seed` is of the intervals' draws."""
     found: dict[str, list[TrialResult]] = {}
     for result in results:
-        found.setdefault(json.dumps(result.values, sort_keys=True), []).append(result)
+        values = {key: value for key, value in result.values.items() if key not in over}
+        found.setdefault(json.dumps(values, sort_keys=True), []).append(result)
     return [row for key, trials in found.items() for row in _rows_of(folder, key, trials, seed)]
 
 
 def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[Row]:
     finished = [trial for trial in trials if not trial.stopped]
-    values, stopped = trials[0].values, len(trials) - len(finished)
+    stopped = len(trials) - len(finished)
+    values = {name: trials[0].values[name] for name in json.loads(key)}
     if not finished:
         yield Row(values, "", 0, stopped, None, {"training_utility": _mean([trial.utility or 0.0 for trial in trials])})
         return
@@ -121,7 +125,7 @@ def headers(table: Sequence[Row], metric: str) -> tuple[str, ...]:
         "tokens",
         "edges",
         *further,
-        "seeds",
+        "trials",
     )
 
 
@@ -157,6 +161,9 @@ def show(table: Sequence[Row], metric: str, model: str, further: Iterable[str] =
         shown.add_column(name, justify="left" if left else "right", no_wrap=True, vertical="bottom")
     for row in table:
         shown.add_row(*cells(table, row))
+    if not console.is_terminal:
+        wide = console.options.update(max_width=WIDEST)
+        console.width = max(console.width, console.measure(shown, options=wide).maximum)
     console.print()
     console.print(shown)
     console.print()

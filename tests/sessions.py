@@ -1,0 +1,36 @@
+"""A run in a session of its own, which a terminal could interrupt as a whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+
+def interrupt(process: subprocess.Popen[str]) -> str:
+    """Interrupt all processes of its session, as a terminal does, and return what it wrote to stderr once all of them
+    have ended. It is to have ended with 130 and without a traceback."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and _alive(process.pid):
+        time.sleep(0.2)
+    assert not _alive(process.pid)
+    return error
+
+
+def _alive(session: int) -> list[int]:
+    """Processes of a session (field 6 of /proc/<pid>/stat) that are not zombies."""
+    alive = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            alive.append(int(stat.parent.name))
+    return alive
