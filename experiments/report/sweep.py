@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +12,7 @@ from urllib.parse import quote
 from experiments.report import page
 from experiments.summary import EMBEDDED, EMBEDDED_NOTE
 from experiments.sweeps import table
-from experiments.sweeps.compare import varied
+from experiments.sweeps.compare import POSITION, varied
 from experiments.sweeps.results import TrialResult
 from experiments.sweeps.trials import plain
 
@@ -19,7 +20,14 @@ REPORT = "report.html"
 INTERVALS = "Tokens and edges are per question; intervals are over questions and seeds, both resampled."
 
 
-def write(folder: Path, results: Sequence[TrialResult], metric: str, drawn: Sequence[Path], seed: int = 0) -> None:
+def write(
+    folder: Path,
+    results: Sequence[TrialResult],
+    metric: str,
+    drawn: Sequence[Path],
+    seed: int = 0,
+    compared: Sequence[str] = (),
+) -> None:
     """The report of the trials that have ended; written again as more do.
 
     Args:
@@ -27,10 +35,12 @@ def write(folder: Path, results: Sequence[TrialResult], metric: str, drawn: Sequ
         metric: what the data set's utility is called.
         drawn: figures; the PNG and SVG files among them are shown.
         seed: of the intervals' draws.
+        compared: the sweep's comparisons in words.
     """
+    results_shown = chain(_results(folder, results, metric, seed), page.paragraphs(compared))
     sections = (
         ("Summary", _summary(results)),
-        ("Results", _results(folder, results, metric, seed)),
+        ("Results", results_shown),
         ("Figures", page.figures(drawn)),
         ("Trials", _trials(folder, results, metric)),
     )
@@ -58,8 +68,8 @@ _TOLD = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 
 
 def _results(folder: Path, results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[str]:
-    """A row for each setting and method, over its seeds."""
-    rows = table.rows(folder, results, seed)
+    """A row for each setting and method, over its seeds and the attacker's positions."""
+    rows = table.rows(folder, results, seed, over=[POSITION])
     if rows:
         told = (page.texts(table.cells(rows, row)) for row in rows)
         yield from page.table("Settings and methods", table.headers(rows, metric), told, sortable=True)

@@ -167,9 +167,9 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     rows = table.rows(folder, results, config.seed)
     table.write(folder, rows, failed, config.experiment)
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
-    report.write(folder, results, metric, drawn, config.seed)
     arms = merge(read_arms(folder, results), over=[POSITION])
     told = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
+    report.write(folder, results, metric, drawn, config.seed, compared=told)
     shown = table.rows(folder, results, config.seed, over=[POSITION])
     if len(shown) < len(rows):
         told.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
