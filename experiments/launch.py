@@ -25,6 +25,7 @@ from experiments.attacks.attackers import choose_attackers
 from experiments.config import Config
 from experiments.errors import UserError
 from experiments.settings import ModelSettings
+from topologies.settings import Estimator
 
 COMPLETIONS = "completions"  # the folder, beside other caches
 
@@ -81,8 +82,13 @@ def _held(config: Config, role: Role) -> Role:
 
 
 def learner_options(config: Config) -> dict[str, Any]:
-    """The learner's arguments, with what an ablation takes away."""
+    """The learner's arguments, with what an ablation takes away. Raises UserError where that was not there."""
     settings = replace(config.learner)
+    if config.ablation == "no_alignment" and settings.estimator == Estimator.EFFECTS:
+        raise UserError(
+            "ablation=no_alignment: learner.estimator=effects has no alignment term to go without; choose reinforce or "
+            "rloo"
+        )
     if config.ablation == "no_inter":
         settings.inter = False
     if config.ablation == "no_alignment":
