@@ -41,17 +41,17 @@ def _run(words: list[str]) -> int:
     # Imported here: the list of experiments needs none of it.
     from experiments.config import load
     from experiments.runner import open_folder, run
-    from experiments.sweeps.sweep import run_sweep
     from experiments.sweeps.trials import is_sweep
 
     config = load(words)
     if config.dry_run:
-        from experiments.dry_run import dry_run
-        from experiments.sweeps.estimate import dry_run_sweep
-
         if is_sweep(config):
+            from experiments.sweeps.estimate import dry_run_sweep
+
             dry_run_sweep(config)
         else:
+            from experiments.dry_run import dry_run
+
             dry_run(config)
         return 0
     folder = open_folder(config)
@@ -64,6 +64,8 @@ def _run(words: list[str]) -> int:
     try:
         complete = True
         if is_sweep(config):
+            from experiments.sweeps.sweep import run_sweep
+
             complete = run_sweep(config, folder)
         else:
             run(config, folder)

@@ -24,7 +24,8 @@ from experiments.data import make_dataset
 from experiments.datasets.item import Dataset, Item
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.launch import closing_roles, learner_options, team_roles
+from experiments.launch import closing_roles, team_roles
+from experiments.launched import check_learner
 from experiments.local import Local
 from experiments.methods import CALIBRATED, LEARNED, check_methods, make_method
 from experiments.plan import Phase, Plan, Range, hours, price, show, total
@@ -34,7 +35,6 @@ from experiments.stand_ins import ANSWER, REPLY, StandIns, Tally
 from experiments.token_count import Counter, counter_for
 from retrieval.index import StoreError
 from topologies.graphs import as_wirings, complete
-from topologies.learner import Learner
 from topologies.pruned import M3Prune, split
 from topologies.settings import Decision
 from topologies.topology import Wired, Wiring
@@ -59,15 +59,20 @@ def dry_run(config: Config) -> Plan:
             f"{2 * graphs * config.redundancy.questions:,} discussions of nearly the full graph; what one takes is "
             "told by experiment=mmqa_prune methods=[full] dry_run=true with the same settings"
         )
+    plan = plan_of(config)
+    show(plan)
+    return plan
+
+
+def plan_of(config: Config) -> Plan:
+    """What one run would take, from its data and index, which are made where they are not there yet."""
     cache = open_cache(config)
     dataset = make_dataset(config, cache)
     try:
         evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
-        plan = estimate(config, dataset, evidence, roles, counter_for(config))
+        return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
     except StoreError as error:
         raise UserError(str(error)) from error
-    show(plan)
-    return plan
 
 
 def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> Plan:
@@ -97,10 +102,7 @@ class _Estimate:
         empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
         self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
         [self._upper] = split(as_wirings(complete(len(roles)), rounds))
-        try:
-            self._learner = Learner([role.modality for role in roles], **learner_options(config))
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        self._learner = check_learner(config, roles)
         self._topology = M3Prune(self._agents, Local(self._learner), config.topology.inference)
 
     async def plan(self) -> Plan:

@@ -23,10 +23,9 @@ from experiments.progress import Progress
 from experiments.recorder import RunFolder
 from experiments.records import Scored
 from experiments.statistics import bootstrap_interval
-from experiments.summary import EMBEDDED, paired_tests, verdicts
+from experiments.summary import EMBEDDED, paired_tests, rounded, verdicts
 
 JUDGEMENTS = "judgements.jsonl"
-DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +128,13 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
     n = len(judgements)
     grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
     costs = {
-        name: _rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
+        name: rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
         for name in ("calls", "prompt_tokens", "completion_tokens")
     }
     return {
-        "acc_star": _rounded(math.fsum(correct) / n),
-        "ci95": _rounded(bootstrap_interval(correct, seed)),
-        "grade": _rounded(sum(grades) / len(grades)) if grades else None,
+        "acc_star": rounded(math.fsum(correct) / n),
+        "ci95": rounded(bootstrap_interval(correct, seed)),
+        "grade": rounded(sum(grades) / len(grades)) if grades else None,
         "grades": [grades.count(grade) for grade in range(1, 6)],
         "failed": n - len(grades),
         **costs,
@@ -179,10 +178,3 @@ def _decoded(path: Path, number: int, line: bytes) -> Judged:
         raise UserError(
             f"{path}, line {number}: not a judgement ({error!r}); delete the file to judge again"
         ) from error
-
-
-def _rounded(value: Any) -> Any:
-    """Six digits and no minus zero, as everything in metrics.json."""
-    if isinstance(value, (list, tuple)):
-        return [_rounded(part) for part in value]
-    return value if isinstance(value, int) else round(float(value), DIGITS) + 0.0

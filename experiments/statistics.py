@@ -97,7 +97,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Calling those below 0.05 significant makes one false claim or more with a probability of at most 0.05, whatever the
     dependence between the tests. Raises ValueError for a value outside [0, 1].
     """
-    ordered = _ascending(p_values)
+    for p in p_values:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p-values lie between 0 and 1, got {p}")
+    ordered = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, worst = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(ordered):
         worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
@@ -105,8 +108,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _ascending(p_values: Sequence[float]) -> list[int]:
-    for p in p_values:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p-values lie between 0 and 1, got {p}")
-    return sorted(range(len(p_values)), key=lambda i: p_values[i])
+def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
+    """How often a value of `low` (n,) is below one of `high` (m,), ties counting half; None where one is empty."""
+    lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not lower.size or not higher.size:
+        return None
+    return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)

@@ -92,7 +92,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "methods": {
             method: _row(method, total, about.seed, cut)
             | _harm(method, total, about.seed)
-            | (_rounded_row(attackers_found(run.path)) if method == LEARNED else {})
+            | (rounded_row(attackers_found(run.path)) if method == LEARNED else {})
             for method, total in totals.items()
         },
         "paired": paired_tests(utilities, about.pairs, about.seed, "paired"),
@@ -112,7 +112,7 @@ def paired_tests(
     }
     adjusted = holm([test["p_value"] for test in tests.values()])
     return {
-        pair: {name: _rounded(value) for name, value in {**test, "p_holm": p}.items()}
+        pair: {name: rounded(value) for name, value in {**test, "p_holm": p}.items()}
         for (pair, test), p in zip(tests.items(), adjusted, strict=True)
     }
 
@@ -154,10 +154,10 @@ def _row(method: str, total: _Totals, seed: int, cut: bool) -> Metrics:
     n = len(total.utility)
     utilities = total.utilities()
     return {
-        "utility": _rounded(math.fsum(utilities) / n),
-        "ci95": _rounded(bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method))),
-        "f1": _rounded(math.fsum(total.f1.values()) / n),
-        **{name: _rounded(total.counted[name] / n) for name in COSTS},
+        "utility": rounded(math.fsum(utilities) / n),
+        "ci95": rounded(bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method))),
+        "f1": rounded(math.fsum(total.f1.values()) / n),
+        **{name: rounded(total.counted[name] / n) for name in COSTS},
         **{name: total.counted[name] for name in TROUBLES if cut or name != CUT},
     }
 
@@ -175,18 +175,19 @@ def _harm(method: str, total: _Totals, seed: int) -> Metrics:
     }
     if any(of.carried for of in harm):
         row["carried"] = mean_by_round([of.carried for of in harm])
-    return _rounded_row(row)
+    return rounded_row(row)
 
 
-def _rounded_row(row: Mapping[str, Any]) -> Metrics:
-    return {name: _rounded(value) for name, value in row.items()}
+def rounded_row(row: Mapping[str, Any]) -> Metrics:
+    return {name: rounded(value) for name, value in row.items()}
 
 
-def _rounded(value: Any) -> Any:
-    """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum."""
+def rounded(value: Any) -> Any:
+    """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum; None and text as they
+    are."""
     if isinstance(value, (list, tuple)):
-        return [_rounded(part) for part in value]
-    return value if isinstance(value, int) else round(float(value), DIGITS) + 0.0
+        return [rounded(part) for part in value]
+    return value if value is None or isinstance(value, (int, str)) else round(float(value), DIGITS) + 0.0
 
 
 def headers(metrics: Metrics, metric: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.sweeps.compare import Arm, compare, compare_pairs, in_words, merge, natural_pairs, read_arms, varied
+from experiments.sweeps.compare import Arm, Comparison, compare_pairs, in_words, merge, natural_pairs, read_arms, varied
 from experiments.sweeps.results import TrialResult
 from tests.fake_sweep import make_sweep
 
@@ -33,6 +33,10 @@ def arms(sweep: tuple[Path, list[TrialResult]]) -> list[Arm]:
 
 def arm(utilities: list[list[float]], seeds: tuple[int, ...], method: str = "m3prune") -> Arm:
     return Arm(method, {}, seeds, (1.0,) * len(seeds), np.array(utilities))
+
+
+def compare(arms: list[Arm], reference: Arm) -> list[Comparison]:
+    return compare_pairs([(arm, reference) for arm in arms if arm is not reference])
 
 
 def test_what_was_varied_is_told_with_its_values(sweep: tuple[Path, list[TrialResult]]) -> None:

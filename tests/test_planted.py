@@ -17,8 +17,9 @@ from experiments.planted.opinions import Team, reading_weights
 from experiments.planted.report import metrics, regret_table, summarise, table, write
 from experiments.planted.settings import OpinionSettings, PlantedSettings
 from experiments.planted.truth import best_reachable, random_wirings, true_effects, utility
-from experiments.planted.worlds import Outcome, auc, explore, learn, price, stopped, without, worlds
+from experiments.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from experiments.runner import open_folder
+from experiments.statistics import auc
 from topologies.graphs import as_wirings
 from topologies.learner import Learner
 from topologies.settings import Decision, Estimator, LearnerSettings, PruningSettings

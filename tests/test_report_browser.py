@@ -15,6 +15,7 @@ from experiments.recorder import Recorder, RunFolder
 from experiments.report import run as report
 from experiments.report import sweep
 from experiments.summary import summarise
+from experiments.sweeps import table
 from experiments.sweeps.results import TrialResult
 from tests.browser import Browser, find
 from tests.fake_run import METHODS, make_run, trace
@@ -199,7 +200,7 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
-    sweep.write(tmp_path, results, "EM", [])
+    sweep.write(tmp_path, results, "EM", [], table.rows(tmp_path, results, seed=0))
     browser.open(tmp_path / "report.html")
     column = "[...document.querySelectorAll('#trials tbody tr')].map(row => row.cells[1].textContent).join()"
     assert browser.run(column) == "2,8,4,16"

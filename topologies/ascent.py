@@ -47,17 +47,21 @@ class Ascent:
             - self.settings.noise_weight * terms["noise"]
         )
 
-    def step(self, edges: EdgeState, wirings: Wirings, utility: Tensor, group: Tensor) -> dict[str, Tensor]:
-        """One step with `settings.rate`; the gradient by kind, zero for logits that the stage does not train."""
+    def step(
+        self, edges: EdgeState, wirings: Wirings, utility: Tensor, group: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """One step with `settings.rate`: the gradient by kind, zero for logits that the stage does not train, and the
+        `terms` before it."""
         credit = utility if self.settings.estimator == Estimator.REINFORCE else leave_one_out(utility, group)
         logits = {kind: theta.clone().requires_grad_() for kind, theta in edges.logits.items()}
         surrogate = (credit * self._log_probability(logits, wirings)).mean()
-        objective = surrogate + self.regular(self.terms(edges.mask, logits))
+        terms = self.terms(edges.mask, logits)
+        objective = surrogate + self.regular(terms)
         ascent = torch.autograd.grad(objective, [logits[kind] for kind in KINDS])
         gradient = {kind: g * (self.start[kind] & edges.mask[kind]) for kind, g in zip(KINDS, ascent, strict=True)}
         for kind in KINDS:
             edges.logits[kind] += self.settings.rate * gradient[kind]
-        return gradient
+        return gradient, {name: term.detach() for name, term in terms.items()}
 
     def _log_probability(self, logits: dict[str, Tensor], wirings: Wirings) -> Tensor:
         """log P of each wiring [k], over all kinds of edges, those frozen or always present included."""

@@ -170,13 +170,13 @@ class Learner:
             raise ValueError(f"groups has shape {question.shape}, expected {(k,)}")
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         ascent = self._ascent()
-        terms = ascent.terms(self._edges.mask, self._edges.logits)
         if self._observations:
+            terms = ascent.terms(self._edges.mask, self._edges.logits)
             chances = {kind: self._chances(kind) for kind in KINDS if kind != "decision" or self._learns_decision()}
             self._observations.add(wirings, scores, utility, group, chances)
             change = self._believe(self._observations)
         else:
-            change = ascent.step(self._edges, wirings, utility, group)
+            change, terms = ascent.step(self._edges, wirings, utility, group)
         self._prune()
         self.step += 1
         if self.finished:

@@ -13,6 +13,7 @@ from actors.messages import Message, Trace
 from experiments.attacks.contagion import carries
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
+from experiments.statistics import auc
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,7 @@ def auc_attacker(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> f
         values, exists, of_attacker = _edges(matrix, attackers)
         low.append(values[exists & of_attacker])
         high.append(values[exists & ~of_attacker])
-    theirs, rest = np.concatenate(low), np.concatenate(high)
-    if not theirs.size or not rest.size:
-        return None
-    return float((theirs[:, None] < rest).mean() + (theirs[:, None] == rest).mean() / 2)
+    return auc(np.concatenate(low), np.concatenate(high))
 
 
 def honest_edges_cut(scores: Sequence[npt.ArrayLike], attackers: Sequence[int]) -> float | None:

@@ -17,8 +17,10 @@ from actors.messages import derive_seed
 from experiments.planted.opinions import Team
 from experiments.planted.settings import PlantedSettings
 from experiments.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
+from experiments.statistics import auc
 from topologies.learner import Learner
 from topologies.settings import LearnerSettings, PruningSettings
+from topologies.topology import Wiring, needed_turns
 from topologies.wiring import Bools, Edges, Floats, Wirings
 
 
@@ -159,15 +161,10 @@ def price(wirings: Wirings) -> tuple[int, int]:
 
     A turn from which no path of messages and memories leads to the decision agent is not held.
     """
-    spatial, temporal, held = wirings.spatial[0], wirings.temporal[0], wirings.decision[0].copy()
-    turns, readings = 0, int(held.sum())
-    for t in reversed(range(len(spatial))):
-        for agent in reversed(wirings.order[0, t]):
-            held[agent] |= (spatial[t, agent] & held).any()
-        turns += int(held.sum())
-        readings += int(spatial[t][:, held].sum() + temporal[t][:, held].sum())
-        held |= (temporal[t] & held).any(1)
-    return turns, readings
+    wiring = Wiring(wirings.spatial[0], wirings.temporal[0], wirings.decision[0])
+    held = needed_turns(wiring)
+    heard = sum(int((edges & held[:, None, :]).sum()) for edges in (wiring.spatial, wiring.temporal))
+    return int(held.sum()), heard + int(wiring.decision.sum())
 
 
 def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[str, float | None]:
@@ -187,13 +184,6 @@ def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[
         for name, kinds in costs.items()
     }
     return {name: mean([value for value in values if value is not None]) for name, values in found.items()}
-
-
-def auc(low: Floats, high: Floats) -> float | None:
-    """How often a value of `low` is below one of `high`, equal ones counting half; None where there is none."""
-    if not low.size or not high.size:
-        return None
-    return float((low[:, None] < high).mean() + (low[:, None] == high).mean() / 2)
 
 
 def mean(values: Sequence[float]) -> float | None:

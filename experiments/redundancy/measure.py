@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from actors.cluster import Cluster
-from actors.messages import Question, Trace
+from actors.messages import Trace
 from actors.roles import Role
 from experiments.config import Config, save
 from experiments.datasets.item import Item
@@ -92,7 +92,6 @@ class Redundancy:
         self._graph = full_graph(len(self._agents), job.config.topology.rounds)
         self.edges = edges_of(self._graph)
         self._scores: dict[str, dict[str, Scored]] = {}
-        self._questions: dict[str, Question] = {}  # with evidence, which would be searched for again for every edge
 
     async def run(self) -> Found:
         """Learn, take each edge away, remove greedily, check on held-out questions; nothing that is recorded is done
@@ -185,8 +184,7 @@ class Redundancy:
 
         async def answer(asked: tuple[str, int, Item]) -> Trace:
             method, number, item = asked
-            if (question := self._questions.get(item.question.id)) is None:
-                question = self._questions[item.question.id] = await job.evidence.question(item)
+            question = await job.evidence.question(item)
             team, seed = job.agents.team, job.config.seed
             return await job.attack.hold(walks[method], item, question, team, seed, phase="evaluate", number=number)
 

@@ -5,7 +5,7 @@ An effect is the score with the edge minus the score without it, of one question
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 from typing import Any
@@ -177,14 +177,3 @@ def _ranks(values: Floats) -> Floats:
 
 def _mean(values: Sequence[float] | npt.NDArray[Any]) -> float | None:
     return float(np.mean(values)) if len(values) else None
-
-
-def as_row(values: Mapping[str, object]) -> dict[str, object]:
-    """Numbers as a report holds them: six digits, no minus zero."""
-
-    def rounded(value: object) -> object:
-        if isinstance(value, (list, tuple)):
-            return [rounded(part) for part in value]
-        return round(value, 6) + 0.0 if isinstance(value, float) else value
-
-    return {name: rounded(value) for name, value in values.items()}

@@ -19,7 +19,6 @@ from experiments.redundancy.measure import FULL, WITHOUT, Found
 from experiments.redundancy.statistics import (
     Effect,
     agreement,
-    as_row,
     least_questions,
     mean_effects,
     rank_correlation,
@@ -27,7 +26,7 @@ from experiments.redundancy.statistics import (
     split_half,
 )
 from experiments.statistics import bootstrap_interval
-from experiments.summary import Metrics, paired_tests
+from experiments.summary import Metrics, paired_tests, rounded_row
 from topologies.wiring import Bools, Floats
 
 FILE = "redundancy.json"
@@ -48,8 +47,8 @@ def summarise(job: Job, found: Found) -> Metrics:
             "name": edge.name(agents),
             "redundant": bool(can_go[i]),
             "tokens_saved": round(float(saved[i]), 6),
-            "answer_effect": as_row({**asdict(tested[i]), "shown": tested[i].shown}),
-            "receiver_effect": as_row({**asdict(own_tested[i]), "shown": own_tested[i].shown}),
+            "answer_effect": rounded_row({**asdict(tested[i]), "shown": tested[i].shown}),
+            "receiver_effect": rounded_row({**asdict(own_tested[i]), "shown": own_tested[i].shown}),
             "removed_greedily": edge in found.removed,
         }
         for i, edge in enumerate(found.edges)
@@ -67,8 +66,8 @@ def summarise(job: Job, found: Found) -> Metrics:
         "edges": rows,
         "kinds": {kind: _share(members, effects, can_go, tested, own_tested) for kind, members in groups.items()},
         "reliability": {
-            "answer": as_row(asdict(split_half(effects, derive_seed(seed, "halves")))),
-            "receiver": as_row(asdict(split_half(own, derive_seed(seed, "halves")))),
+            "answer": rounded_row(asdict(split_half(effects, derive_seed(seed, "halves")))),
+            "receiver": rounded_row(asdict(split_half(own, derive_seed(seed, "halves")))),
         },
         "learners": _learners(found, effects, own, can_go, seed),
         "methods": {method: _graph(found, method, seed) for method in found.readers},
@@ -153,7 +152,7 @@ def _learners(found: Found, effects: Floats, own: Floats, can_go: Bools, seed: i
             names = [found.edges[i].kind for i in of]
             drawn = derive_seed(seed, "chance", estimator, kind)
             alone, greedy = (asdict(agreement(learned.cut[of], gone[of], names, drawn)) for gone in (can_go, taken))
-            kinds[kind] = as_row(
+            kinds[kind] = rounded_row(
                 {
                     **alone,
                     **{f"greedy_{name}": value for name, value in greedy.items() if name not in ("edges", "cut")},
@@ -170,7 +169,7 @@ def _graph(found: Found, method: str, seed: int) -> Metrics:
     scored = [found.scores[method][question] for question in found.held_out]
     utility = [one.utility for one in scored]
     before = [found.scores[method][question].utility for question in found.questions]
-    return as_row(
+    return rounded_row(
         {
             "utility": float(np.mean(utility)),
             "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
@@ -189,7 +188,7 @@ def _paired(found: Found, seed: int) -> dict[str, Metrics]:
     tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")
     full = _tokens(found, FULL).sum()
     return {
-        pair: test | as_row({"tokens_saved": 1 - float(_tokens(found, method).sum() / full)})
+        pair: test | rounded_row({"tokens_saved": 1 - float(_tokens(found, method).sum() / full)})
         for method, (pair, test) in zip(graphs, tests.items(), strict=True)
     }
 

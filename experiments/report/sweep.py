@@ -12,8 +12,8 @@ from urllib.parse import quote
 from experiments.report import page
 from experiments.summary import EMBEDDED, EMBEDDED_NOTE
 from experiments.sweeps import table
-from experiments.sweeps.compare import POSITION, varied
-from experiments.sweeps.results import TrialResult
+from experiments.sweeps.compare import varied
+from experiments.sweeps.results import TRIALS, TrialResult
 from experiments.sweeps.trials import plain
 
 REPORT = "report.html"
@@ -25,7 +25,7 @@ def write(
     results: Sequence[TrialResult],
     metric: str,
     drawn: Sequence[Path],
-    seed: int = 0,
+    rows: Sequence[table.Row],
     compared: Sequence[str] = (),
 ) -> None:
     """The report of the trials that have ended; written again as more do.
@@ -34,10 +34,10 @@ def write(
         folder: the sweep's, with its trials' folders below `trials/`.
         metric: what the data set's utility is called.
         drawn: figures; the PNG and SVG files among them are shown.
-        seed: of the intervals' draws.
+        rows: of the table.
         compared: the sweep's comparisons in words.
     """
-    results_shown = chain(_results(folder, results, metric, seed), page.paragraphs(compared))
+    results_shown = chain(_results(rows, metric), page.paragraphs(compared))
     sections = (
         ("Summary", _summary(results)),
         ("Results", results_shown),
@@ -67,9 +67,7 @@ def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
 _TOLD = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 
 
-def _results(folder: Path, results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[str]:
-    """A row for each setting and method, over its seeds and the attacker's positions."""
-    rows = table.rows(folder, results, seed, over=[POSITION])
+def _results(rows: Sequence[table.Row], metric: str) -> Iterator[str]:
     if rows:
         told = (page.texts(table.cells(rows, row)) for row in rows)
         yield from page.table("Settings and methods", table.headers(rows, metric), told, sortable=True)
@@ -110,6 +108,6 @@ def _shown(value: Any) -> str:
 
 def _link(folder: Path, name: str) -> str:
     """To the trial's report, from where this one lies; its bare name where it has none."""
-    if not (folder / "trials" / name / REPORT).exists():
+    if not (folder / TRIALS / name / REPORT).exists():
         return escape(name)
-    return f'<a href="trials/{escape(quote(name))}/{REPORT}">{escape(name)}</a>'
+    return f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>'

@@ -17,9 +17,8 @@ from experiments.errors import UserError
 from experiments.recorder import RunFolder
 from experiments.statistics import crossed_interval, holm, paired_test
 from experiments.summary import SIGNIFICANT
-from experiments.sweeps.results import TrialResult
+from experiments.sweeps.results import TRIALS, TrialResult
 
-TRIALS = "trials"
 KIND, POSITION = "attack.kind", "attack.agents"
 UNATTACKED = ("none", None)  # values of the kind; None where a trial leaves it at its default
 
@@ -144,11 +143,6 @@ def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
         )
         for group in groups.values()
     ]
-
-
-def compare(arms: Sequence[Arm], reference: Arm, seed: int = 0) -> list[Comparison]:
-    """Every arm but the reference against it; see `compare_pairs`."""
-    return compare_pairs([(arm, reference) for arm in arms if arm is not reference], seed)
 
 
 def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Comparison]:

@@ -9,18 +9,12 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from experiments.config import Config
-from experiments.data import make_dataset
-from experiments.dry_run import estimate
+from experiments.dry_run import plan_of
 from experiments.errors import UserError
-from experiments.evidence import Evidence
-from experiments.launch import team_roles
 from experiments.plan import Plan
 from experiments.progress import Progress
-from experiments.runner import open_cache, open_store
 from experiments.summary import plain_console
 from experiments.sweeps.trials import Trial, expand, plain, short_keys
-from experiments.token_count import counter_for
-from retrieval.index import StoreError
 
 
 @dataclass(frozen=True)
@@ -49,20 +43,10 @@ def dry_run_sweep(config: Config) -> list[Estimated]:
     with Progress() as progress:
         bar = progress.phase("estimating", total=len(by_values))
         for trials in by_values.values():
-            estimated.append(Estimated(trials[0], _plan(trials[0].config), len(trials)))
+            estimated.append(Estimated(trials[0], plan_of(trials[0].config), len(trials)))
             bar.advance()
     _show(estimated)
     return estimated
-
-
-def _plan(config: Config) -> Plan:
-    cache = open_cache(config)
-    dataset = make_dataset(config, cache)
-    try:
-        evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
-    except StoreError as error:
-        raise UserError(str(error)) from error
-    return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
 
 
 def _show(estimated: Sequence[Estimated]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from experiments.errors import UserError
 
-RESULTS = "trials.jsonl"
+RESULTS, TRIALS = "trials.jsonl", "trials"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,11 @@ from experiments.report import sweep as report
 from experiments.runner import check_room, open_cache, open_store
 from experiments.sweeps import table
 from experiments.sweeps.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
-from experiments.sweeps.results import Results, TrialResult, read_results
+from experiments.sweeps.results import TRIALS, Results, TrialResult, read_results
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
 from retrieval.index import StoreError
 
-TRIALS = "trials"
 OUTLIVE_S = 30.0
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
@@ -169,8 +168,9 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
     arms = merge(read_arms(folder, results), over=[POSITION])
     told = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
-    report.write(folder, results, metric, drawn, config.seed, compared=told)
-    shown = table.rows(folder, results, config.seed, over=[POSITION])
+    pooled = any(POSITION in row.values for row in rows)
+    shown = table.rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
+    report.write(folder, results, metric, drawn, shown, told)
     if len(shown) < len(rows):
         told.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     table.show(shown, metric, model_name(config.model), further=told)

@@ -19,7 +19,7 @@ from experiments.checkpoint import replace
 from experiments.recorder import RunFolder
 from experiments.statistics import crossed_interval
 from experiments.summary import EMBEDDED, EMBEDDED_NOTE, plain_console
-from experiments.sweeps.results import TrialResult
+from experiments.sweeps.results import TRIALS, TrialResult
 from experiments.sweeps.trials import plain, short_keys
 
 DIGITS = 6
@@ -80,7 +80,7 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
 def utilities(folder: Path, trial: TrialResult) -> dict[str, dict[str, float]]:
     """Of a finished trial, by method and question."""
     found: dict[str, dict[str, float]] = {}
-    for scored in RunFolder(folder / "trials" / trial.name).scores():
+    for scored in RunFolder(folder / TRIALS / trial.name).scores():
         found.setdefault(scored.method, {})[scored.question] = scored.utility
     return found
 

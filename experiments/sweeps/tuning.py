@@ -28,6 +28,7 @@ from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from actors.watch import News, silent
 from experiments.launched import Shared
 from experiments.settings import SweepSettings
+from experiments.sweeps.results import TRIALS
 from experiments.sweeps.running import Opened, Report, hold_trial
 
 ATTEMPTS = 3  # of a trial whose process died
@@ -136,7 +137,7 @@ def run_trials(
     storage = folder / FOLDER
     shutil.rmtree(storage, ignore_errors=True)
     stopping = settings.stop == "asha"
-    trainable: Any = tune.with_parameters(TrialProcess, shared=shared, trials=folder / "trials", each_step=stopping)
+    trainable: Any = tune.with_parameters(TrialProcess, shared=shared, trials=folder / TRIALS, each_step=stopping)
     tuner = tune.Tuner(
         tune.with_resources(trainable, RESOURCES),
         param_space={"trial": tune.grid_search(list(names))},
