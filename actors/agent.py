@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from actors.cut import cut_more
 from actors.memory import Memory
-from actors.messages import Completion, Message, Request, Status, Turn, Usage
+from actors.messages import Completion, Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, ModelError
 from actors.prompt import build_request, one_line, repair_request
-from actors.reply import Reply, parse_reply
-from actors.roles import DUMMY_SENTENCE, Role
+from actors.reply import Reply, read_reply
+from actors.roles import DUMMY_SENTENCE
 from actors.settings import AgentSettings
 
 
@@ -60,7 +60,7 @@ class RoleAgent:
         said = asked[0].completion.text
         reply = asked[0].reply(turn)
         if reply is None and not asked[0].error:
-            asked.append(await self._ask(turn, lambda cut: repair_request(first(cut), said), asked[0].cut))
+            asked.append(await self._ask(turn, lambda cut: repair_request(first(cut), said, turn.task), asked[0].cut))
             reply = asked[1].reply(turn)
         error = asked[-1].error
         had = [a.completion for a in asked if a.had]
@@ -79,6 +79,7 @@ class RoleAgent:
             calls=len(had),
             prompt_tokens=sum(completion.prompt_tokens for completion in had),
             completion_tokens=sum(completion.completion_tokens for completion in had),
+            fields=reply.fields if reply else (),
         )
         return message, asked[0].usage if len(asked) == 1 else asked[0].usage + asked[1].usage
 
@@ -133,7 +134,7 @@ class _Asked:
     def reply(self, turn: Turn) -> Reply | None:
         if self.error:
             return None
-        return parse_reply(self.completion.text, turn.question.choices, cut_off=self.completion.stop == "length")
+        return read_reply(turn, self.completion.text, cut_off=self.completion.stop == "length")
 
 
 def _does_not_fit(completion: Completion) -> str:

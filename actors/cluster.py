@@ -22,6 +22,7 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed 
 import ray
 
 from actors.completions.cache import CachedModel, Reuse
+from actors.messages import Role
 from actors.models import Model
 from actors.remote import (
     RESTARTS,
@@ -32,7 +33,6 @@ from actors.remote import (
     Replicas,
     collect_rarely,
 )
-from actors.roles import Role
 from actors.settings import AgentSettings, RaySettings
 from actors.team import Team
 from actors.watch import ClusterError, News, silent, up, watch

@@ -69,6 +69,41 @@ class Source:
 
 
 @wire
+class Found:
+    """A source that a search found, and its score: BM25 for words, cosine similarity for vectors, fused reciprocal
+    ranks for both."""
+
+    source: Source
+    score: float
+
+
+@wire
+class Triple:
+    """An edge of a knowledge graph: entities by their names, and the source that states it, if it is known."""
+
+    id: str
+    head: str
+    relation: str
+    tail: str
+    source: str = ""
+
+
+@wire
+class Role:
+    """Who an agent is. `instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and
+    calls no model.
+
+    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
+    """
+
+    name: str
+    modality: Modality
+    instruction: str
+    dummy: bool = False
+    agent: str | None = None
+
+
+@wire
 class Question:
     """A question without its label, as everything outside `experiments/` sees it."""
 
@@ -79,6 +114,33 @@ class Question:
 
 
 @wire
+class Field:
+    """One line of a reply that is not an answer: `<name>: <value>`, and what the value should be, in words.
+
+    With `values`, it has to be one of them, whatever its case. A line may come several times where there may be `many`,
+    and not at all where it is `optional`.
+    """
+
+    name: str
+    asks: str
+    values: tuple[str, ...] = ()
+    many: bool = False
+    optional: bool = False
+
+
+@wire
+class Task:
+    """A step that is not to answer the question: what to do, what to do it with, and the lines of the reply.
+
+    `given` are lines of material beside the question and its evidence: a candidate, a triple, an answer to compare.
+    """
+
+    instruction: str
+    fields: tuple[Field, ...]
+    given: tuple[str, ...] = ()
+
+
+@wire
 class Message:
     """What one agent said in one turn: the record that traces are made of. The same config and seed give the same.
 
@@ -86,7 +148,7 @@ class Message:
     `cut` the ids of the sources that were left out because the prompt would not have fitted the model's context.
     `calls` counts the completions that the turn took (two when the first did not parse), and the tokens are theirs,
     whether they were computed for this turn or not: that is `Usage`. `tampered` holds those of `heard` that reached
-    this agent rewritten on the way.
+    this agent rewritten on the way. What was said in answer to a task are its `fields`, as (name, value) in order.
     """
 
     id: str
@@ -104,6 +166,23 @@ class Message:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     tampered: tuple[str, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def said(self, field: str) -> tuple[str, ...]:
+        """All values of a field of the task's reply; none when the turn failed."""
+        return tuple(value for name, value in self.fields if name == field)
+
+
+@wire
+class Lookup:
+    """A search that was made in a discussion: `base` (texts, pictures, graph, web, ...) was searched for `query`, which
+    came from the turn `of` (empty: from the question itself), and `found` are the ids of what came back, best first.
+    """
+
+    base: str
+    query: str
+    found: tuple[str, ...]
+    of: str = ""
 
 
 @wire
@@ -156,6 +235,7 @@ class Turn:
     `recall` is how many earlier turns of this discussion the agent must remember: an agent that remembers another
     number (its process was restarted) says so instead of answering from half a memory. `orders` are told to the agent
     beside its role, for this turn only: what a compromised agent is after, or what a defence asks of an honest one.
+    With a `task` the turn is a step that is not to answer the question.
     """
 
     discussion: str
@@ -166,6 +246,7 @@ class Turn:
     heard: tuple[Heard, ...] = ()
     recall: int = 0
     orders: str = ""
+    task: Task | None = None
 
     @property
     def id(self) -> str:
@@ -220,6 +301,10 @@ class Trace:
     been, as `(round, sender, receiver)` with agents as indices into `agents`; `decision` names whom the decision
     agent read. `answer` is None when no usable answer was produced.
 
+    A system that looks things up while it discusses lists its `lookups`, and in `evidence` all that any turn read; one
+    that follows paths through a knowledge graph lists those that it answered with, each as its entities (None: it
+    follows none).
+
     Under an attack, `attack` is its kind, `attacked` names the compromised agents and `target` is the wrong answer that
     the attack is after, if it is after one.
     """
@@ -241,6 +326,8 @@ class Trace:
     attack: str = ""
     attacked: tuple[str, ...] = ()
     target: str | None = None
+    lookups: tuple[Lookup, ...] = ()
+    paths: tuple[tuple[str, ...], ...] | None = None
 
 
 def derive_seed(*parts: str | int) -> int:

@@ -14,7 +14,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Status, Turn, derive_seed
+from actors.messages import (
+    Field,
+    Heard,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Source,
+    Status,
+    Task,
+    Turn,
+    derive_seed,
+)
 from actors.settings import AgentSettings
 
 QUESTION = "## Question"
@@ -25,6 +38,9 @@ DISCUSSION = "## Discussion"
 ROLE = "## Role"
 WEIGHTS = "## Weights"
 ORDERS = "## Orders"
+TASK = "## Task"
+GIVEN = "## Given"
+REPLY_FORM = "## Form of the reply"
 REPAIR = "## Your last reply"
 IN_ORDER = "Of the messages above, in their order"
 YOU = "you"
@@ -36,6 +52,10 @@ Confidence: a number from 0 to 1"""
 INSTRUCTION = f"""You are one of several specialists who answer a question together. Use the evidence and the \
 pictures below, and judge what your colleagues said on its merits. Reply in exactly three lines:
 {FORM}"""
+
+TASK_INSTRUCTION = """You are one of several agents who work on a question step by step. Do the one task that is set \
+at the end, with the question, the evidence and the pictures below and with what is given there. Reply in the lines of \
+its form and in nothing else, each of them beginning with its name."""
 
 REPAIRED_CHARACTERS = 1000
 
@@ -132,7 +152,33 @@ def said(message: Message, words: int | None = None) -> str:
     content = one_line(message.content)
     if words is not None:
         content = " ".join(content.split()[:words])
+    if message.fields:
+        return content
     return f"{content} Answer: {one_line(answer)}{confidence}"
+
+
+def task_part(task: Task) -> str:
+    """What to do, what with, and the lines of the reply."""
+    lines = [TASK, _line_of_its_own(task.instruction)]
+    if task.given:
+        lines += [GIVEN, *map(_line_of_its_own, task.given)]
+    return "\n".join([*lines, REPLY_FORM, form_of(task)])
+
+
+def form_of(task: Task) -> str:
+    """The lines of a task's reply, each with what belongs in it."""
+    return "\n".join(f"{field.name}: {_asked(field)}" for field in task.fields)
+
+
+def _asked(field: Field) -> str:
+    parts = [one_line(field.asks)] if field.asks else []
+    if field.values:
+        parts.append(f"one of {' | '.join(field.values)}")
+    if field.many:
+        parts.append("as many such lines as needed" + (", or none" if field.optional else ""))
+    elif field.optional:
+        parts.append("this line may be left out")
+    return "; ".join(parts)
 
 
 def build_request(
@@ -153,12 +199,13 @@ def build_request(
     shared, images, prefix = _prefix(turn.question, modality)
     if cut:
         shared, images = shared_part(turn.question, modality, cut)
+    own = own_part(role, recalled, turn.heard, settings.budget_words, turn.orders)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
-        system=INSTRUCTION,
+        system=TASK_INSTRUCTION if turn.task else INSTRUCTION,
         shared=shared,
-        own=own_part(role, recalled, turn.heard, settings.budget_words, turn.orders),
+        own=f"{own}\n{task_part(turn.task)}" if turn.task else own,
         images=images,
         seed=turn.seed,
         temperature=settings.temperature,
@@ -166,18 +213,20 @@ def build_request(
     )
 
 
-def repair_request(request: Request, said: str) -> Request:
+def repair_request(request: Request, said: str, task: Task | None = None) -> Request:
     """The same request once more, with what was said to it (its end, on one line) and the form again.
 
     Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
     """
+    again = f"Give your conclusion again, as these three lines and nothing else:\n{FORM}"
+    if task is not None:
+        again = f"Do the task again, and reply in these lines and nothing else:\n{form_of(task)}"
     line = one_line(said)
     shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
     lines = [
         REPAIR,
         f'"{shown}"' if shown else "(nothing)",
-        "This could not be read. Give your conclusion again, as these three lines and nothing else:",
-        FORM,
+        f"This could not be read. {again}",
     ]
     own = "\n".join([request.own, *lines])
     return replace(request, id=f"{request.id}/repair", own=own, seed=derive_seed(request.seed, "repair"))

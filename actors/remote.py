@@ -16,12 +16,11 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
 from actors.agent import RoleAgent
 from actors.batching import Desk, Results
 from actors.completions.cache import CachedModel, Reuse
-from actors.messages import Completion, Request, Turn
+from actors.messages import Completion, Request, Role, Turn
 from actors.models import Model, ModelError, ModelLost
 from actors.pool import Pool
 from actors.processes import kill
 from actors.replica import Replica
-from actors.roles import Role
 from actors.settings import AgentSettings
 from actors.team import AgentLost, Said, Team
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.fields import parse_fields
+from actors.messages import Turn
 from actors.prompt import FORM, clean, one_line
 from actors.stated import BOXED, stated_answer, stated_confidence
 
@@ -45,17 +47,35 @@ _ECHO = frozenset(line.partition(": ")[2] for line in FORM.splitlines())
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`content` is one line. `answer` is None when the agent says that it does not know, and one of the choices where
-    there are any; `confidence` is None when it states none in [0, 1]."""
+    there are any; `confidence` is None when it states none in [0, 1]. The reply to a task has `fields` and no answer.
+    """
 
     content: str
     answer: str | None
     confidence: float | None
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 def fill_in(reply: Reply) -> str:
     """The form filled in, as an agent that keeps to it writes it: `parse_reply` reads the same reply back."""
     lines = [f"Reasoning: {reply.content}", f"Answer: {'unknown' if reply.answer is None else one_line(reply.answer)}"]
     return "\n".join(lines if reply.confidence is None else [*lines, f"Confidence: {reply.confidence!r}"])
+
+
+def read_reply(turn: Turn, text: str, cut_off: bool = False) -> Reply | None:
+    """What was replied to a turn, in the form that it asked for; None when that cannot be read."""
+    if turn.task is None:
+        return parse_reply(text, turn.question.choices, cut_off)
+    fields = parse_fields(spoken(text, cut_off), turn.task.fields)
+    if fields is None:
+        return None
+    return Reply("; ".join(f"{name}: {value}" for name, value in fields), None, None, fields)
+
+
+def spoken(text: str, cut_off: bool) -> str:
+    """What is said in a reply: not what was thought, nor the chat template's marks, nor a last line cut off."""
+    text = clean(text)
+    return _spoken((text.rpartition("\n")[0] if cut_off else text).strip())
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Reply | None:

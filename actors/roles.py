@@ -3,24 +3,7 @@ an inspector of messages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from actors.messages import Modality
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """`instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and calls no model.
-
-    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
-    """
-
-    name: str
-    modality: Modality
-    instruction: str
-    dummy: bool = False
-    agent: str | None = None
-
+from actors.messages import Modality, Role
 
 _TEXTUAL = {
     "critic": "Look for the weak points: a claim without evidence, a name or date mixed up, a step left out. "

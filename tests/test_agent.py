@@ -11,11 +11,11 @@ import pytest
 
 from actors.agent import RoleAgent
 from actors.memory import MemoryLost
-from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Source, Status, Turn, Usage
+from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
 from actors.models import ModelError, ModelLost
 from actors.prompt import build_request, repair_request
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL, Role
+from actors.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL
 from actors.settings import AgentSettings
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"

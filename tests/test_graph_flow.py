@@ -21,9 +21,9 @@ from actors.agent import RoleAgent
 from actors.autogen.agent import QuestionMessage, Task, message_of
 from actors.autogen.hosted import HostedAgent
 from actors.autogen.model_choice import ModelChoice
-from actors.messages import Message, Question, Source, Trace, Turn
+from actors.messages import Message, Question, Role, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION, ROLES, TEXTUAL, VISUAL, Role
+from actors.roles import DECISION, ROLES, TEXTUAL, VISUAL
 from actors.settings import AgentSettings
 from experiments.config import Config
 from experiments.datasets.mmqa import Mmqa

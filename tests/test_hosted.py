@@ -18,9 +18,9 @@ from actors.agent import RoleAgent
 from actors.autogen.hosted import HostedAgent, load_factory
 from actors.autogen.pictures import SourceImage
 from actors.memory import MemoryLost
-from actors.messages import Completion, Heard, Kind, Message, Question, Request, Source, Status, Turn, Usage
+from actors.messages import Completion, Heard, Kind, Message, Question, Request, Role, Source, Status, Turn, Usage
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL, Role
+from actors.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 SOURCES = (

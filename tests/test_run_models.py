@@ -24,8 +24,7 @@ from autogen_agentchat.teams import GraphFlow
 from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import FunctionTool
 
-from actors.messages import Usage
-from actors.roles import Role
+from actors.messages import Role, Usage
 from experiments import usage
 from experiments.config import load
 from experiments.dry_run import dry_run

@@ -19,11 +19,10 @@ from actors.autogen.client import ModelClient
 from actors.autogen.hosted import HostedAgent
 from actors.autogen.pictures import source_of
 from actors.memory import Memory
-from actors.messages import Heard, Message, Modality, Question, Status, Turn, Usage, derive_seed
+from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, Usage, derive_seed
 from actors.models import Model
 from actors.prompt import said, shared_part
 from actors.reply import parse_reply
-from actors.roles import Role
 from actors.settings import AgentSettings
 
 USER = "user"

@@ -23,11 +23,11 @@ from actors.autogen.conversation import task_text
 from actors.autogen.pictures import SourceImage
 from actors.cut import cut_more
 from actors.memory import Memory
-from actors.messages import Message, Question, Request, Status, Turn, Usage
+from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, ModelGone
 from actors.prompt import FORM, build_request, clean, one_line
-from actors.reply import Reply, parse_reply
-from actors.roles import DUMMY_SENTENCE, Role
+from actors.reply import Reply, read_reply
+from actors.roles import DUMMY_SENTENCE
 from actors.settings import AgentSettings
 
 Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
@@ -70,7 +70,7 @@ class HostedAgent:
         while True:
             request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
-            said = await self._ask(turn.question, request, client)
+            said = await self._ask(turn, request, client)
             usage += client.spent if client.calls else client.spent + said.reported
             more: Sequence[str] = ()
             if said.error and client.too_long is not None:
@@ -94,10 +94,11 @@ class HostedAgent:
             calls=client.calls or said.reported.calls,
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
+            fields=reply.fields if reply else (),
         )
         return message, usage
 
-    async def _ask(self, question: Question, request: Request, client: ModelClient) -> _Said:
+    async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Said:
         """What a new agent says to a request, having been asked again where that could not be read."""
         text, reply, reported = "", None, Usage()
         try:
@@ -107,7 +108,7 @@ class HostedAgent:
                     response = await agent.on_messages([asked], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
-                    reply = parse_reply(text, question.choices, cut_off=client.cut_off)
+                    reply = read_reply(turn, text, cut_off=client.cut_off)
                     if reply is not None:
                         break
             finally:

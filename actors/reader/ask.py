@@ -48,7 +48,7 @@ _HEAD = re.compile(rf"\b(?:which|what(?:\s+(?:is|are|was|were)\s+the)?|how\s+man
 _DESCRIBED = re.compile(rf"\bthe{_GROUP}", re.IGNORECASE)
 _HEAD_END = frozenset(
     """is are was were did does do has have had can of in on at by from with that which who whose for to came come
-    appeared appears shows featuring made held won built sung written shown known born""".split()
+    appeared appears shows featuring made held won built sung written shown known born found founded""".split()
 )
 _RELATIVE = re.compile(r"\b(?:that|whose|who|which|where|with|featuring|showing)\b", re.IGNORECASE)
 _LETTERING = re.compile(

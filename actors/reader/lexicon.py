@@ -59,3 +59,10 @@ MORE = frozenset(
     "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest".split()
 )
 LESS = frozenset("less least lower lowest smaller smallest fewer fewest shorter shortest".split())
+
+# Words by which a question asks for something that is seen.
+PICTURE_WORDS = COLOURS | frozenset(
+    """picture image photo photograph poster cover logo banner signboard sign facade painting drawing illustration
+    figure diagram map chart graph flag emblem badge screenshot colour color colored coloured shape wearing wear
+    depicted depict pictured shown visible look background foreground lettering""".split()
+)

@@ -13,17 +13,21 @@ from dataclasses import dataclass, field
 
 from actors import prompt
 from actors.messages import Completion, Request
-from actors.reader.ask import Want, parse_ask
+from actors.reader.ask import Want
 from actors.reader.decide import choose, compare, listed, yes_or_no
 from actors.reader.find import Entry, Found, View, answers, chains, view
+from actors.reader.form import read_task
 from actors.reader.judge import verdict
-from actors.reader.obey import CHALLENGED, challenges, ordered, orders_of, passed_on
+from actors.reader.obey import CHALLENGED, SURE, challenges, ordered, orders_of, passed_on
 from actors.reader.obey import reply as as_told
-from actors.reader.parse import Opinion, opinions, question_and_choices, second_hand, sections, shown, told
-from actors.reader.sight import Palette, gaussian, look, overlooked, palette, uniform
+from actors.reader.page import Page, most_relevant
+from actors.reader.parse import opinions, searched, sections
+from actors.reader.sight import gaussian, uniform
 from actors.reader.social import Option, weigh
+from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
+from actors.reader.work import Work
 
 CHAT_OVERHEAD_TOKENS = 8
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
@@ -88,47 +92,74 @@ class Reader:
 
     def __init__(self, settings: ReaderSettings) -> None:
         self.settings = settings
-        self._pages: OrderedDict[tuple[str, ...], _Page] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, ...], Page] = OrderedDict()
 
     async def complete(self, request: Request) -> Completion:
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answer from the request's text and pictures, in the three lines that `prompt.INSTRUCTION` asks for."""
+        """Answer from the request's text and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do the
+        task that is set, in the lines of its form."""
         if (judged := verdict(request)) is not None:
             return _completion(request, judged, count_tokens(request.shared))
         page = self._page(request)
         own_text, tools = read_tools(request.own)
         own = sections(own_text)
+        task = read_task(own)
         role = " ".join(own.get(prompt.ROLE, ()))
         settings = self.settings
         text_skill = _skill(role, settings.text_skill, settings.default_skill)
         visual_skill = _skill(role, settings.visual_skill, settings.default_skill)
         heard, orders = opinions(own), orders_of(own)
         openness = CHALLENGED if challenges(orders) else 1.0
-        entries = page.taken_in(settings, text_skill, visual_skill, request.seed)
+        oversight, blindness = settings.oversight * (1 - text_skill), settings.perception_error * (1 - visual_skill)
+        entries = page.taken_in(oversight, blindness, request.seed)
         entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
-        found = _candidates(page, entries, settings.hops)
+        at, given = page.view, task.statements() if task else []
+        if given:
+            at = view(at.ask, [*page.statements, *given])
+            entries = [at.entry(said) for said in (*(entry.said for entry in entries), *given)]
+        found = _candidates(at, page.choices, entries, settings.hops)
         options = weigh(found, heard, settings.conformity * openness, settings.persistence, page.choices)
         ranked = self._perturbed(options, entries, request)
-        if told := ordered(orders) or passed_on(heard, settings.obedience, request.seed):
+        told = ordered(orders) or passed_on(heard, settings.obedience, request.seed)
+        if told and not task:
             best = ranked[0] if ranked else Option("")
             return _completion(request, as_told(told, best.text, _quoted(best.chain, entries)), page.tokens)
         skill = visual_skill if _is_visual(ranked, entries) else text_skill
         if len(ranked) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ranked[:2] = ranked[1::-1]
+        if task:
+            best, confidence = self._concluded(ranked, bool(page.choices))
+            work = Work(
+                task=task,
+                question=page.question,
+                choices=page.choices,
+                at=at,
+                entries=entries,
+                reached=chains(at, entries, settings.hops),
+                answer=told.answer if told else best.text,
+                value=1.0 if told else best.value,
+                confidence=SURE if told else confidence,
+                pictures=len(request.images),
+                skill=skill,
+                hops=settings.hops,
+                seed=request.seed,
+                done=(*searched(own), *task.looked_up()),
+            )
+            return _completion(request, fill(work), page.tokens)
         unsure = not ranked or ranked[0].value < settings.threshold
         call = tools.call(page.view.ask.text) if unsure else None
         return _completion(request, call or self._reply(ranked, entries, page), page.tokens)
 
-    def _page(self, request: Request) -> _Page:
+    def _page(self, request: Request) -> Page:
         """The parse of the shared part, kept for the other agents, samples and rounds of the question."""
         key = (request.prefix, request.shared, *(f"{i.id}\x1f{i.title}\x1f{i.text}" for i in request.images))
         if key in self._pages:
             self._pages.move_to_end(key)
         else:
-            self._pages[key] = _Page(request, self.settings.picture_tokens)
+            self._pages[key] = Page(request, self.settings.picture_tokens)
             while len(self._pages) > max(1, self.settings.cached_prompts):
                 self._pages.popitem(last=False)
         return self._pages[key]
@@ -143,63 +174,25 @@ class Reader:
         noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
-    def _reply(self, ordered: Sequence[Option], entries: Sequence[Entry], page: _Page) -> str:
+    def _concluded(self, ordered: Sequence[Option], choosing: bool) -> tuple[Option, float]:
+        """What to answer, with what confidence; an option without text where nothing is supported well enough."""
         best = ordered[0] if ordered else Option("")
         runner_up = ordered[1].value if len(ordered) > 1 else 0.0
-        if best.value < (MENTIONED if page.choices else self.settings.threshold):
-            chain = best.chain or page.most_relevant(entries, self.settings.hops)
+        if best.value < (MENTIONED if choosing else self.settings.threshold):
+            return Option("", chain=best.chain), 0.05
+        margin = (best.value - runner_up) / best.value
+        return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
+
+    def _reply(self, ordered: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:
+        best, confidence = self._concluded(ordered, bool(page.choices))
+        if not best.text:
+            chain = best.chain or most_relevant(page.view, entries, self.settings.hops)
             reasons = _quoted(chain, entries) or "Nothing that was read bears on the question."
-            return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: 0.05"
+            return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: {confidence:.2f}"
         reasons = _quoted(best.chain, entries)
         if best.speakers:
             reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
-        margin = (best.value - runner_up) / best.value
-        confidence = min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
         return f"Reasoning: {reasons}\nAnswer: {best.text}\nConfidence: {confidence:.2f}"
-
-
-class _Page:
-    """What the shared part of a request amounts to, without the errors of any one agent."""
-
-    def __init__(self, request: Request, picture_tokens: int) -> None:
-        shared = sections(request.shared)
-        question, self.choices = question_and_choices(shared)
-        texts, self._pictures = told(shared), shown(request.images)
-        self._palette: Palette = palette(self._pictures)
-        self.view: View = view(parse_ask(question), [*texts, *(said for picture in self._pictures for said in picture)])
-        self._texts = [self.view.entry(said) for said in texts]
-        self._seen = {said: self.view.entry(said) for picture in self._pictures for said in picture}
-        self._said: dict[tuple[str, float], tuple[Entry, ...]] = {}
-        self.tokens = count_tokens(request.shared) + picture_tokens * len(request.images)
-
-    def taken_in(self, settings: ReaderSettings, text_skill: float, visual_skill: float, seed: int) -> list[Entry]:
-        """First-hand entries of one agent: some sentences overlooked, some pictures missed or misread."""
-        oversight = settings.oversight * (1 - text_skill)
-        blindness = settings.perception_error * (1 - visual_skill)
-        entries = [entry for entry in self._texts if not overlooked(entry.said, oversight, seed)]
-        for picture in self._pictures:
-            seen = look(picture, self._palette, blindness, seed)
-            entries += [self._seen.get(said) or self.view.entry(said) for said in seen]
-        return entries
-
-    def heard(self, said: Sequence[Opinion], known: set[str], trust: float) -> list[Entry]:
-        """Second-hand entries; what the agent read itself is not counted twice."""
-        entries: dict[str, Entry] = {}
-        for opinion in said:
-            key = opinion.content, trust
-            if key not in self._said:
-                if len(self._said) > 1024:
-                    self._said.clear()
-                self._said[key] = tuple(map(self.view.entry, second_hand(opinion, trust)))
-            for entry in self._said[key]:
-                if entry.said.quote not in known:
-                    entries.setdefault(entry.said.quote, entry)
-        return list(entries.values())
-
-    def most_relevant(self, entries: Sequence[Entry], hops: int) -> tuple[int, ...]:
-        """The chain that covers most of the question, for a colleague to go on from; () when nothing is covered."""
-        best = max(chains(self.view, entries, hops), key=lambda c: c[0], default=(0.0, ()))
-        return best[1] if best[0] > 0 else ()
 
 
 def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
@@ -214,14 +207,14 @@ def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
     )
 
 
-def _candidates(page: _Page, entries: Sequence[Entry], hops: int) -> Sequence[Found]:
-    if page.choices:
-        return choose(page.view, entries, page.choices, hops)
-    if page.view.ask.want is Want.YES_NO:
-        return yes_or_no(page.view, entries, hops)
-    if page.view.ask.want is Want.OPTION:
-        return compare(page.view, entries, hops)
-    return listed(answers(entries, chains(page.view, entries, hops)), page.view)
+def _candidates(at: View, choices: tuple[str, ...], entries: Sequence[Entry], hops: int) -> Sequence[Found]:
+    if choices:
+        return choose(at, entries, choices, hops)
+    if at.ask.want is Want.YES_NO:
+        return yes_or_no(at, entries, hops)
+    if at.ask.want is Want.OPTION:
+        return compare(at, entries, hops)
+    return listed(answers(entries, chains(at, entries, hops)), at)
 
 
 def _skill(role: str, skills: Mapping[str, float], default: float) -> float:

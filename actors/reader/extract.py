@@ -1,0 +1,217 @@
+"""Takes statements apart into triples, and questions or evidence into entities, key phrases and themes."""
+
+from __future__ import annotations
+
+import re
+
+from actors.reader.form import Line
+from actors.reader.lexicon import STOP_WORDS
+from actors.reader.parse import Statement
+from actors.reader.text import name_spans, normal_name, sentences, stem, words
+from actors.reader.work import Work
+
+MOST_TRIPLES = 8
+MOST_WORDS = 6
+_VERBS = "is|are|was|were|has|have|had"
+_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+_SHOWS = re.compile(r"\b(?:shows?|depicts?|features?|contains?|one can see|can be seen|there (?:is|are))\s+(.+)$", re.I)
+_LETTERED = re.compile(r"\b(?:words?|letters|lettering|text)\s+(.+?)\s+(?:is|are)\s+written\b", re.IGNORECASE)
+_IS = re.compile(rf"^(?P<head>.{{2,80}}?)\s+(?P<verb>{_VERBS})\s+(?P<tail>.+)$")
+_OF = re.compile(r"^[Tt]he\s+(?P<relation>[\w\- ]{2,40}?)\s+(?:of|in|at)\s+(?P<whole>.+)$")
+_PRONOUN = re.compile(r"^(?:it|he|she|they)\b", re.IGNORECASE)
+_PREPOSITION = re.compile(r"^(?:along|among|near|across|within|around|beside|according to)\s+", re.IGNORECASE)
+_PREPOSITIONS = frozenset("along among near across within around beside upon per via against".split())
+_HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
+_SPAN = re.compile(r"\b\d[\d,.]*\d?\b")
+_ON_EVIDENCE = re.compile(
+    r"\bevidence\b|\b(?:from|in|of) (?:the|this|these|each) (?:passage|text|picture|image|source|page|row)s?\b",
+    re.IGNORECASE,
+)
+_ALL = re.compile(r"\b(?:all|every|each)\b", re.IGNORECASE)
+
+Parts = tuple[str, str, str]
+
+
+def triples_of(said: Statement) -> list[Parts]:
+    """(head, relation, tail) of what one statement says; none where its wording has no form that is known here."""
+    if said.triple:
+        return [said.triple]
+    if said.cells:
+        return _row(said)
+    if said.seen:
+        return _picture(said)
+    return _sentence(said.text.rstrip(" .?!"), said.title)
+
+
+def triple(work: Work, line: Line) -> list[str]:
+    """Those of the given triples and of the evidence that bear on the question, best first; where there are none, what
+    the question itself states.
+
+    All of them where the task asks for all, or where nothing is asked.
+    """
+    everything = bool(_ALL.search(f"{work.task.instruction} {line.asks}")) or not work.at.weights
+    given: dict[Parts, float] = {}
+    for entry, reached in zip(work.entries, work.reached, strict=True):
+        value = max(work.bearing(entry), 0.9 * reached[0] * (len(reached[1]) > 1))
+        for parts in triples_of(entry.said):
+            given[parts] = max(given.get(parts, 0.0), value)
+    ranked = sorted(given, key=lambda parts: -given[parts])
+    found = [parts for parts in ranked if everything or given[parts] > 0]
+    found = found or _presumed(work.question)
+    return [" | ".join(parts) for parts in found[: work.task.limit(line, 24 if everything else MOST_TRIPLES)]]
+
+
+def entity(work: Work, line: Line) -> list[str]:
+    """Names; of the evidence where the task speaks of it and there is some, else of the question.
+
+    A question that names nothing has what it describes: `the film`, by its noun.
+    """
+    if _on_evidence(work):
+        names = {n: name for said in work.most_bearing(8) for n, name in said.names}
+        found = list(names.values())
+    else:
+        found = named(work.question) or phrases(work.question)
+    return _distinct(found)[: work.task.limit(line, 8)]
+
+
+def keyword(work: Work, line: Line) -> list[str]:
+    """Names and noun groups of the question, or of what was read where the task speaks of that."""
+    about = work.question
+    if _on_evidence(work):
+        about = " ".join(f"{said.title}. {said.text}" for said in work.most_bearing(3))
+    return _distinct([*named(about), *(phrase for phrase in phrases(about) if phrase[0].islower())])[
+        : work.task.limit(line, 8)
+    ]
+
+
+def theme(work: Work, line: Line) -> list[str]:
+    """What relations the question is about: its noun groups without the names, that which is asked for first."""
+    found = [phrase for phrase in phrases(work.question) if phrase[:1].islower()]
+    head = [phrase for phrase in found if stem(words(phrase)[-1]) in work.at.ask.head]
+    return _distinct([*head, *found] or [str(work.at.ask.want)])[: work.task.limit(line, 4)]
+
+
+def named(text: str) -> list[str]:
+    """Names in a text, without the prepositions and verbs that open its sentences with a capital letter."""
+    found = []
+    for name, start, end in name_spans(text):
+        bare = _PREPOSITION.sub("", name)
+        opens = start == 0 or text[:start].rstrip().endswith((".", "?", "!"))
+        if bare != name or not opens or " " in name or text.count(name) > 1 or text[end:].startswith("'s"):
+            found.append(re.sub(r"^[Tt]he ", "", bare))
+    return found
+
+
+def phrases(text: str) -> list[str]:
+    """Runs of words that carry content, names apart, in order."""
+    found: list[str] = []
+    run: list[str] = []
+    end = 0
+    for match in _WORD.finditer(text):
+        word = match[0]
+        joined = text[end : match.start()].isspace() and run and run[-1][0].isupper() == word[0].isupper()
+        end = match.end()
+        if word.lower().removesuffix("'s") in STOP_WORDS | _PREPOSITIONS:
+            found, run = [*found, " ".join(run)], []
+        elif joined and len(run) < 3:
+            run.append(word)
+        else:
+            found, run = [*found, " ".join(run)], [word]
+    return [phrase for phrase in (*found, " ".join(run)) if phrase and not phrase.isdigit()]
+
+
+def _row(said: Statement) -> list[Parts]:
+    """A row is about its cell under the header that the table is named for, else about its first name."""
+    titled = {stem(word) for word in words(said.title)}
+    named = [(h, v) for h, v in said.cells if v and not v[:1].isdigit()]
+    key = next((v for h, v in named if stem(h.lower()) in titled), named[0][1] if named else said.title)
+    return [(key, header.lower(), value) for header, value in said.cells if value and value != key]
+
+
+def _picture(said: Statement) -> list[Parts]:
+    text = said.text.rstrip(" .")
+    if not text:
+        return []
+    if lettered := _LETTERED.search(text):
+        return [(said.title, "bears the words", lettered[1])]
+    if shows := _SHOWS.search(text):
+        things = re.split(r",\s+(?:and\s+)?|\s+and\s+", shows[1])
+        return [(said.title, "picture shows", thing) for thing in things if thing]
+    return _sentence(text, said.title)
+
+
+def _sentence(text: str, title: str) -> list[Parts]:
+    """`The R of X is Y` gives X, R, Y; else the subject, the words up to each name or number after it, and that."""
+    verb = _IS.match(text)
+    if verb and (of := _OF.match(verb["head"])):
+        whole = title if _generic(of["whole"]) and title else of["whole"]
+        return [(whole, of["relation"], verb["tail"])] if len(verb["tail"].split()) <= 10 else []
+    spans = _spans(text)
+    own = [span for span in spans[:-1] if normal_name(text[slice(*span)]) == normal_name(title)]
+    opening = spans[:1] if spans and spans[0][0] <= 4 and _names(text, spans[0], title) else []
+    subject, start = title, 0
+    if own or opening:
+        span = (own or opening)[0]
+        subject, start = text[slice(*span)], span[1]
+        spans = [other for other in spans if other[0] >= start]
+    elif not title:
+        return []
+    elif pronoun := _PRONOUN.match(text):
+        start = pronoun.end()
+    found: list[Parts] = []
+    for s, e in spans:
+        relation = _relation(text[start:s])
+        if relation and normal_name(text[s:e]) != normal_name(subject):
+            found.append((subject, relation, text[s:e]))
+            start = e
+    if not found and verb and len(verb["head"].split()) <= 5 and len(verb["tail"].split()) <= 10:
+        found = [(subject if _generic(verb["head"]) else verb["head"], verb["verb"], verb["tail"])]
+    return found[:3]
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where names and numbers stand, in order; numbers within names are not counted apart."""
+    found = sorted({(start, end) for _, start, end in name_spans(text)} | {m.span() for m in _SPAN.finditer(text)})
+    return [one for one in found if not any(o != one and o[0] <= one[0] and one[1] <= o[1] for o in found)]
+
+
+def _names(text: str, span: tuple[int, int], title: str) -> bool:
+    """Whether an opening span is a name; one of a single word is one before a verb, or in a title."""
+    name = text[slice(*span)]
+    after = words(text[span[1] : span[1] + 30])[:1]
+    verb = bool(after) and (after[0].endswith(("ed", "s")) or after[0] in ("won", "made", "had", "can"))
+    return " " in name or normal_name(name) in normal_name(title).split() or verb
+
+
+def _relation(text: str) -> str:
+    between = text.strip(" ,;:()'\"")
+    between = re.sub(r"\s+(?:the|a|an)$", "", between)
+    return " ".join(between.split()[-MOST_WORDS:])
+
+
+def _generic(noun: str) -> bool:
+    """`the museum`, `it`: something that the title names."""
+    return not name_spans(noun[1:]) and len(noun.split()) <= 2
+
+
+def _presumed(question: str) -> list[Parts]:
+    """What a question states before it asks, and that things have what it asks of them (`the source of the river`)."""
+    found: list[Parts] = []
+    for said in sentences(question):
+        if not said.endswith("?"):
+            found += _sentence(said.rstrip(" .!"), "")
+        found += [(f"{m[2]}", "has", m[1]) for m in _HAS.finditer(said)]
+    return found
+
+
+def _on_evidence(work: Work) -> bool:
+    """Whether the task speaks of what is read rather than of the question, and there is something to read."""
+    return bool(work.entries and (not work.question or _ON_EVIDENCE.search(work.task.instruction)))
+
+
+def _distinct(found: list[str]) -> list[str]:
+    kept: dict[str, str] = {}
+    for text in found:
+        if key := normal_name(text):
+            kept.setdefault(key, text)
+    return list(kept.values())

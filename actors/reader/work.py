@@ -1,0 +1,87 @@
+"""What a task is done with: the task, what the agent took in of its prompt, and what it would answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.reader.ask import parse_ask
+from actors.reader.find import Entry, Found, View, answers, chains, view
+from actors.reader.form import SetTask
+from actors.reader.lexicon import COLOURS, NUMBERS, STOP_WORDS
+from actors.reader.parse import Statement
+from actors.reader.sight import gaussian
+from actors.reader.text import name_spans, normal_name, stem, words
+
+CLEAR = 0.45  # value of an answer from which on a name is taken for known
+UNSURE = 0.12  # spread of a judgement at skill 0, as a share of what is judged
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`entries` are first-hand, heard and given statements with, in `reached`, the best chain from each of them.
+
+    `answer` is what the agent would answer ("" for unknown) with its `value` in [0, 1] and `confidence`;
+    `done` what it has searched for or asked before in this discussion.
+    """
+
+    task: SetTask
+    question: str
+    choices: tuple[str, ...]
+    at: View
+    entries: Sequence[Entry]
+    reached: Sequence[tuple[float, tuple[int, ...]]]
+    answer: str
+    value: float
+    confidence: float
+    pictures: int
+    skill: float
+    hops: int
+    seed: int
+    done: tuple[str, ...] = ()
+
+    def judged(self, what: str, value: float) -> float:
+        """A value as this agent perceives it: the less skilled, the further off."""
+        return value + UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
+
+    def bearing(self, entry: Entry) -> float:
+        """How much of the question a statement covers on its own."""
+        return self.at.covered(entry.mask) * entry.said.trust
+
+    def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
+        """Statements by how much they bear on the question, those of the best chain first; none that do not bear.
+
+        `seen` keeps to what pictures show (True) or to what is told (False).
+        """
+        best = max(self.reached, key=lambda reached: reached[0], default=(0.0, ()))
+        linked = best[1] if best[0] > 0 else ()
+        rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
+        top = max(map(self.bearing, self.entries), default=0.0)
+        order = [*linked, *(i for i in rest if self.bearing(self.entries[i]) >= max(0.5 * top, 1e-9))]
+        kept = dict.fromkeys(self.entries[i].said for i in order)
+        return [said for said in kept if seen is None or said.seen == seen][:most]
+
+    def found_out(self, question: str) -> str:
+        """The name that the statements give in answer to another question, if they give it clearly; else "".
+
+        A name is the title of something read, or a table's cell: other phrases may be anything. It is clear when all
+        names, numbers and colours of the question are in the statements that lead to it.
+        """
+        said = [entry.said for entry in self.entries]
+        if not said:
+            return ""
+        at = view(parse_ask(question), said)
+        entries = [at.entry(statement) for statement in said]
+        found: list[Found] = answers(entries, chains(at, entries, self.hops))
+        titles = {normal_name(name) for s in said for name in (s.title, *(value for _, value in s.cells))}
+        if not found or found[0].value < CLEAR or found[0].key not in titles:
+            return ""
+        there = {s for i in found[0].chain for s in entries[i].said.stems}
+        return found[0].text if _telling(question) <= there else ""
+
+
+def _telling(question: str) -> set[str]:
+    """The stems of a question's names, numbers and colours."""
+    names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
+    marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
+    return {found for found in names | marks if found not in STOP_WORDS}
