@@ -1,4 +1,5 @@
-"""Turns sources and queries into unit vectors: hashed words without a download, or a sentence-transformers model."""
+"""Turns sources and queries into unit vectors: hashed words without a download, or a sentence-transformers model with
+one vector for each or, for late interaction, several."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from actors.messages import Source
 Vectors = npt.NDArray[np.float32]
 
 LEXICAL = "lexical"
+LATE = "late:"
 GRAMS = 1.0  # weight of all n-grams of a word together, beside 1 for the word
 RARITY = 1.5  # a word counts its length to this power
 _WORD = re.compile(r"\w+")
@@ -28,19 +30,34 @@ _WORD = re.compile(r"\w+")
 class Encoder(Protocol):
     """What a store needs of an encoder. Equal fingerprints promise equal vectors, so that an index can be found again.
 
-    `reads_pictures` says whether picture files matter (an index is then rebuilt when one changes).
+    `reads_pictures` says whether picture files matter (an index is then rebuilt when one changes). With
+    `late_interaction` a query and a source have several vectors, of their words or of the tiles of a picture, and are
+    compared by `max_sim` (ColBERT, Khattab and Zaharia 2020; of page images ColPali, Faysse et al. 2025).
     """
 
     name: str
     dim: int
     fingerprint: str
     reads_pictures: bool
+    late_interaction: bool
 
     def encode_query(self, text: str) -> Vectors:
-        """One question, shape (dim,), of unit length."""
+        """One question, shape (dim,), of unit length; with late interaction (m, dim), rows of unit length."""
 
-    def encode_sources(self, sources: Sequence[Source]) -> Vectors:
-        """Shape (n, dim), rows of unit length: a passage or row by its words, a picture by its file or its words."""
+    def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
+        """Shape (n, dim), rows of unit length: a passage or row by its words, a picture by its file or its words.
+
+        With late interaction, n arrays of shape (m_i, dim), m_i at least 1.
+        """
+
+
+def max_sim(query: Vectors, source: Vectors) -> float:
+    """Mean over the query's vectors (m, dim) of the largest cosine similarity to one of the source's (m_i, dim).
+
+    One vector each, (dim,), is the case m = m_i = 1. The mean, not the sum, so that a radius means the same for a long
+    question; it ranks the sources of a question alike.
+    """
+    return float((np.atleast_2d(query) @ np.atleast_2d(source).T).max(axis=1).mean())
 
 
 def words_of(source: Source) -> str:
@@ -63,6 +80,7 @@ class LexicalEncoder:
 
     name = LEXICAL
     reads_pictures = False
+    late_interaction = False
 
     def __init__(self, dim: int = 512) -> None:
         self.dim = dim
@@ -78,7 +96,7 @@ class LexicalEncoder:
         return vectors
 
     def _encode(self, text: str) -> Vectors:
-        counts = Counter(_WORD.findall(_folded(text)))
+        counts = Counter(_WORD.findall(folded(text)))
         words = [_features(word, self.dim) for word in counts]
         vector: npt.NDArray[Any] = np.zeros(self.dim)
         if words:
@@ -94,6 +112,7 @@ class LexicalEncoder:
 class SentenceEncoder:
     """Any model that sentence-transformers loads, by name or local folder; a CLIP-like one sees the picture files.
 
+    With `late_interaction` it is one of its multi-vector models, such as ColBERT's or, of page images, ColPali's.
     A picture whose file is not there is encoded by its words, as it is for a model of text only.
 
     Raises:
@@ -101,57 +120,66 @@ class SentenceEncoder:
         ValueError: there is no such model, or it cannot be read.
     """
 
-    def __init__(self, name_or_folder: str) -> None:
+    def __init__(self, name_or_folder: str, late_interaction: bool = False) -> None:
         try:
-            from sentence_transformers import SentenceTransformer
+            from sentence_transformers import MultiVectorEncoder, SentenceTransformer
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"the encoder {name_or_folder!r} needs sentence-transformers: run `pip install sentence-transformers`, "
                 f"or use the encoder {LEXICAL!r}"
             ) from error
         try:
-            self._model: Any = SentenceTransformer(name_or_folder)
+            self._model: Any = (MultiVectorEncoder if late_interaction else SentenceTransformer)(name_or_folder)
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"cannot load the encoder {name_or_folder!r} ({reason[:200]}): give {LEXICAL!r}, or the name or "
                 "folder of a sentence-transformers model"
             ) from error
-        self.name = name_or_folder
+        self.name = f"{LATE if late_interaction else ''}{name_or_folder}"
+        self.late_interaction = late_interaction
         self.reads_pictures = bool(self._model.supports("image"))
-        self.fingerprint = f"sentence-transformers-1-{name_or_folder}{_files_of(Path(name_or_folder))}"
-        self.dim = self.encode_query("dimension").shape[0]  # what models report of theirs is not always so
+        self.fingerprint = f"sentence-transformers-1-{self.name}{_files_of(Path(name_or_folder))}"
+        self.dim = self.encode_query("dimension").shape[-1]  # what models report of theirs is not always so
 
     def encode_query(self, text: str) -> Vectors:
         # Models such as E5 have a prompt for queries and another for documents; others ignore the difference.
-        query: Vectors = self._unit(self._model.encode_query([text], show_progress_bar=False))[0]
-        return query
+        return _unit(self._model.encode_query([text], show_progress_bar=False, convert_to_numpy=True)[0])
 
-    def encode_sources(self, sources: Sequence[Source]) -> Vectors:
-        pictures = [i for i, source in enumerate(sources) if self._sees(source)]
-        seen = set(pictures)
-        texts = [i for i in range(len(sources)) if i not in seen]
-        vectors = np.empty((len(sources), self.dim), dtype=np.float32)
-        if texts:
-            words = [words_of(sources[i]) for i in texts]
-            vectors[texts] = self._unit(self._model.encode_document(words, show_progress_bar=False))
-        if pictures:
-            opened = [_picture(str(sources[i].image)) for i in pictures]
-            vectors[pictures] = self._unit(self._model.encode_document(opened, show_progress_bar=False))
-        return vectors
+    def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
+        seen = {i for i, source in enumerate(sources) if self._sees(source)}
+        told = [i for i in range(len(sources)) if i not in seen]
+        vectors = dict(zip(told, self._encode([words_of(sources[i]) for i in told]), strict=True))
+        pictures = sorted(seen)
+        vectors |= zip(pictures, self._encode([_picture(str(sources[i].image)) for i in pictures]), strict=True)
+        ordered = [vectors[i] for i in range(len(sources))]
+        return ordered if self.late_interaction else np.stack(ordered)
+
+    def _encode(self, inputs: list[Any]) -> list[Vectors]:
+        if not inputs:
+            return []
+        encoded = self._model.encode_document(inputs, show_progress_bar=False, convert_to_numpy=True)
+        return [_unit(vectors) for vectors in encoded]
 
     def _sees(self, source: Source) -> bool:
         return self.reads_pictures and source.image is not None and Path(source.image).is_file()
 
-    def _unit(self, vectors: Vectors) -> Vectors:
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-        return unit
+
+def _unit(vectors: Vectors) -> Vectors:
+    """Of length 1; a text without a word that the model counts has one vector for none."""
+    if not len(vectors):
+        return np.eye(1, vectors.shape[-1], dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit
 
 
 def make_encoder(name: str) -> Encoder:
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model."""
-    return LexicalEncoder() if name == LEXICAL else SentenceEncoder(name)
+    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model; `late:` before it for one with
+    several vectors a source."""
+    if name == LEXICAL:
+        return LexicalEncoder()
+    return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
 
 
 def _picture(path: str) -> Any:
@@ -168,7 +196,7 @@ def _files_of(folder: Path) -> str:
     return f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """Lower case without accents, so that `Café` meets `cafe`."""
     if text.isascii():
         return text.lower()

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
-from lancedb.table import Table
-
-from actors.messages import Kind, Source
+from actors.messages import Found, Kind, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
-from retrieval.index import Corpus, Index, damaged, open_index, source_of
+from retrieval.folder import damaged
+from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
+from retrieval.ranking import Ask, fused, quoted
 
 Mode = Literal["text", "vector", "hybrid"]
 
 COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
 FUSED_ROWS = 50  # each ranking's share in a fusion, whatever k is, so that the best 3 are the first 3 of the best 10
-RANK_OFFSET = 60
-DIGITS = 6  # of a score; vector instructions differ in the last bits from one machine to another
 _WORD = re.compile(r"\w")
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A source and its score: BM25 for text, cosine similarity for vectors, fused reciprocal ranks for both."""
-
-    source: Source
-    score: float
 
 
 class Store:
@@ -90,13 +77,59 @@ class Store:
         if not askable or not len(self) or (pool is not None and not pool):
             return []
         vector = self._encode(query, text)
-        ask = _Ask(self._index.table, text, vector, _where(kinds, pool, withheld), radius, exact=pool is not None)
+        where = _where(kinds, pool, withheld)
+        ask = Ask(self._index.table, COLUMNS, text, vector, where, radius, exact=pool is not None)
         try:
             if mode == "hybrid":
-                return fused([ask.by_text(max(FUSED_ROWS, k)), ask.by_vector(max(FUSED_ROWS, k))])[:k]
-            return ask.by_text(k) if mode == "text" else ask.by_vector(k)
+                ranked = fused([ask.by_text(max(FUSED_ROWS, k)), ask.by_vector(max(FUSED_ROWS, k))])[:k]
+            else:
+                ranked = ask.by_text(k) if mode == "text" else ask.by_vector(k)
         except (OSError, RuntimeError) as error:
             raise damaged(self._index.folder, error) from error
+        return [Found(source_of(row), score) for row, score in ranked]
+
+    def documents(self, docs: Collection[str]) -> list[Source]:
+        """Every source of these documents, in their order, each document's by id.
+
+        Raises:
+            StoreError: the index on disk is damaged.
+        """
+        if not docs:
+            return []
+        place = {doc: number for number, doc in enumerate(docs)}
+        return sorted(self._all(f"doc IN ({quoted(docs)})"), key=lambda source: (place[source.doc], source.id))
+
+    def sources(self, ids: Collection[str], pool: Collection[str] | None, withheld: Collection[str]) -> list[Source]:
+        """Those of these sources that may be found in the pool, by id.
+
+        Raises:
+            StoreError: the index on disk is damaged.
+        """
+        if not ids or (pool is not None and not pool):
+            return []
+        where = " AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, pool, withheld))))
+        return self._all(where)
+
+    def everything(self) -> Iterator[Source]:
+        """The corpus as it was indexed, a batch at a time."""
+        for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
+            yield from map(source_of, batch.to_pylist())
+
+    @property
+    def folder(self) -> Path:
+        """Where the index lies; what is made from it may lie beside it."""
+        return self._index.folder
+
+    @property
+    def encoder(self) -> Encoder:
+        return self._encoder
+
+    def _all(self, where: str) -> list[Source]:
+        try:
+            rows = self._index.table.search().where(where).select(COLUMNS).limit(None).to_list()
+        except (OSError, RuntimeError) as error:
+            raise damaged(self._index.folder, error) from error
+        return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def _encode(self, query: str | Source, text: str) -> Vectors:
         if isinstance(query, str):
@@ -105,80 +138,12 @@ class Store:
         return encoded
 
 
-def fused(rankings: Sequence[Sequence[Found]]) -> list[Found]:
-    """Reciprocal rank fusion: score(d) = sum over rankings of 1 / (60 + rank of d) (Cormack et al. 2009)."""
-    scores: dict[Source, float] = {}
-    for ranking in rankings:
-        for rank, found in enumerate(ranking, start=1):
-            scores[found.source] = scores.get(found.source, 0.0) + 1 / (RANK_OFFSET + rank)
-    return _in_order([Found(source, score) for source, score in scores.items()])
-
-
-def _in_order(found: list[Found]) -> list[Found]:
-    return sorted(found, key=lambda f: (-f.score, f.source.id))
-
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """One question put to the table; both rankings share its filter."""
-
-    table: Table
-    text: str
-    vector: Vectors
-    where: str
-    radius: float | None
-    exact: bool
-
-    def by_text(self, k: int) -> list[Found]:
-        columns = [*COLUMNS, "_score"] + (["vector"] if self.radius is not None else [])
-
-        def ask(limit: int) -> list[Row]:
-            search = self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
-            return self._rows(search)
-
-        return self._best(ask, k, lambda row: row["_score"])
-
-    def by_vector(self, k: int) -> list[Found]:
-        def ask(limit: int) -> list[Row]:
-            search: Any = self.table.search(self.vector, vector_column_name="vector")
-            search = search.distance_type("cosine").limit(limit).select([*COLUMNS, "_distance"])
-            # An index looks into a part of its cells only and might miss a pool's rows; a pool is small enough to scan.
-            return self._rows(search.bypass_vector_index() if self.exact else search)
-
-        return self._best(ask, k, lambda row: 1 - row["_distance"])
-
-    def _rows(self, search: Any) -> list[Row]:
-        rows: list[Row] = (search.where(self.where, prefilter=True) if self.where else search).to_list()
-        return rows
-
-    def _best(self, ask: Callable[[int], list[Row]], k: int, score: Callable[[Row], float]) -> list[Found]:
-        """The k best within the radius. LanceDB cuts ties off anywhere, so ask on until the k-th score is passed."""
-        limit = k + 8
-        while True:
-            rows = ask(limit)
-            found = _in_order([Found(source_of(row), round(score(row), DIGITS)) for row in rows if self._near(row)])
-            last = round(score(rows[-1]), DIGITS) if rows else 0.0
-            if len(rows) < limit or (len(found) >= k and last < found[k - 1].score):
-                return found[:k]
-            limit *= 4
-
-    def _near(self, row: Row) -> bool:
-        if self.radius is None:
-            return True
-        distance = row["_distance"] if "_distance" in row else 1 - float(np.dot(row["vector"], self.vector))
-        return bool(distance <= self.radius)
-
-
 def _where(kinds: Collection[Kind] | None, pool: Collection[str] | None, withheld: Collection[str]) -> str:
     parts = []
     if pool is not None:
-        parts.append(f"doc IN ({_quoted(pool)})")
+        parts.append(f"doc IN ({quoted(pool)})")
     if kinds is not None:
-        parts.append(f"kind IN ({_quoted(kind.value for kind in kinds)})" if kinds else "false")
+        parts.append(f"kind IN ({quoted(kind.value for kind in kinds)})" if kinds else "false")
     if withheld:
-        parts.append(f"id NOT IN ({_quoted(withheld)}) AND doc NOT IN ({_quoted(withheld)})")
+        parts.append(f"id NOT IN ({quoted(withheld)}) AND doc NOT IN ({quoted(withheld)})")
     return " AND ".join(parts)
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join("'" + well_formed(name).replace("'", "''") + "'" for name in sorted(set(names)))

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Kind, Question, Source
+from actors.messages import Found, Kind, Question, Source
 from experiments.datasets.item import Item, Score
 from experiments.recall import Recall, recall_report, table
 from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
-from retrieval.index import MARKER, StoreError, open_index
-from retrieval.store import Found, Mode, Store, fused
+from retrieval.folder import MARKER, StoreError
+from retrieval.index import open_index
+from retrieval.ranking import fused
+from retrieval.store import Mode, Store
 
 MODES: tuple[Mode, ...] = ("text", "vector", "hybrid")
 RIVERS = ("Aran", "Belo", "Cind", "Drava", "Elme", "Foss", "Gand", "Hurn")
@@ -153,9 +155,9 @@ def test_wrong_arguments_are_named(store: Store) -> None:
 
 
 def test_fusion_prefers_what_both_rankings_have() -> None:
-    one, two, three = (Found(source, 1.0) for source in SOURCES[:3])
-    assert [found.source for found in fused([[one, two], [three, two]])] == [SOURCES[1], SOURCES[0], SOURCES[2]]
-    assert fused([[one], []])[0].score == pytest.approx(1 / 61)
+    one, two, three = (({"id": id}, 1.0) for id in "123")
+    assert [row["id"] for row, _ in fused([[one, two], [three, two]])] == ["2", "1", "3"]
+    assert fused([[one], []])[0][1] == pytest.approx(1 / 61)
 
 
 def test_an_index_is_found_again_without_encoding(tmp_path: Path) -> None:

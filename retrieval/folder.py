@@ -1,0 +1,104 @@
+"""A folder that is built once and is then whole or not there at all, whoever builds it and whenever it is killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import lancedb
+from filelock import FileLock
+from lancedb.table import Table
+
+MARKER = "complete.json"
+WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
+
+Marks = Mapping[str, str | int]
+
+
+class StoreError(OSError):
+    """The index cannot be built or read; the one-line message names the folder and the remedy."""
+
+
+def built(target: Path, build: Callable[[Path], Marks]) -> Path:
+    """`target`, which `build` fills first when it is not there, or not whole.
+
+    Processes that need the same folder at once wait for one of them to build it. `build` writes to a folder of its own
+    that is renamed when all is written, so that a killed one leaves nothing that could pass for whole; what it returns
+    is kept in the marker.
+
+    Raises:
+        StoreError: the folder cannot be written, or the disk is full. Errors of the material that is read, which
+            `build` raises as `Unbuilt`, come out as they were.
+    """
+    if (target / MARKER).exists():
+        return target
+    lock = FileLock(target.with_name(f"{target.name}.lock"))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise _cannot(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
+    try:
+        if not (target / MARKER).exists():
+            _build(target, build)
+    finally:
+        lock.release()
+    return target
+
+
+class Unbuilt(Exception):
+    """What went wrong in the corpus or the encoder, which LanceDB would report as an error of its own."""
+
+    def __init__(self, failure: BaseException) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def _build(target: Path, build: Callable[[Path], Marks]) -> None:
+    half_built = target.with_name(f"{target.name}.building")
+    for leftover in (half_built, target):  # a target without a marker was never whole
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        marks = build(half_built)
+        (half_built / MARKER).write_text(json.dumps(dict(marks)))
+        half_built.rename(target)
+    except Unbuilt as error:
+        shutil.rmtree(half_built, ignore_errors=True)
+        raise error.failure from None
+    except (OSError, RuntimeError, ValueError) as error:
+        shutil.rmtree(half_built, ignore_errors=True)
+        raise _cannot(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
+
+
+def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
+    """Tables of a finished folder. `rows` maps each one's name to the mark that says how many rows it has.
+
+    Raises:
+        StoreError: the folder is damaged.
+    """
+    try:
+        marks = json.loads((target / MARKER).read_text())
+        connection = lancedb.connect(target)
+        tables = []
+        for name, mark in rows.items():
+            table = connection.open_table(name)
+            if table.count_rows() != marks[mark]:
+                raise ValueError(f"{table.count_rows()} of {marks[mark]} rows")
+            tables.append(table)
+        return tuple(tables)
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        raise damaged(target, error) from error
+
+
+def damaged(target: Path, error: Exception) -> StoreError:
+    """What is said of a finished folder that cannot be read."""
+    return _cannot(f"the search index {target} is damaged", error, "delete that folder, it is rebuilt by the next run")
+
+
+def _cannot(what: str, error: Exception, remedy: str) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return StoreError(f"{what} ({reason[:200]}): {remedy}")

@@ -1,0 +1,199 @@
+"""A multi-modal knowledge graph on disk: triples between entities, some of which have a description and pictures.
+
+LightRAG's two levels of search, which HM-RAG takes over (its section 3.3.2): entities nearest to keywords with the
+edges to their neighbours, and edges nearest to themes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import networkx as nx
+
+from actors.messages import Kind, Source, Triple
+from retrieval.embed import well_formed
+from retrieval.folder import built, damaged, opened
+from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
+from retrieval.ranking import Ask, Ranked, Row, fused, quoted
+from retrieval.store import Store
+
+Level = Literal["entity", "theme"]
+
+COLUMNS = ["id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc"]
+CONSIDERED = 100  # each ranking's share in a fusion, whatever k is
+
+
+class Graph:
+    """The knowledge graph of a store's corpus. Any number of threads may search it at once.
+
+    Every search keeps to what documents of `pool` state (None: all) and what no source is named for, as in a graph that
+    came with its data set; and leaves out what `withheld` sources or documents state.
+    """
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder = folder
+        self._store = store
+        self._triples, self._entities = opened(folder, {TRIPLES: "triples", ENTITIES: "entities"})
+
+    @classmethod
+    def open(cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None) -> Graph:
+        """The graph beside the store's index, built first when it is not there: from the triples that are `given`, or
+        from what the sources state (`retrieval.extract`).
+
+        Raises:
+            StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
+            ValueError: two of the given triples have the same id.
+        """
+        digest = hashlib.blake2b(f"{store.folder.name}\x1f{LAYOUT}".encode(), digest_size=12)
+        for triple in given() if given else ():
+            fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
+            digest.update(repr(fields).encode(errors="replace"))
+        target = store.folder.with_name(f"graph-{digest.hexdigest()}")
+        built(target, lambda empty: build(empty, store, given))
+        return cls(target, store)
+
+    def __len__(self) -> int:
+        """How many triples there are."""
+        return int(self._triples.count_rows())
+
+    def search(
+        self,
+        words: Sequence[str],
+        k: int,
+        *,
+        level: Level = "entity",
+        pool: Collection[str] | None = None,
+        withheld: Collection[str] = (),
+    ) -> list[Triple]:
+        """The k best edges, best first; equal ones are ordered by id.
+
+        `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), in a fusion of
+        the entity's rank and of how near the edge itself is to the words. `theme`: edges nearest to the words.
+        """
+        wanted = [well_formed(word) for word in words if any(map(str.isalnum, word))]
+        where = self._where(pool, withheld)
+        if not wanted or not len(self) or k < 1:
+            return []
+        try:
+            if level == "theme":
+                ranked = fused([ranking for word in wanted for ranking in self._edges(word, where)])
+            else:
+                ranked = self._around(self._nearest(wanted, where, k), " ".join(wanted), where)
+        except (OSError, RuntimeError) as error:
+            raise damaged(self._folder, error) from error
+        return [_triple(row) for row, _ in ranked[:k]]
+
+    def neighbours(
+        self, entity: str, *, pool: Collection[str] | None = None, withheld: Collection[str] = ()
+    ) -> list[Triple]:
+        """All edges of an entity, as head or as tail, by id; names are the same whatever their case and accents."""
+        touching = _touching([entity_key(entity)])
+        return [_triple(row) for row in self._rows(_both(touching, self._where(pool, withheld)))]
+
+    def entity(self, name: str, *, pool: Collection[str] | None = None, withheld: Collection[str] = ()) -> list[Source]:
+        """What is known of an entity beside its edges: passages and rows that it is the title of, then its pictures."""
+        try:
+            search = self._entities.search().where(f"id = {quoted([entity_key(name)])}").select(["sources"])
+            ids = [id for row in search.limit(None).to_list() for id in row["sources"]]
+        except (OSError, RuntimeError) as error:
+            raise damaged(self._folder, error) from error
+        found = self._store.sources(ids, pool, withheld)
+        return sorted(found, key=lambda source: (source.kind is Kind.IMAGE, source.id))
+
+    def network(self) -> nx.MultiDiGraph:
+        """The whole graph for networkx: nodes are entities by name, with `modality` (kinds of their sources, joined by
+        `+`), `description`, `image` (the picture's storage location), `caption` and `source` (ids, joined by spaces);
+        edges have the triple's id as key, and `relation` and `source`."""
+        graph = nx.MultiDiGraph()
+        sources = {source.id: source for source in self._store.everything()}
+        names = {}
+        try:
+            rows = self._entities.search().select(["id", "name", "sources"]).limit(None).to_list()
+        except (OSError, RuntimeError) as error:
+            raise damaged(self._folder, error) from error
+        for row in sorted(rows, key=lambda row: str(row["id"])):
+            names[row["id"]] = row["name"]
+            graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))
+        for row in self._rows(""):
+            head, tail = names[row["head_key"]], names[row["tail_key"]]
+            graph.add_edge(head, tail, key=row["id"], relation=row["relation"], source=row["source"])
+        return graph
+
+    def _nearest(self, words: Sequence[str], where: str, k: int) -> list[str]:
+        """Keys of the k entities nearest to any of the words: of that name, by words of their names, by vectors."""
+        within = ""
+        if where:
+            visible = sorted({key for row in self._rows(where) for key in (row["head_key"], row["tail_key"])})
+            if not visible:
+                return []
+            within = f"id IN ({quoted(visible)})"
+        rankings: list[list[Ranked]] = []
+        for word in words:
+            vector = self._store.encoder.encode_query(word)
+            ask = Ask(self._entities, ["id"], word, vector, within, None, exact=bool(within))
+            same = _both(f"id = {quoted([entity_key(word)])}", within)
+            named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
+            rankings += [[(row, 1.0) for row in named], ask.by_text(CONSIDERED), ask.by_vector(CONSIDERED)]
+        return [row["id"] for row, _ in fused(rankings)[:k]]
+
+    def _around(self, keys: Sequence[str], words: str, where: str) -> list[Ranked]:
+        if not keys:
+            return []
+        place = {key: rank for rank, key in enumerate(keys)}
+        by_text, by_vector = self._edges(words, _both(_touching(keys), where))
+
+        def rank(row: Row) -> int:
+            return min(place.get(row["head_key"], len(keys)), place.get(row["tail_key"], len(keys)))
+
+        by_entity = sorted(by_vector, key=lambda pair: rank(pair[0]))
+        return fused([by_entity, by_vector, by_text])
+
+    def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
+        vector = self._store.encoder.encode_query(words)
+        ask = Ask(self._triples, COLUMNS, words, vector, where, None, exact=bool(where))
+        return ask.by_text(CONSIDERED), ask.by_vector(CONSIDERED)
+
+    def _rows(self, where: str) -> list[Row]:
+        try:
+            search = self._triples.search()
+            rows = (search.where(where) if where else search).select(COLUMNS).limit(None).to_list()
+        except (OSError, RuntimeError) as error:
+            raise damaged(self._folder, error) from error
+        return sorted(rows, key=lambda row: str(row["id"]))
+
+    def _where(self, pool: Collection[str] | None, withheld: Collection[str]) -> str:
+        parts = []
+        if pool is not None:
+            parts.append(f"doc IN ({quoted(['', *pool])})")
+        if withheld:
+            parts.append(f"source NOT IN ({quoted(withheld)}) AND doc NOT IN ({quoted(withheld)})")
+        return " AND ".join(parts)
+
+
+def _touching(keys: Collection[str]) -> str:
+    return f"(head_key IN ({quoted(keys)}) OR tail_key IN ({quoted(keys)}))"
+
+
+def _both(first: str, second: str) -> str:
+    return f"{first} AND {second}" if second else first
+
+
+def _triple(row: Row) -> Triple:
+    return Triple(row["id"], row["head"], row["relation"], row["tail"], row["source"])
+
+
+def _attributes(sources: Sequence[Source]) -> dict[str, Any]:
+    kinds = Counter(source.kind.value for source in sources)
+    pictures = [source for source in sources if source.kind is Kind.IMAGE]
+    texts = [source.text for source in sources if source.kind is not Kind.IMAGE and source.text]
+    return {
+        "modality": "+".join(sorted(kinds)),
+        "description": " ".join(texts),
+        "image": next((source.image for source in pictures if source.image), ""),
+        "caption": " ".join(source.text for source in pictures if source.text),
+        "source": " ".join(source.id for source in sources),
+    }

@@ -1,0 +1,134 @@
+"""Writes the two tables of a knowledge graph: triples, and the entities that they are between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import lancedb
+import pyarrow as pa
+from lancedb.index import FTS, BTree, IvfFlat
+
+from actors.messages import Kind, Source, Triple
+from retrieval.embed import Encoder, folded, well_formed
+from retrieval.extract import triples_of
+from retrieval.folder import Marks, Unbuilt
+from retrieval.index import IVF_FROM_ROWS, encoded, vector_column, vector_type
+from retrieval.store import Store
+
+LAYOUT = "1"
+TRIPLES = "triples"
+ENTITIES = "entities"
+
+_STRING = pa.string()
+_EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
+_ENTITY = ("id", "name", "body")
+ROWS = 8192  # written at once: every write is a file of its own
+
+
+def entity_key(name: str) -> str:
+    """What is the same entity: the name without case, accents and spaces that say nothing."""
+    return " ".join(folded(well_formed(name)).split())
+
+
+def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None) -> Marks:
+    """Both tables. Triples pass in batches; the names of all entities are held in memory (some 300 bytes each)."""
+    reading = _Reading(store, given)
+    connection = lancedb.connect(folder)
+    tables = []
+    for name, schema, batches in (
+        (TRIPLES, reading.schema(_EDGE), reading.triples),
+        (ENTITIES, reading.schema(_ENTITY, with_sources=True), reading.entities),
+    ):
+        tables.append(connection.create_table(name, schema=schema))
+        # Not one stream into create_table: LanceDB would wait for itself, as the sources are read from it too.
+        for batch in _material(batches()):
+            tables[-1].add(batch)
+    triples, entities = tables
+    rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
+    for table, columns in ((triples, ("doc", "head_key", "tail_key")), (entities, ("id",))):
+        # An index cannot be trained on an empty table; searches of one find nothing anyway.
+        if table.count_rows():
+            table.create_index("body", config=FTS())
+            for column in columns:
+                table.create_index(column, config=BTree())
+        if table.count_rows() >= IVF_FROM_ROWS and not store.encoder.late_interaction:
+            table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+    return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
+
+
+def _material(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; what goes wrong in making them is not the disk's fault."""
+    try:
+        yield from batches
+    except ValueError as error:
+        raise Unbuilt(error) from None
+
+
+class _Reading:
+    """The graph as Arrow batches: first all triples, and then the entities that have come up."""
+
+    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None) -> None:
+        self._store = store
+        self._given = given
+        self._names: dict[str, str] = {}
+        self._titled: dict[str, list[str]] = {}
+
+    def schema(self, texts: Iterable[str], with_sources: bool = False) -> pa.Schema:
+        fields = [pa.field(name, _STRING) for name in texts]
+        fields += [pa.field("sources", pa.list_(_STRING))] if with_sources else []
+        return pa.schema([*fields, pa.field("vector", vector_type(self._store.encoder))])
+
+    def triples(self) -> Iterator[pa.RecordBatch]:
+        edges = self._edges()
+        while chunk := list(islice(edges, ROWS)):
+            rows = []
+            for triple, doc in chunk:
+                head, tail = entity_key(triple.head), entity_key(triple.tail)
+                self._names.setdefault(head, well_formed(triple.head))
+                self._names.setdefault(tail, well_formed(triple.tail))
+                said = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
+                # The relation counts twice, since themes are compared with edges as a whole.
+                body = f"{said[1]}: {' '.join(said)}"
+                rows.append((triple.id, *said, head, tail, triple.source, doc, body))
+            vectors = _vectors(self._store.encoder, [row[-1] for row in rows])
+            columns = [pa.array(column, _STRING) for column in zip(*rows, strict=True)]
+            yield pa.record_batch([*columns, vectors], schema=self.schema(_EDGE))
+
+    def entities(self) -> Iterator[pa.RecordBatch]:
+        keys = iter(sorted(self._names))
+        while chunk := list(islice(keys, ROWS)):
+            names = [self._names[key] for key in chunk]
+            sources = [sorted(self._titled.get(key, ())) for key in chunk]
+            texts = [pa.array(column, _STRING) for column in (chunk, names, names)]
+            columns = [*texts, pa.array(sources, pa.list_(_STRING)), _vectors(self._store.encoder, names)]
+            yield pa.record_batch(columns, schema=self.schema(_ENTITY, with_sources=True))
+
+    def _edges(self) -> Iterator[tuple[Triple, str]]:
+        """Every triple with the document of its source; a data set's own take precedence over the rules."""
+        docs: dict[str, str] = {}
+        for source in self._store.everything():
+            stated = [] if self._given else list(triples_of(source))
+            self._title(source, stated)
+            yield from ((triple, source.doc) for triple in stated)
+            if self._given:
+                docs[source.id] = source.doc
+        seen: set[str] = set()
+        for triple in self._given() if self._given else ():
+            if triple.id in seen:
+                raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
+            seen.add(triple.id)
+            yield triple, docs.get(triple.source, "")
+
+    def _title(self, source: Source, stated: list[Triple]) -> None:
+        """A passage or picture is about its title, and a row about what it is the row of."""
+        name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
+        key = entity_key(name)
+        if key:
+            self._names.setdefault(key, name)
+            self._titled.setdefault(key, []).append(source.id)
+
+
+def _vectors(encoder: Encoder, texts: list[str]) -> pa.Array:
+    return vector_column(encoded(encoder, [Source("", "", Kind.TEXT, "", text) for text in texts]))

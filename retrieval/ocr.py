@@ -1,0 +1,94 @@
+"""Text recognised in pictures: each picture once, kept in a folder beside the indexes."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from PIL import Image
+
+SURE = 0.6  # words recognised with less confidence are left out, as ViDoRAG's pages are read
+SAME_LINE = 0.5  # of the lower one's height: how much two boxes overlap vertically to stand on one line
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
+
+
+class Ocr:
+    """Reads pictures with RapidOCR (`pip install '.[ocr]'`), whose package holds its models.
+
+    `folder` keeps a text file for every picture read, named by the content of the picture and the engine's version,
+    so that another run, or one that was killed, reads no picture twice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._version = version("rapidocr")
+
+    def text(self, picture: Path) -> str:
+        """The recognised text, a line of the picture per line; empty where there is none.
+
+        Raises OSError when the picture or the folder cannot be used.
+        """
+        digest = hashlib.blake2b(picture.read_bytes(), digest_size=16, person=self._version.encode()[:16]).hexdigest()
+        kept = self._folder / f"{digest}.txt"
+        if not kept.is_file():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
+                if not kept.is_file():
+                    half_written = kept.with_suffix(".writing")
+                    half_written.write_text(self._read(picture), encoding="utf-8")
+                    os.replace(half_written, kept)
+        return kept.read_text(encoding="utf-8")
+
+    def _read(self, picture: Path) -> str:
+        try:
+            with Image.open(picture) as opened:
+                pixels = np.asarray(opened.convert("RGB"))[:, :, ::-1]  # the engine takes blue first
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise OSError(f"image {picture} cannot be decoded ({type(error).__name__})") from error
+        read = _engine()(pixels)
+        if read.txts is None:
+            return ""
+        found = zip(read.boxes.tolist(), read.txts, read.scores, strict=True)
+        return in_reading_order([(_bounds(corners), text) for corners, text, score in found if score >= SURE])
+
+
+@cache
+def _engine() -> Any:
+    """Its models take seconds to load."""
+    return importlib.import_module("rapidocr").RapidOCR(params={"Global.log_level": "critical"})
+
+
+def available() -> bool:
+    """Whether the optional libraries are installed."""
+    return all(importlib.util.find_spec(name) for name in ("rapidocr", "onnxruntime"))
+
+
+def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
+    """Lines from top to bottom, each from left to right. Columns are not told apart."""
+    lines: list[list[tuple[Box, str]]] = []
+    for box, text in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
+        if lines and _same_line(lines[-1][0][0], box):
+            lines[-1].append((box, text))
+        else:
+            lines.append([(box, text)])
+    return "\n".join(" ".join(text for _, text in sorted(line, key=lambda word: word[0][0])) for line in lines)
+
+
+def _same_line(first: Box, second: Box) -> bool:
+    overlap = min(first[3], second[3]) - max(first[1], second[1])
+    return overlap > SAME_LINE * min(first[3] - first[1], second[3] - second[1])
+
+
+def _bounds(corners: Sequence[Sequence[float]]) -> Box:
+    across, down = zip(*corners, strict=True)
+    return min(across), min(down), max(across), max(down)

@@ -1,0 +1,237 @@
+"""Web search: what a search engine says of a query, and a recording of it, since the web says something else tomorrow.
+
+`Serper` asks Google through serper.dev; `RecordedWeb` keeps what it was told, a line of JSON per query, and answers
+from there first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+
+from actors.messages import Found, Kind, Source
+
+RESULTS = 10  # what one credit buys; more than so many are never found
+TIMEOUT_S, CONNECT_S = 20.0, 10.0
+RETRIES = 4
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+QUOTED_CHARACTERS = 200
+
+Results = list[dict[str, str]]
+
+
+class WebError(Exception):
+    """The web cannot be searched; one line that says why and what to do."""
+
+
+class Web(Protocol):
+    async def search(self, query: str, k: int) -> tuple[Found, ...]:
+        """The first k results (at most `RESULTS`), best first; the score is one over the rank.
+
+        Raises:
+            WebError: there is no answer to be had.
+        """
+
+
+class Serper:
+    """serper.dev's search. Safe for any number of concurrent calls, of which `at_once` are under way at a time.
+
+    Args:
+        url: the service's address, such as https://google.serper.dev/search.
+        key: the account's key; `key_env` is the variable that it came from, for errors.
+        pause_s: before a request that met a fault is sent again; doubles every time. A service that names a time to
+            wait (Retry-After) is waited for.
+    """
+
+    def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S, at_once: int = 8) -> None:
+        self._url = url
+        self._key = key.strip()
+        self._key_env = key_env
+        self._pause_s = pause_s
+        self._free = asyncio.Semaphore(at_once)
+
+    async def results(self, query: str) -> Results:
+        """Title, text and link of each result: what Google answers itself, what it knows of the thing, then pages.
+
+        A query that the service refuses for itself (HTTP 400) has no results.
+
+        Raises:
+            WebError: no key, a key or an account that is refused, or a fault that outlasts all attempts.
+        """
+        if not self._key or not self._key.isascii() or not self._key.isprintable():
+            raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
+        reason = ""
+        async with self._free:
+            for attempt in range(RETRIES + 1):
+                outcome = await self._attempt(query)
+                if not isinstance(outcome, _Fault):
+                    return outcome
+                reason = outcome.reason
+                if attempt < RETRIES:
+                    await asyncio.sleep(outcome.wait_s or min(self._pause_s * 2**attempt, LONGEST_PAUSE_S))
+        raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
+
+    async def _attempt(self, query: str) -> Results | _Fault:
+        headers = {"X-API-KEY": self._key, "Content-Type": "application/json"}
+        content = json.dumps({"q": query, "num": RESULTS})
+        try:
+            # A client for each attempt: a search is rare, and no connection outlives the loop that made it.
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                httpx2.AsyncClient(timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_S)) as client,
+            ):
+                response = await client.post(self._url, content=content, headers=headers)
+        except TimeoutError:
+            return _Fault(f"no reply within {TIMEOUT_S:g} s")
+        except httpx2.RequestError as error:
+            return _Fault(f"{type(error).__name__}: {str(error) or 'no more is known'}")
+        try:
+            data = response.json()
+        except ValueError:
+            data = None
+        status = response.status_code
+        if status == 200 and isinstance(data, dict):
+            return read_results(data)
+        said = self._quoted(data.get("message") if isinstance(data, dict) else response.text)
+        reason = f"HTTP {status}: {said}"
+        if status in (401, 402, 403) or (status == 400 and "credit" in said.lower()):
+            raise WebError(
+                f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
+                f"{self._key_env or 'the key'}"
+            )
+        if status == 400:
+            return []
+        if status == 200 or status in (408, 425, 429) or status >= 500:
+            return _Fault(reason, _seconds(response.headers.get("retry-after")))
+        raise WebError(f"{self._url} is no web search ({reason}); give its address as retrieval.web_url")
+
+    def _quoted(self, text: Any) -> str:
+        """One line of bounded length, without the key."""
+        line = " ".join(str(text or "nothing more is said").split()).replace(self._key, "[key]")
+        return line[:QUOTED_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why there were no results this time, and how many seconds the service wants to be left alone."""
+
+    reason: str
+    wait_s: float = 0.0
+
+
+def _seconds(retry_after: str | None) -> float:
+    try:
+        return min(max(0.0, float(retry_after or 0)), LONGEST_PAUSE_S)
+    except ValueError:
+        return 0.0
+
+
+def read_results(data: Mapping[str, Any]) -> Results:
+    """What is said in Serper's response, in its order; parts of another shape than expected are passed over."""
+    box, graph, pages = data.get("answerBox"), data.get("knowledgeGraph"), data.get("organic")
+    told: Results = []
+    if isinstance(box, dict):
+        told.append(_result(box, (box.get("answer"), box.get("snippet"))))
+    if isinstance(graph, dict):
+        known = graph.get("attributes")
+        attributes = [f"{name}: {value}" for name, value in known.items()] if isinstance(known, dict) else []
+        told.append(_result(graph, (graph.get("type"), graph.get("description"), "; ".join(attributes))))
+    for page in pages if isinstance(pages, list) else ():
+        if isinstance(page, dict):
+            told.append(_result(page, (page.get("snippet"), page.get("date"))))
+    return [result for result in told if result["text"]][:RESULTS]
+
+
+def _result(told: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
+    link = told.get("link") or told.get("descriptionLink") or told.get("website") or ""
+    sentences = [text.strip().rstrip(".") for text in texts if isinstance(text, str) and text.strip()]
+    text = ". ".join(dict.fromkeys(sentences))
+    return {"title": str(told.get("title") or ""), "text": f"{text}." if text else "", "link": str(link)}
+
+
+def as_found(results: Results, k: int) -> tuple[Found, ...]:
+    """The first k as sources. An id is the link and a digest of what is said there, which depends on the query."""
+    found: dict[str, Found] = {}
+    for rank, result in enumerate(results[:k], start=1):
+        told = "\x1f".join((result["title"], result["text"], result["link"]))
+        digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+        id = f"web:{result['link']}#{digest}"
+        found.setdefault(id, Found(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
+    return tuple(found.values())
+
+
+class RecordedWeb:
+    """What the web said, by query, in a file of JSON lines: the same query has the same results as long as it exists.
+
+    Args:
+        path: of the file; made when the first query is recorded. A last line that was being written when its run was
+            killed is cut away.
+        live: who is asked what was never asked before; None where nothing but the recording may answer.
+
+    Raises:
+        WebError: the file cannot be read, or holds something else.
+    """
+
+    def __init__(self, path: Path, live: Serper | None = None) -> None:
+        self._path = path
+        self._live = live
+        self._told = read_recording(path) if path.exists() else {}
+        self._asking: dict[str, asyncio.Lock] = {}
+
+    async def search(self, query: str, k: int) -> tuple[Found, ...]:
+        """As `Web.search`. A query is asked once, however many ask it at a time, whatever its white space.
+
+        Raises:
+            WebError: nobody can be asked what was never recorded, the search fails, or the file cannot be written.
+        """
+        query = " ".join(query.split())
+        if not query:
+            return ()
+        async with self._asking.setdefault(query, asyncio.Lock()):
+            if query not in self._told:
+                self._told[query] = await self._ask(query)
+        self._asking.pop(query, None)
+        return as_found(self._told[query], k)
+
+    async def _ask(self, query: str) -> Results:
+        if self._live is None:
+            raise WebError(
+                f"{self._path} holds no results for {query[:QUOTED_CHARACTERS]!r}: record it with retrieval.web=serper"
+            )
+        results = await self._live.results(query)
+        line = json.dumps({"query": query, "results": results}) + "\n"
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise WebError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+        return results
+
+
+def read_recording(path: Path) -> dict[str, Results]:
+    """Results by query. Raises WebError when the file cannot be read or holds something else."""
+    told: dict[str, Results] = {}
+    try:
+        lines = path.read_bytes().split(b"\n")
+        if lines.pop():  # a line that was not written to its end
+            path.write_bytes(b"".join(line + b"\n" for line in lines))
+    except OSError as error:
+        raise WebError(f"cannot read recorded web results: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            told[record["query"]] = [
+                {name: str(result[name]) for name in ("title", "text", "link")} for result in record["results"]
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise WebError(
+                f"{path}, line {number}: not a recorded web search ({error!r}); give the web.jsonl of a run"
+            ) from error
+    return told
