@@ -60,7 +60,7 @@ class Ascent:
         ascent = torch.autograd.grad(objective, [logits[kind] for kind in KINDS])
         gradient = {kind: g * (self.start[kind] & edges.mask[kind]) for kind, g in zip(KINDS, ascent, strict=True)}
         for kind in KINDS:
-            edges.logits[kind] += self.settings.rate * gradient[kind]
+            edges.climb(kind, gradient[kind], self.settings.rate)
         return gradient, {name: term.detach() for name, term in terms.items()}
 
     def _log_probability(self, logits: dict[str, Tensor], wirings: Wirings) -> Tensor:

@@ -68,6 +68,14 @@ def listened_to(had: dict[str, Tensor], has: dict[str, Tensor]) -> Tensor:
     return now.any(1) | ~before.any(1)
 
 
+def whole_matrices(start: dict[str, Tensor]) -> list[Block]:
+    """One matrix of each kind that has any edge, whatever the agents' modalities."""
+    everyone = torch.arange(len(start["spatial"]))
+    blocks = [Block(f"agents>agents {kind}", kind, everyone, everyone) for kind in ("spatial", "temporal")]
+    blocks.append(Block("agents>decision", "decision", everyone, torch.tensor([0])))
+    return [block for block in blocks if bool(start[block.kind].any())]
+
+
 def blocks_of(start: dict[str, Tensor], visual: Tensor) -> list[Block]:
     """The matrices of a stage that have any edge: by modality of sender and receiver, and by kind."""
     of = {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}

@@ -10,6 +10,8 @@ from torch import Generator, Tensor
 from topologies.blocks import KINDS, Block
 from topologies.wiring import Floats, gumbel_probability, prune_mask
 
+BETA_1, BETA_2 = 0.9, 0.999
+
 
 class EdgeState:
     """By kind of edge, all [sender, receiver]:
@@ -17,13 +19,19 @@ class EdgeState:
     mask: bool; the edges that are left.
     logits: float [rounds or 1, sender, receiver]; zero is a probability of one half.
     cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
+    mean, square, steps: Adam's moments of the gradient, of the logits' shape, and how many steps they are of; none
+        where it is not used.
     """
 
-    def __init__(self, masks: Mapping[str, Tensor], copies: Mapping[str, int]) -> None:
-        """`masks`: the edges at the start; `copies`: how many rounds have logits of their own."""
+    def __init__(self, masks: Mapping[str, Tensor], copies: Mapping[str, int], adam: bool = False) -> None:
+        """`masks`: the edges at the start; `copies`: how many rounds have logits of their own; `adam`: keep moments."""
         self.mask = {kind: mask.clone() for kind, mask in masks.items()}
         self.logits = {kind: torch.zeros(copies[kind], *mask.shape) for kind, mask in masks.items()}
         self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in masks.items()}
+        self.adam = adam
+        self._moments: dict[str, dict[str, Tensor]] = {}
+        if adam:
+            self._forget_gradients()
 
     def probability(self, kind: str, round: int | None = None) -> Tensor:
         """Sigmoid of the logits [sender, receiver]; round t's temporal edges are those into round t."""
@@ -31,6 +39,33 @@ class EdgeState:
         if round is None or len(p) == 1:
             return p.mean(0)
         return p[max(0, round - 1 - (kind == "temporal"))]
+
+    def climb(self, kind: str, gradient: Tensor, rate: float) -> None:
+        """One step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (Kingma and Ba 2015, Alg. 1)."""
+        if not self.adam:
+            self.logits[kind] += rate * gradient
+            return
+        mean, square, steps = (self._moments[name][kind] for name in ("mean", "square", "steps"))
+        steps += 1
+        mean += (1 - BETA_1) * (gradient - mean)
+        square += (1 - BETA_2) * (gradient**2 - square)
+        unbiased = mean / (1 - BETA_1**steps), square / (1 - BETA_2**steps)
+        self.logits[kind] += rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
+
+    def start_afresh(self) -> None:
+        """All probabilities at one half again, and no gradient seen; masks stay."""
+        for theta in self.logits.values():
+            theta.zero_()
+        if self.adam:
+            self._forget_gradients()
+
+    def _forget_gradients(self) -> None:
+        zeros = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
+        self._moments = {
+            "mean": {kind: zero.clone() for kind, zero in zeros.items()},
+            "square": zeros,
+            "steps": {kind: torch.zeros(()) for kind in self.logits},
+        }
 
     def start_from_noise(self, block: Block, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
         """Eq. 4 as printed, for one matrix of the edges that there are at the start."""
@@ -74,4 +109,4 @@ class EdgeState:
             values.update({kind: tensors[f"{what}.{kind}"].clone() for kind in KINDS})
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
-        return {"mask": self.mask, "logits": self.logits, "cut": self.cut}
+        return {"mask": self.mask, "logits": self.logits, "cut": self.cut, **self._moments}

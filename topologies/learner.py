@@ -31,7 +31,8 @@ from torch import Generator, Tensor
 from actors.messages import Modality, derive_seed
 from topologies import wiring
 from topologies.ascent import Ascent
-from topologies.blocks import KINDS, blocks_of, listened_to, stage_masks
+from topologies.blocks import KINDS, blocks_of, listened_to, stage_masks, whole_matrices
+from topologies.cuts import largest, likely, weakest_agents
 from topologies.edge_state import EdgeState
 from topologies.graphs import acyclic, as_wirings
 from topologies.observations import Observations, worth_keeping
@@ -41,7 +42,9 @@ from topologies.settings import (
     Estimator,
     Init,
     LearnerSettings,
+    Optimiser,
     PruningSettings,
+    Rule,
     check_settings,
     share_left,
 )
@@ -84,12 +87,20 @@ class Learner:
         self.stage, self.step, self._over = 1, 0, False
         visual = torch.tensor([name == "visual" for name in names])
         mixed = bool(visual.any()) and not bool(visual.all())
-        self.stages = 2 if self.settings.inter and mixed else 1
+        by_rule = self.pruning.rule != Rule.PROGRESSIVE
+        self.stages = 2 if (self.settings.inter and mixed) or self.pruning.rule == Rule.AGENTS else 1
         learned = self.settings.decides() == Decision.LEARNED
         self._start = stage_masks(visual, self.stages, rounds, learned, self.settings.in_stages())
-        self._blocks = {stage: blocks_of(start, visual) for stage, start in self._start.items()}
+        if not self.settings.temporal:
+            self._start = {s: {**m, "temporal": torch.zeros_like(m["temporal"])} for s, m in self._start.items()}
+        self._blocks = {
+            stage: whole_matrices(start) if by_rule else blocks_of(start, visual)
+            for stage, start in self._start.items()
+        }
+        self._dropped = torch.zeros(self.agents, dtype=torch.bool)  # agents, with Rule.AGENTS
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
-        self._edges = EdgeState(self._start[1], copies if self.settings.per_round else dict.fromkeys(KINDS, 1))
+        adam = self.settings.optimiser == Optimiser.ADAM
+        self._edges = EdgeState(self._start[1], copies if self.settings.per_round else dict.fromkeys(KINDS, 1), adam)
         self._pruning_rate = self._first_rate()
         by_effects = self.settings.estimator == Estimator.EFFECTS
         self._observations = Observations(self._edges.logits, rounds) if by_effects else None
@@ -207,6 +218,8 @@ class Learner:
             self._edges.mask[kind] |= self._start[self.stage][kind] & ~before[kind]
         if self._observations:
             self._believe(self._observations)
+        if self.pruning.rule == Rule.AGENTS:
+            self._edges.start_afresh()
 
     def edges_left(self) -> dict[str, int]:
         """Present edges of every matrix so far, by "sender>receiver kind"."""
@@ -262,6 +275,8 @@ class Learner:
         tensors |= {name: torch.tensor(value) for name, value in clock.items()}
         if self._observations:
             tensors |= {f"seen.{name}": value for name, value in self._observations.tensors().items()}
+        if self.pruning.rule == Rule.AGENTS:
+            tensors["dropped"] = self._dropped.clone()
         return tensors | {"pruning_rate": torch.tensor(self._pruning_rate, dtype=torch.float64)}
 
     def load(self, state: dict[str, Tensor]) -> None:
@@ -282,6 +297,8 @@ class Learner:
         if not 1 <= stage <= self.stages or step < 0:
             raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
         self._edges.restore(state)
+        if self.pruning.rule == Rule.AGENTS:
+            self._dropped = state["dropped"].clone()
         if self._observations:
             self._observations.restore({name.removeprefix("seen."): value for name, value in state.items()})
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
@@ -330,7 +347,9 @@ class Learner:
         return change
 
     def _prune(self) -> None:
-        """Eqs. 13 and 14, for as many ticks as a step has; with `effects`, that is left to `_cut`."""
+        """Eqs. 13 and 14, for as many ticks as a step has; with `effects` or another rule, that is left to `_cut`."""
+        if self.pruning.rule != Rule.PROGRESSIVE:
+            return
         ticks = self.rounds if self.pruning.clock == Clock.ROUND else 1
         generator = self._generator("pruning")
         for tick in range(self.step * ticks + 1, (self.step + 1) * ticks + 1):
@@ -340,14 +359,18 @@ class Learner:
                     self._edges.prune(block, self._pruning_rate, tick, generator)
 
     def _cut(self) -> None:
-        """With `effects`: keep of each matrix what is worth keeping. Doing it again changes nothing."""
+        """With `effects` or another rule: keep of each matrix what is worth keeping. Doing it again changes nothing."""
+        if self.pruning.rule == Rule.AGENTS and self.stage == 1:
+            self._dropped = self._weakest()
         for kind, kept in self._worth(last=self.stage == self.stages or self.settings.in_stages()).items():
-            self._edges.keep(kind, kept, tick=1)
+            self._edges.keep(kind, kept, tick=self.stage if self.pruning.rule == Rule.AGENTS else 1)
 
     def _worth(self, last: bool = True) -> dict[str, Tensor]:
         """The edges that would be left if learning ended here, by kind; those that harm are cut first, and no others
         if more is to come (`last` is False)."""
         kept = {kind: mask.clone() for kind, mask in self._edges.mask.items()}
+        if self.pruning.rule != Rule.PROGRESSIVE:
+            return self._by_rule(kept, last)
         if not self._observations:
             return kept
         ticks = self.pruning.steps * (self.rounds if self.pruning.clock == Clock.ROUND else 1)
@@ -357,6 +380,35 @@ class Learner:
             room = max(1, round(int(block.of(self._start[self.stage][block.kind]).sum()) * share))
             kept[block.kind][block.cells] = worth_keeping(block, p, present, room)
         return kept
+
+    def _by_rule(self, kept: dict[str, Tensor], last: bool) -> dict[str, Tensor]:
+        """What a rule other than the progressive one leaves; before the last stage ends only agents go."""
+        if self.pruning.rule == Rule.AGENTS:
+            gone = self._weakest() if self.stage == 1 else self._dropped
+            for kind in ("spatial", "temporal"):
+                kept[kind] &= ~(gone[:, None] | gone)
+        if not last or (self.pruning.rule == Rule.AGENTS and self.stage == 1):
+            return kept
+        for block in self._blocks[self.stage]:
+            p, present = block.of(self._edges.probability(block.kind)), block.of(kept[block.kind])
+            if self.pruning.rule == Rule.LIKELY:
+                # A decision agent that nobody is likely to reach would have nobody to read.
+                left = likely(p, present)
+                left = (
+                    left if block.kind != "decision" or left.any() else largest(p, present, 1, self._generator("cut"))
+                )
+            else:
+                gone = self._dropped[:, None]
+                gone = gone if block.kind == "decision" else gone | self._dropped
+                room = round(int((self._start[self.stage][block.kind] & ~gone).sum()) * self.pruning.share_at_end())
+                left = largest(p, present, max(1, room), self._generator("cut"))
+            kept[block.kind][block.cells] = left
+        return kept
+
+    def _weakest(self) -> Tensor:
+        """The agents that Rule.AGENTS drops, bool [agents]: by their edges within a round, all of which are learned."""
+        start = self._start[1]["spatial"]
+        return weakest_agents(self._edges.probability("spatial"), start, self.pruning.agent_rate)
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -41,9 +41,11 @@ def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[
 class M3Prune:
     """The learned topology. Call `freeze` once learning is over, then `answer`."""
 
-    method = "m3prune"
-
-    def __init__(self, agents: Sequence[str], learner: RemoteLearner, inference: Inference) -> None:
+    def __init__(
+        self, agents: Sequence[str], learner: RemoteLearner, inference: Inference, method: str = "m3prune"
+    ) -> None:
+        """`method` is the name of another learner where that has learned."""
+        self.method = method
         self.agents = tuple(agents)
         self._learner = learner
         self._inference = inference

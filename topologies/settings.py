@@ -51,6 +51,24 @@ class Likelihood(StrEnum):
     PRESENT = "present"
 
 
+class Optimiser(StrEnum):
+    """What follows the gradient: plain ascent (the paper's), or Adam."""
+
+    ASCENT = "ascent"
+    ADAM = "adam"
+
+
+class Rule(StrEnum):
+    """What is cut, and when: the paper's share of every matrix after each step; one share when learning ends; all that
+    is not likelier than not when learning ends; or agents when the first stage ends, and a share of the others' edges
+    when the second does."""
+
+    PROGRESSIVE = "progressive"
+    ONCE = "once"
+    LIKELY = "likely"
+    AGENTS = "agents"
+
+
 @dataclass
 class LearnerSettings:
     """How edges are learned. The weights are those of the objective's terms; 0 switches a term off.
@@ -63,7 +81,8 @@ class LearnerSettings:
     """
 
     estimator: Estimator = Estimator.EFFECTS
-    rate: float = 0.1  # eta, of plain gradient ascent
+    rate: float = 0.1  # eta
+    optimiser: Optimiser = Optimiser.ASCENT
     init: Init = Init.HALF
     tau: float = 1.0  # temperature of Eq. 4, for init = gumbel
     likelihood: Likelihood = Likelihood.BERNOULLI
@@ -78,6 +97,7 @@ class LearnerSettings:
     decision: Decision | None = None  # None: `learned` with `effects`, else `all`
     staged: bool | None = None  # stage 1 without edges between modalities; None: False with `effects`, else True
     inter: bool = True  # False: no second stage and no edge between modalities
+    temporal: bool = True  # False: no edges from one round to the next
 
     def decides(self) -> Decision:
         """Whom the decision agent reads, None resolved."""
@@ -102,7 +122,15 @@ class PruningSettings:
     intra_rate: float | None = None  # p_0 of the first stage (edges inside a modality), if it differs
     inter_rate: float | None = None  # p_0 of the second (all others)
     clock: Clock = Clock.STEP
+    rule: Rule = Rule.PROGRESSIVE
+    # With `once` and `agents`: the share of every matrix that goes at the end; None: as much as `progressive` cuts.
+    final_rate: float | None = None
+    agent_rate: float = 0.2  # with `agents`: the share of the team that goes after the first stage
     steps: int = 40  # training steps of a stage; T is the number of ticks in them
+
+    def share_at_end(self) -> float:
+        """The share of a matrix's edges that `once` and `agents` leave."""
+        return share_left(self.rate, self.steps, self.steps) if self.final_rate is None else 1 - self.final_rate
 
     def first_rate(self, intra: bool) -> float:
         """p_0 of edges inside a modality, or of all others."""
@@ -126,6 +154,8 @@ def check_settings(settings: LearnerSettings, pruning: PruningSettings) -> None:
         (settings, "init", Init),
         (settings, "likelihood", Likelihood),
         (settings, "decision", Decision),
+        (settings, "optimiser", Optimiser),
+        (pruning, "rule", Rule),
         (pruning, "clock", Clock),
     ):
         allowed = [str(member) for member in choice]
@@ -137,7 +167,9 @@ def check_settings(settings: LearnerSettings, pruning: PruningSettings) -> None:
     for name in ("rank_weight", "noise_weight", "align_weight", "epsilon"):
         if not getattr(settings, name) >= 0:
             raise ValueError(f"learner {name} must be 0 or more, got {getattr(settings, name)}")
-    for name in ("rate", "intra_rate", "inter_rate"):
+    if pruning.rule != Rule.PROGRESSIVE and (settings.estimator == Estimator.EFFECTS or settings.in_stages()):
+        raise ValueError(f"pruning rule={pruning.rule} goes with estimator reinforce or rloo and staged=false")
+    for name in ("rate", "intra_rate", "inter_rate", "final_rate", "agent_rate"):
         value = getattr(pruning, name)
         if value is not None and not 0 <= value < 1:
             raise ValueError(f"pruning {name} must be from 0 to below 1, got {value}")

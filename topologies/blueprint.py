@@ -1,0 +1,147 @@
+"""Blueprint graphs as BDoG debates them: entities, attributes and relations, read from triples, and their distance.
+
+A triple `head | relation | tail` is an attribute of its head when the relation is `is`, `is a`, `is an` or
+`has <name>`, and a relation between two entities otherwise. Names are the same whatever their case, their spaces and a
+full stop after them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Edge = tuple[str, str, str]
+SIZE = 20  # entities, the Size constraint of section 4.1
+
+_BRACKETED = re.compile(r"[(<]([^()<>]*)[)>]")
+_ATTRIBUTE = re.compile(r"(is|is an?|has (?!to\b|been\b)\S.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """<V, E> of Eq. 2 in the order in which it was stated; `alone` are entities of which no triple says anything.
+
+    Made by `blueprint`, which leaves out what is said twice.
+    """
+
+    triples: tuple[Edge, ...] = ()
+    alone: tuple[str, ...] = ()
+
+    @property
+    def entities(self) -> frozenset[str]:
+        """Heads, and the tails of relations; the value of an attribute is none."""
+        tails = (t for _, r, t in self.triples if not is_attribute(r))
+        return frozenset(map(_key, (*(h for h, _, _ in self.triples), *tails, *self.alone)))
+
+    @property
+    def relations(self) -> frozenset[Edge]:
+        return frozenset(_edge_key(edge) for edge in self.triples if not is_attribute(edge[1]))
+
+    @property
+    def attributes(self) -> dict[tuple[str, str], frozenset[str]]:
+        """Values by (entity, attribute)."""
+        found: dict[tuple[str, str], frozenset[str]] = {}
+        for edge in self.triples:
+            if is_attribute(edge[1]):
+                head, name, value = _edge_key(edge)
+                found[head, name] = found.get((head, name), frozenset()) | {value}
+        return found
+
+    def lines(self) -> tuple[str, ...]:
+        """The graph as `read_triples` reads it back, one triple each."""
+        return (*(" | ".join(edge) for edge in self.triples), *self.alone)
+
+
+class Change(NamedTuple):
+    """What one graph has over another (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
+    (with other values, new or gone)."""
+
+    added: int
+    pruned: int
+    updated: int
+
+
+def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
+    """The graph of these triples and entities, each once, as spelt first. Parts lose the bar that separates them;
+    a triple with an empty part is left out."""
+    edges: dict[Edge, Edge] = {}
+    for h, r, t in triples:
+        edge = _plain(h), _plain(r), _plain(t)
+        if all(edge):
+            edges.setdefault(_edge_key(edge), edge)
+    told = Blueprint(tuple(edges.values()))
+    names = {_key(name): name for name in reversed([_plain(name) for name in alone]) if name}
+    return Blueprint(told.triples, tuple(names[key] for key in reversed(names) if key not in told.entities))
+
+
+def read_triples(lines: Iterable[str]) -> Blueprint:
+    """The graph of lines `head | relation | tail`; a line of one part is an entity alone. A line of any other form says
+    nothing that could be placed in a graph and is left out."""
+    triples: list[Edge] = []
+    alone: list[str] = []
+    for line in lines:
+        bracketed = _BRACKETED.fullmatch(line.strip())
+        parts = [part.strip() for part in (bracketed[1] if bracketed else line).split("|")]
+        if len(parts) == 3:
+            triples.append((parts[0], parts[1], parts[2]))
+        elif len(parts) == 1:
+            alone.append(parts[0])
+    return blueprint(triples, alone)
+
+
+def is_attribute(relation: str) -> bool:
+    return _ATTRIBUTE.fullmatch(_key(relation)) is not None
+
+
+def change(before: Blueprint, after: Blueprint) -> Change:
+    entities = before.entities, after.entities
+    relations = before.relations, after.relations
+    attributes = before.attributes, after.attributes
+    return Change(
+        added=len(entities[1] - entities[0]) + len(relations[1] - relations[0]),
+        pruned=len(entities[0] - entities[1]) + len(relations[0] - relations[1]),
+        updated=sum(attributes[0].get(a) != attributes[1].get(a) for a in attributes[0].keys() | attributes[1].keys()),
+    )
+
+
+def distance(one: Blueprint, other: Blueprint) -> int:
+    """||G_{i+1} - G_i|| of Eq. 6: entities and relations that only one of the two has, and attributes that differ.
+
+    Eq. 7 as printed counts what both have and what the older alone has, which is the size of the older graph whatever
+    the newer one is. This is a metric: 0 for the same graph only, symmetric, and no detour is shorter.
+    """
+    return sum(change(one, other))
+
+
+def union(one: Blueprint, other: Blueprint) -> Blueprint:
+    """G+ with all that G- has beside it (Eq. 5)."""
+    return blueprint((*one.triples, *other.triples), (*one.alone, *other.alone))
+
+
+def limited(graph: Blueprint, size: int = SIZE) -> Blueprint:
+    """The graph's first `size` entities with all that is said of them and between them (the Size constraint)."""
+    kept: dict[str, None] = {}
+
+    def has_room(*names: str) -> bool:
+        new = dict.fromkeys(key for name in names if (key := _key(name)) not in kept)
+        if len(kept) + len(new) > size:
+            return False
+        kept.update(new)
+        return True
+
+    triples = [(h, r, t) for h, r, t in graph.triples if has_room(*((h,) if is_attribute(r) else (h, t)))]
+    return blueprint(triples, [name for name in graph.alone if has_room(name)])
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("|", "/").split()).strip(";, ")
+
+
+def _key(name: str) -> str:
+    return " ".join(name.casefold().split()).rstrip(".")
+
+
+def _edge_key(edge: Edge) -> Edge:
+    return _key(edge[0]), _key(edge[1]), _key(edge[2])

@@ -1,0 +1,109 @@
+"""The Adaptive Planning Graph of MMAPG (section 3.3): nodes that are added one after another, each on earlier ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from actors.messages import Message
+
+TYPES = ("Question", "Retrieval", "Answer", "Stop")
+NOTHING = "nothing found"
+UNKNOWN = "unknown"
+
+
+class Fault(StrEnum):
+    """What can be wrong with a node. The last two keep it from being carried out."""
+
+    NO_SUCH_PARENT = "names a parent that is not there"
+    STOPS_UNANSWERED = "stops before anything was answered"
+    NO_INSTRUCTION = "does not say what to do"
+    REPEATED = "repeats an earlier node"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`parents` have smaller numbers, so no plan has a cycle. `content` is what came of the node, and `turn` the id of
+    the planner's message that asked for it (empty for node 1, the question itself)."""
+
+    number: int
+    type: str
+    parents: tuple[int, ...]
+    instruction: str
+    content: str = ""
+    faults: tuple[Fault, ...] = ()
+    turn: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be carried out."""
+        return Fault.NO_INSTRUCTION not in self.faults and Fault.REPEATED not in self.faults
+
+    def line(self) -> str:
+        """The node as the planner reads it (the Graph State Description)."""
+        basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
+        told = f" -> {self.content}" if self.content and self.content != self.instruction else ""
+        faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
+        return f"Node {self.number}: {self.type}{basis}: {self.instruction}{told}{faults}"
+
+
+def root(question: str) -> Node:
+    """Line 2 of Algorithm 1: the graph starts as the question."""
+    return Node(1, "Question", (), question, question)
+
+
+def placed(graph: Sequence[Node], planned: Message) -> Node:
+    """The node that a planner's message adds to a graph, with what is wrong with it.
+
+    Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
+    on the question. It repeats an earlier one if it asks for the same with no other parents.
+    """
+    [kind] = planned.said("Type")
+    number = len(graph) + 1
+    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said("Parents")))]
+    there = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
+    instruction = " ".join(planned.said("Instruction"))
+    node = Node(number, kind, there or (1,), instruction, turn=planned.id)
+    faults = [Fault.NO_SUCH_PARENT] if any(parent not in there for parent in named) else []
+    if kind == "Stop":
+        if not any(earlier.type == "Answer" and earlier.runs for earlier in graph):
+            faults.append(Fault.STOPS_UNANSWERED)
+    elif not instruction:
+        faults.append(Fault.NO_INSTRUCTION)
+    elif any(_same(node, earlier) for earlier in graph):
+        faults.append(Fault.REPEATED)
+    return Node(number, kind, node.parents, instruction, faults=tuple(faults), turn=planned.id)
+
+
+def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Node, ...]:
+    """The planning graph of a discussion, from its trace alone.
+
+    A node is a message of the planner with a type; what came of it is in the last turn, not the planner's, that heard
+    this message first of all.
+    """
+    outcomes = {turn.heard[0]: turn for turn in turns if turn.heard and turn.agent != planner}
+    graph = [root(question)]
+    for turn in turns:
+        if turn.agent == planner and turn.said("Type"):
+            node = placed(graph, turn)
+            content = told(node, outcomes.get(turn.id))
+            graph.append(Node(node.number, node.type, node.parents, node.instruction, content, node.faults, node.turn))
+    return tuple(graph)
+
+
+def told(node: Node, outcome: Message | None) -> str:
+    """A node's content: the question, what was found, or the answer; empty where nothing was to be done."""
+    if not node.runs or node.type == "Stop":
+        return ""
+    if node.type == "Question":
+        return node.instruction
+    if node.type == "Answer":
+        return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
+    return " ".join(outcome.said("Summary")) or NOTHING if outcome else NOTHING
+
+
+def _same(one: Node, other: Node) -> bool:
+    wording = one.instruction.casefold().split() == other.instruction.casefold().split()
+    return wording and one.type == other.type and set(one.parents) <= set(other.parents)

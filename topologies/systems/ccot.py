@@ -1,0 +1,41 @@
+"""CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3): a scene graph first, then the answer.
+
+The scene graph takes the place of the rationale: objects, attributes and relations that bear on the question, made
+from the pictures with the question in view; then the question is answered with the pictures and the graph. Left open
+and decided: triples carry attributes too; a question without a picture has no scene, and a failed graph is no graph:
+it is answered directly. Zero-shot: hint and picture of the question, nothing retrieved.
+"""
+
+from __future__ import annotations
+
+from actors.messages import Field, Message, Question, Task, Trace
+from topologies.library import Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about
+from topologies.systems.asked import pictures_among
+from topologies.topology import Ask
+
+SCENE_GRAPH = (
+    "Draw up the scene graph of the pictures for this question: the objects in them that bear on it, their attributes "
+    "(colour, number, lettering, state) and how the objects relate to each other. Only what can be seen."
+)
+EDGE = Field("Triple", "object | relation | object, or object | attribute | value", many=True)
+WITH_GRAPH = "Use the pictures and the scene graph that you drew up from them as the steps to your answer."
+
+
+class CCoT:
+    """Two turns of one agent: the pictures' scene graph, and the answer with it."""
+
+    def __init__(self, method: str, library: Library) -> None:
+        self.method = method
+        self._library = library
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        graph: list[Message] = []
+        if pictures := pictures_among(own):
+            task = Task(SCENE_GRAPH, (EDGE,))
+            graph.append(await steps.ask(SINGLE_AGENT, question=about(question, pictures), task=task))
+        orders = WITH_GRAPH if any(message.fields for message in graph) else ""
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own), heard=graph, orders=orders))

@@ -1,0 +1,69 @@
+"""CoRe-MMRAG: cross-source knowledge reconciliation in four stages (Tian et al. 2025; M3Prune, section 8).
+
+1. An internal answer, from the model's own knowledge and the question's own picture. 2. The most relevant evidence,
+chosen by the pictures and the passages jointly, since each alone may point to another entity. 3. An external answer,
+from that evidence. 4. Both are reconciled: where they differ, the model decides which source to trust.
+
+Trained into the original and asked for here: the choice and the reconciliation. Left open and decided: stage 2 may
+choose several sources, as an answer may lie in two; if none is named, all that was retrieved goes on;
+where nothing is retrieved, or nothing that bears on the question, the internal answer stands; a failed answer is not
+read in stage 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import Field, Question, Task, Trace
+from topologies.library import PICTURES, Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import numbered, together, words_of
+from topologies.topology import Ask
+
+INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
+CHOOSE = (
+    "Passages and pictures were retrieved for the question. Judge them jointly, what is written together with what is "
+    "seen, and pick those that are about the thing the question asks about and that its answer depends on."
+)
+ANY = Field("Relevant", "whether anything retrieved bears on the question", ("yes", "no"))
+CHOSEN = Field("Selected", "the numbers of the passages and pictures picked, separated by commas", optional=True)
+EXTERNAL = "Answer from the evidence and the pictures alone, whatever you would have thought without them."
+RECONCILE = (
+    "Two answers were given before: the first from knowledge alone, the second from retrieved evidence. Where they "
+    "agree, keep the answer. Where they differ, find out why: whether the evidence is about something else, or the "
+    "knowledge mistaken, and give the answer of the more reliable source."
+)
+
+
+class CoreMmrag:
+    """Four turns of one agent: internal answer, choice of evidence, external answer, reconciliation."""
+
+    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        internal = await steps.ask(SINGLE_AGENT, question=about(question, own), orders=INTERNAL)
+        query = words_of(question)
+        found = await asyncio.gather(
+            steps.search(query, self._texts, radius=self._radius),
+            steps.search(query, self._pictures, kinds=PICTURES, radius=self._radius),
+        )
+        retrieved = together(*map(sources, found))
+        if not retrieved:
+            return steps.trace(internal)
+        seen = together(retrieved, own)
+        choice = await steps.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
+        chosen = numbered(choice, "Selected", seen)
+        if not chosen and choice.said("Relevant") == ("no",):
+            return steps.trace(internal)
+        shown = about(question, together(own, chosen or retrieved))
+        external = await steps.ask(SINGLE_AGENT, question=shown, orders=EXTERNAL)
+        final = await steps.ask(SINGLE_AGENT, question=shown, heard=[internal, external], orders=RECONCILE)
+        return steps.trace(final)

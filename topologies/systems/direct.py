@@ -1,0 +1,34 @@
+"""SP and CoT: one agent answers with nothing but the question and what is part of it (M3Prune, section 8).
+
+SP answers directly from the question; CoT is told to write down the steps that lead to the answer. Both are zero-shot
+there: what they show of a question is its own hint and picture, and nothing is retrieved. On MultimodalQA, whose
+questions have neither, they go by the model's knowledge alone.
+"""
+
+from __future__ import annotations
+
+from actors.messages import Question, Trace
+from topologies.library import Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about
+from topologies.topology import Ask
+
+DIRECT = "Answer at once, from what you know and what is shown. Keep the reasoning to a few words."
+STEP_BY_STEP = (
+    "Think step by step: say what is asked, what is known about each part, and what follows from that, one step after "
+    "another, as long as it takes, all in the line of the reasoning, and only then answer."
+)
+
+
+class Direct:
+    """One turn of one agent under `orders`. Nothing is retrieved: it is shown the question's own sources only."""
+
+    def __init__(self, method: str, library: Library, orders: str) -> None:
+        self.method = method
+        self._library = library
+        self._orders = orders
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        shown = about(question, await steps.own())
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=self._orders))

@@ -1,0 +1,77 @@
+"""E-Agent: the whole search is planned in one go and then carried out (M3Prune, section 8).
+
+One call of the planner yields an ordered list of tool calls, none where the question needs no search. The executor runs
+each of them once, in that order, and one more call answers from all that they found.
+
+Left open and decided: a tool call is a tool (texts, pictures or web) and the words to look for; one that names another
+tool or no words is passed over, and of the others the first `turns` are run. Calls do not see each other's results, or
+planning would not be a single pass. A plan that cannot be read is no plan: the answer is given without a search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from actors.messages import Field, Found, Message, Modality, Question, Role, Task, Trace
+from topologies.library import PICTURES, Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import together
+from topologies.topology import Ask
+
+PLANNER = Role(
+    "tool_planner",
+    Modality.BOTH,
+    "You are a scientist who plans how a question is to be answered. You see what it takes before anything is looked "
+    "up, and write the whole plan at once.",
+)
+ROLES = (PLANNER,)
+PLAN = (
+    "List the tool calls that gather what the answer needs, in the order in which they are to be run, none that can be "
+    'spared: "texts" looks words up in passages and tables, "pictures" looks for pictures of what the words describe, '
+    '"web" searches the web. Nothing can be planned later on. Write no call where the question can be answered from '
+    "what is shown."
+)
+STEP = Field("Step", "one tool call, as `<tool> | <what to look for>`", many=True, optional=True)
+TOOLS = ("texts", "pictures", "web")
+
+
+class EAgent:
+    """A plan of at most `turns` searches, of `texts` passages (or web results) or `pictures` each; then the answer."""
+
+    def __init__(
+        self, method: str, library: Library, texts: int, pictures: int, radius: float | None, turns: int
+    ) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+        self._turns = turns
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        plan = await steps.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
+        calls = [self._call(steps, tool, words, plan) for tool, words in planned(plan)[: self._turns]]
+        found = await asyncio.gather(*calls)
+        shown = about(question, together(own, *map(sources, found)))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[plan]))
+
+    def _call(self, steps: Steps, tool: str, words: str, of: Message) -> Awaitable[tuple[Found, ...]]:
+        if tool == "web":
+            return steps.web(words, self._texts, of=of)
+        if tool == "pictures":
+            return steps.search(words, self._pictures, kinds=PICTURES, radius=self._radius, of=of)
+        return steps.search(words, self._texts, radius=self._radius, of=of)
+
+
+def planned(plan: Message) -> list[tuple[str, str]]:
+    """Tool and words of each call of a plan that can be run, in order, each once."""
+    calls: dict[tuple[str, str], None] = {}
+    for step in plan.said("Step"):
+        tool, _, words = (part.strip() for part in step.partition("|"))
+        if tool.strip("`\"'").lower() in TOOLS and words:
+            calls[tool.strip("`\"'").lower(), words] = None
+    return list(calls)

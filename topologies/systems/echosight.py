@@ -1,0 +1,72 @@
+"""EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024; M3Prune, section 8).
+
+1. The 20 pictures most like the question's one give the candidate documents. 2. Every section (passage or row) of
+these is scored by its similarity to question and picture, blended half and half with its document's visual score. 3.
+The best section alone goes to the model.
+
+Left open here and decided: the Q-Former's maximum over its query tokens is the larger of the cosine similarities to
+the question and to the picture, whatever the encoder; a document is what bears the same title, as there is no page for
+every picture. If no section bears the title of a picture found, all of the best 100 compete with a visual score of
+zero. A question without a picture has its words searched among the pictures, and is shown the first of those found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from actors.messages import Found, Question, Source, Trace
+from topologies.library import PICTURES, Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import page, pictures_among, together, words_of
+from topologies.topology import Ask
+
+RETRIEVED = 20
+SECTIONS = 100
+VISUAL_SHARE = 0.5
+READ = "The passage was picked for the question and its picture. Answer from it and from the pictures."
+
+
+class EchoSight:
+    """One turn of one agent with the one section that comes first, and up to `pictures` pictures."""
+
+    def __init__(self, method: str, library: Library, pictures: int) -> None:
+        self.method = method
+        self._library = library
+        self._pictures = pictures
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        query = pictures_among(own)
+        asked: list[str | Source] = [words_of(question), *query]
+        found = await asyncio.gather(
+            *(steps.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
+        )
+        alike: list[Found] = []
+        for hits in found:
+            alike += [hit for hit in hits if hit.source not in query][:RETRIEVED]
+        sections = await asyncio.gather(*(steps.search(q, SECTIONS, mode="vector") for q in asked))
+        shown = query or sources(alike)[: self._pictures]
+        best = [hit.source for hit in reranked(alike, sections)[:1]]
+        answered = about(question, together(own, best, shown))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=answered, orders=READ))
+
+
+def reranked(alike: Sequence[Found], sections: Sequence[Sequence[Found]]) -> list[Found]:
+    """The sections of the documents of `alike` pictures, best first by half the visual score and half the section's
+    largest similarity in any ranking of `sections`; equal ones by id. All sections where none is of such a document."""
+    visual: dict[str, float] = {}
+    for hit in alike:
+        visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
+    joint: dict[str, Found] = {}
+    for hit in (hit for ranking in sections for hit in ranking):
+        known = joint.get(hit.source.id)
+        joint[hit.source.id] = hit if known is None or hit.score > known.score else known
+    candidates = [hit for hit in joint.values() if page(hit.source) in visual] or list(joint.values())
+    scored = [
+        Found(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)
+        for hit in candidates
+    ]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))

@@ -1,0 +1,83 @@
+"""LLaVA-mR2AG: retrieval reflection and relevance reflection (Zhang et al. 2024; M3Prune, section 8).
+
+1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
+hint. 2. Passages are retrieved. 3. Relevance reflection: each passage by itself, relevant or not, and how surely. 4.
+Each relevant one is answered from by itself. 5. The answer with the largest product of retrieval score (cosine
+similarity), confidence in relevance and confidence in the answer is given.
+
+Trained into the original as tokens and asked for here: both reflections; token probabilities are stated confidences,
+and one that is not stated counts as one half. Left open and decided: a question without a picture is answered with
+those that its words find (they take no part in judging relevance); where the first reflection cannot be read, it
+retrieves; where no passage is relevant, it answers from the pictures; a negative similarity counts as zero, and of
+equal products the better ranked passage wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from actors.messages import Field, Message, Question, Task, Trace
+from topologies.library import Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about
+from topologies.systems.asked import certainty, pictures_among, query_pictures, together, words_of
+from topologies.topology import Ask
+
+YES_NO = ("yes", "no")
+SURE = Field("Confidence", "how sure you are of that, from 0 to 1")
+NEEDED = (
+    "Decide whether anything has to be looked up to answer this, or whether what is shown and what you know is enough."
+)
+RETRIEVE = Field("Retrieve", "whether something must be looked up", YES_NO)
+JUDGE = (
+    "Decide whether the passage below helps to answer the question: whether it holds the answer, or a part of it, "
+    "about the very thing that the question asks about."
+)
+RELEVANT = Field("Relevant", "whether the passage bears on the question", YES_NO)
+FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how sure you are that this is the answer."
+
+
+class LlavaMr2ag:
+    """One agent that reflects on each of `texts` passages by itself, beside up to `pictures` pictures."""
+
+    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        task = Task(NEEDED, (RETRIEVE, SURE))
+        needed = await steps.ask(SINGLE_AGENT, question=about(question, own), task=task)
+        if needed.said("Retrieve") == ("no",):
+            return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own)))
+        pictures = await query_pictures(steps, own, self._pictures, self._radius)
+        found = await steps.search(words_of(question), self._texts, mode="vector", radius=self._radius)
+        task = Task(JUDGE, (RELEVANT, SURE))
+        verdicts: list[Message] = await asyncio.gather(
+            *(
+                steps.ask(SINGLE_AGENT, question=about(question, (hit.source, *pictures_among(own))), task=task)
+                for hit in found
+            )
+        )
+        relevant = [n for n, verdict in enumerate(verdicts) if verdict.said("Relevant") == ("yes",)]
+        if not relevant:
+            shown = about(question, together(own, pictures))
+            return steps.trace(await steps.ask(SINGLE_AGENT, question=shown))
+        views = [about(question, together((found[n].source,), own, pictures)) for n in relevant]
+        answers: list[Message] = await asyncio.gather(
+            *(steps.ask(SINGLE_AGENT, question=view, orders=FROM_PASSAGE) for view in views)
+        )
+        scores = [max(0.0, found[n].score) * certainty(verdicts[n]) for n in relevant]
+        return steps.trace(picked(answers, scores))
+
+
+def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
+    """The answer with the largest product of its passage's score and its own confidence, the first of equal ones; the
+    first turn where none has an answer."""
+    answered = [n for n, message in enumerate(answers) if message.answer is not None]
+    return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]

@@ -1,0 +1,88 @@
+"""OmniSearch: a planner that decides after every step what to ask and where to look next (Li et al. 2024; M3Prune,
+section 8).
+
+In each step the planner thinks, and either says that it can answer, or asks a sub-question and chooses where to look:
+in texts, among pictures or on the web. What is found is read by a solver, who answers the sub-question; the answer and
+what was found are before the planner when it plans on. When it can answer, or after `turns` searches, it does.
+
+Left open and decided: a sub-question is searched for as it is worded; the solver reads what its own search found, and
+the planner all that was found in any. A plan that cannot be read ends the search, and so does one that names no
+sub-question: the planner then answers with what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages import Field, Message, Modality, Question, Role, Source, Task, Trace
+from topologies.library import PICTURES, Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import together
+from topologies.topology import Ask
+
+PLANNER = Role(
+    "search_planner",
+    Modality.BOTH,
+    "You are a scientist who plans a search. You work out step by step what has to be known to answer the question, "
+    "look one thing up at a time, and change your plan after what you find.",
+)
+ROLES = (PLANNER,)
+PLAN = (
+    "Think about what is known by now and what is still missing. Where something is missing, put the one sub-question "
+    "that brings the answer closest, so worded that it can be understood by itself, with the names that were found so "
+    'far in it, and choose where to look: "texts" for facts in passages and tables, "pictures" for what something '
+    'looks like, "web" for what neither may hold. Where nothing is missing, choose "answer".'
+)
+FIELDS = (
+    Field("Thought", "one sentence on what is known and what is missing"),
+    Field("Action", "what to do next", ("texts", "pictures", "web", "answer")),
+    Field("Sub-question", "the one thing to look up next, as a question", optional=True),
+)
+SOLVE = "Answer from what this search found. Say unknown where it does not tell."
+
+
+class OmniSearch:
+    """At most `turns` searches of `texts` passages (or web results) or `pictures` each, and the answer."""
+
+    def __init__(
+        self, method: str, library: Library, texts: int, pictures: int, radius: float | None, turns: int
+    ) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+        self._turns = turns
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        read = own = await steps.own()
+        solved: list[Message] = []
+        given: list[str] = []
+        for _ in range(self._turns):
+            task = Task(PLAN, FIELDS, tuple(given))
+            plan = await steps.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
+            asked, action = plan.said("Sub-question"), plan.said("Action")
+            if not asked or action == ("answer",):
+                break
+            found = await self._search(steps, action[0], asked[0], plan)
+            shown = about(question, together(own, found), asked[0])
+            solved.append(await steps.ask(SINGLE_AGENT, question=shown, orders=SOLVE))
+            given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
+            read = together(read, found)
+        final = await steps.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
+        return steps.trace(final)
+
+    async def _search(self, steps: Steps, where: str, query: str, of: Message) -> Sequence[Source]:
+        if where == "web":
+            return sources(await steps.web(query, self._texts, of=of))
+        if where == "pictures":
+            k, kinds = self._pictures, PICTURES
+            return sources(await steps.search(query, k, kinds=kinds, radius=self._radius, of=of))
+        return sources(await steps.search(query, self._texts, radius=self._radius, of=of))
+
+
+def _told(message: Message) -> str:
+    """What the solver said of a sub-question, for the planner."""
+    return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"

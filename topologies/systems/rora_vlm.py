@@ -1,0 +1,65 @@
+"""RoRA-VLM: robust retrieval in two stages (Qi et al. 2024; M3Prune, section 8).
+
+1. Pictures like the question's one are retrieved; their titles are the entities that it may show. 2. These names are
+added to the question, and passages are retrieved for both. 3. What is unlike the query is filtered out: the model
+drops retrieved pictures. 4. The answer, from the passages and the pictures that are left.
+
+Trained into the original and asked for here: filtering, which there weighs parts of pictures. Left open and decided: a
+question without a picture has its words searched among the pictures, and a picture is then compared with the question;
+where the filter neither names one to keep nor says that none is, all are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import Field, Question, Task, Trace
+from topologies.library import PICTURES, Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import numbered, pictures_among, together, words_of
+from topologies.topology import Ask
+
+FILTER = (
+    "Some of the pictures were retrieved and may have nothing to do with the question. Pick those that show the thing "
+    "that the question, or the question's own picture, is about; leave out all that merely look similar or are foreign "
+    "to it."
+)
+ANY = Field("Relevant", "whether any of the pictures is to be kept", ("yes", "no"))
+KEPT = Field("Selected", "the numbers of the pictures to keep, separated by commas", optional=True)
+
+
+class RoraVlm:
+    """Two turns of one agent: filter the retrieved pictures, and answer with what is left and `texts` passages."""
+
+    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        query = pictures_among(own)
+        k = self._pictures
+        if query:
+            alike = (steps.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
+            found = await asyncio.gather(*alike)
+        else:
+            found = [await steps.search(words_of(question), k, kinds=PICTURES, radius=self._radius)]
+        retrieved = tuple(picture for picture in together(*map(sources, found)) if picture not in query)[:k]
+        names = dict.fromkeys(picture.title for picture in retrieved)
+        expanded = " ".join([words_of(question), *names])
+        passages = sources(await steps.search(expanded, self._texts, radius=self._radius))
+        kept = retrieved
+        if retrieved:
+            pictures = (*query, *retrieved)
+            chosen = await steps.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
+            if named := numbered(chosen, "Selected", pictures):
+                kept = tuple(picture for picture in named if picture not in query)
+            elif chosen.said("Relevant") == ("no",):
+                kept = ()
+        shown = about(question, together(own, passages, kept))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown))

@@ -1,0 +1,48 @@
+"""Wiki-LLaVA: hierarchical retrieval for a question about a picture (Caffagni et al. 2024; M3Prune, section 8).
+
+1. The picture names documents, by its likeness to what is written in them. 2. Of these documents, the passages nearest
+to the question. 3. The passages are put before the question and it is answered with the picture.
+
+Left open and decided: each picture names one document, found by its nearest passage or row, as there is no index of
+titles by themselves; passages of one title are one document. A question without a picture is asked with those that its
+words find. Where the documents have nothing among the best 100 passages for the question, the passages through which
+they were found are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import Question, Trace
+from topologies.library import Library
+from topologies.single import SINGLE_AGENT
+from topologies.steps import Steps, about, sources
+from topologies.systems.asked import page, query_pictures, together, words_of
+from topologies.topology import Ask
+
+LOOKED_AT = 100
+READ = "The passages come from the documents that the pictures point to. Answer from them and from the pictures."
+
+
+class WikiLlava:
+    """One turn of one agent, with `texts` passages of the documents of (up to `pictures`) pictures."""
+
+    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+        self.method = method
+        self._library = library
+        self._texts = texts
+        self._pictures = pictures
+        self._radius = radius
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        own = await steps.own()
+        pictures = await query_pictures(steps, own, self._pictures, self._radius)
+        named = together(
+            *map(sources, await asyncio.gather(*(steps.search(picture, 1, mode="vector") for picture in pictures)))
+        )
+        documents = {page(source) for source in named}
+        near = await steps.search(words_of(question), LOOKED_AT, radius=self._radius)
+        passages = [source for source in sources(near) if page(source) in documents] or named
+        shown = about(question, together(own, passages[: self._texts], pictures))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=READ))

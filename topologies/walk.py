@@ -1,0 +1,107 @@
+"""The search for paths through a knowledge graph, apart from the agents that judge it (MH-MMKG, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from actors.messages import Triple
+
+Order = Literal["breadth", "depth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Entities from the first to the last, each met once, and the edges between them (as many less one)."""
+
+    entities: tuple[str, ...]
+    edges: tuple[Triple, ...] = ()
+
+    @property
+    def end(self) -> str:
+        return self.entities[-1]
+
+    def along(self, edge: Triple) -> Path:
+        """One entity longer; an edge that is followed against its direction leads to its head."""
+        end = edge.tail if same(edge.head, self.end) else edge.head
+        return Path((*self.entities, end), (*self.edges, edge))
+
+
+def key(name: str) -> str:
+    """Names that differ in case or spaces only are one entity, as in the graph itself."""
+    return " ".join(name.casefold().split())
+
+
+def same(name: str, other: str) -> bool:
+    return key(name) == key(other)
+
+
+class Walk:
+    """Grows paths from a topic entity: `batch` says whose neighbours are judged next, `ahead` what they are, `grow`
+    takes those that were found useful, and `judge` whether the path up to one of them is enough for an answer.
+
+    An entity is met once in a walk, so that no path has a loop and there is an end (Eqs. 6 and 9); of several paths to
+    it, the first one counts. A path that is enough is closed, and its end not open any more (Eq. 8). One from which
+    nothing useful leads on is a leaf.
+
+    Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
+    that was opened last. The walk is over when nothing is open, and as soon as `wanted` paths are closed, because only
+    the first are read. The paper sets no other limit: here no path has more than `longest` entities, and no more than
+    `most` are met beside the topic.
+    """
+
+    def __init__(
+        self, topic: str, order: Order = "breadth", *, wanted: int = 5, longest: int = 5, most: int = 35
+    ) -> None:
+        self._order = order
+        self._wanted = wanted
+        self._longest = longest
+        self._most = most
+        self._met = {key(topic)}
+        self._open: list[Path] = []
+        self.closed: list[Path] = []
+        self.leaves: list[Path] = []
+
+    def batch(self) -> tuple[Path, ...]:
+        """The paths to go on from, which are not open any more then; none when the walk is over."""
+        if len(self.closed) >= self._wanted:
+            return ()
+        taken = self._open if self._order == "breadth" else self._open[-1:]
+        self._open = self._open[: len(self._open) - len(taken)]
+        return tuple(taken)
+
+    def ahead(self, path: Path, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
+        """The edges that lead on to entities not met yet, one for each; `directed` edges from head to tail only."""
+        if len(path.entities) >= self._longest:
+            return ()
+        leading: dict[str, Triple] = {}
+        for edge in edges:
+            if same(edge.head, path.end) or (same(edge.tail, path.end) and not directed):
+                end = key(path.along(edge).end)
+                if end not in self._met:
+                    leading.setdefault(end, edge)
+        return tuple(leading.values())
+
+    def grow(self, path: Path, useful: Iterable[Triple]) -> tuple[Path, ...]:
+        """The path made longer by each useful edge to an entity not met yet; a leaf if there is none (Eqs. 6 and 7)."""
+        grown: list[Path] = []
+        for edge in useful:
+            longer = path.along(edge)
+            if key(longer.end) not in self._met and len(self._met) <= self._most:
+                self._met.add(key(longer.end))
+                grown.append(longer)
+        if not grown:
+            self.leaves.append(path)
+        return tuple(grown)
+
+    def judge(self, verdicts: Sequence[tuple[Path, bool]]) -> None:
+        """Closes the paths that are enough and opens the others (Eqs. 8 and 9), the first of them to be taken first."""
+        self.closed += [path for path, enough in verdicts if enough]
+        going_on = [path for path, enough in verdicts if not enough]
+        self._open += going_on if self._order == "breadth" else reversed(going_on)
+
+    def found(self) -> tuple[Path, ...]:
+        """The first `wanted` closed paths in the order in which they were found; where none was enough, the first of
+        all leaves, which are then what the search has found (Eq. 10)."""
+        return tuple((self.closed or self.leaves)[: self._wanted])
