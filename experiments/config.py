@@ -30,6 +30,7 @@ from experiments.settings import (
     RetrievalSettings,
     RoleSettings,
     SweepSettings,
+    SystemSettings,
     TopologySettings,
     TrainingSettings,
     WandbSettings,
@@ -79,6 +80,7 @@ class Config:
     pruning: PruningSettings = field(default_factory=PruningSettings)
     attack: AttackSettings = field(default_factory=AttackSettings)
     defence: DefenceSettings = field(default_factory=DefenceSettings)
+    systems: SystemSettings = field(default_factory=SystemSettings)
     planted: PlantedSettings = field(default_factory=PlantedSettings)
     redundancy: RedundancySettings = field(default_factory=RedundancySettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
@@ -93,6 +95,7 @@ RUNTIME_KEYS = (
     "wandb",
     "completions",
     "rates",
+    "retrieval.web_key_env",
     *(
         f"{model}.{key}"
         for model in ("model", "judge")
@@ -146,6 +149,11 @@ AT_LEAST = {
     "agents.max_tokens": 1,
     "agents.budget_words": 1,
     "training.samples": 1,
+    "systems.turns": 1,
+    "systems.paths": 1,
+    "systems.rounds": 1,
+    "systems.epsilon": 0,
+    "systems.steps": 1,
     "defence.calibration": 1,
     "defence.dropped": 0,
     "training.questions_per_step": 1,
@@ -273,6 +281,8 @@ def _check_ranges(config: Config) -> None:
             raise UserError(f"{model}.key_env is not the name of an environment variable; export the key under one")
         if "@" in settings.base_url or "?" in settings.base_url:
             raise UserError(f"{model}.base_url has a password or a query; a key goes into the variable of key_env")
+    if not re.fullmatch(r"[A-Za-z_]\w*", config.retrieval.web_key_env):
+        raise UserError("retrieval.web_key_env is not the name of an environment variable; export the key under one")
     for key in RATES:
         value = attrgetter(key)(config)
         if not 0 <= value <= 1:

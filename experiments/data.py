@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from experiments.config import Config
+from experiments.datasets.crisismmd import CrisisMmd
 from experiments.datasets.item import Dataset
+from experiments.datasets.mh import Mh
+from experiments.datasets.mmbench import MmBench
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.datasets.tatqa import TatQa
+from experiments.datasets.vidoseek import ViDoSeek
+from experiments.datasets.webqa import WebQa
 from experiments.errors import UserError
-from experiments.methods import CALIBRATED
+from experiments.methods import CALIBRATED, LEARNED
+from retrieval import ocr
+
+log = logging.getLogger(__name__)
 
 
 def make_dataset(config: Config, cache: Path) -> Dataset:
@@ -31,10 +40,29 @@ def make_dataset(config: Config, cache: Path) -> Dataset:
     root = Path(data.root)
     if not root.is_dir():
         raise UserError(f"data.root={root} is not a folder: expected the release of {data.kind}")
+    learns = config.job == "redundancy" or {*LEARNED, *CALIBRATED} & set(config.methods)
+    held_out = train if learns else 0  # of benchmarks that have one split
     match data.kind:
         case "mmqa":
             return Mmqa(root, selection=data.selection, train=train, limit=data.limit, seed=seed)
+        case "mh":
+            return Mh(root, train=train, limit=data.limit, seed=seed)
         case "scienceqa":
             return ScienceQa(root, split=data.split, train=train, limit=data.limit, seed=seed)
+        case "vidoseek":
+            if config.retrieval.scope == "question":
+                log.warning(
+                    "vidoseek asks over all documents; retrieval.scope=question searches a question's own alone"
+                )
+            read = ocr.Ocr(cache / "ocr") if ocr.available() else None
+            return ViDoSeek(root, train=held_out, limit=data.limit, seed=seed, read=read)
+        case "webqa":
+            whole = config.retrieval.scope != "question"
+            pictures = cache / "webqa"
+            return WebQa(root, pictures, train=train, limit=data.limit, seed=seed, all_pictures=whole)
+        case "crisismmd":
+            return CrisisMmd(root, task=data.task, train=train, limit=data.limit, seed=seed)
+        case "mmbench":
+            return MmBench(root, cache / "mmbench", train=held_out, limit=data.limit, seed=seed)
         case _:
             return TatQa(root, train=train, limit=data.limit, seed=seed)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.messages import Question, Trace
-from actors.roles import Role
+from actors.messages import Question, Role, Trace
 from experiments import judge
 from experiments.calibration import watched_items, watched_topology
 from experiments.config import Config
@@ -24,16 +23,19 @@ from experiments.data import make_dataset
 from experiments.datasets.item import Dataset, Item
 from experiments.errors import UserError
 from experiments.evidence import Evidence
-from experiments.launch import closing_roles, team_roles
+from experiments.knowledge import triples_given
+from experiments.launch import launched_roles, learner_settings, team_roles
 from experiments.launched import check_learner
+from experiments.library import LabelledLibrary
 from experiments.local import Local
-from experiments.methods import CALIBRATED, LEARNED, check_methods, make_method
+from experiments.methods import CALIBRATED, LEARNED, check_methods, learner_of, make_method
 from experiments.plan import Phase, Plan, Range, hours, price, show, total
 from experiments.redundancy.edges import edges_of, full_graph
 from experiments.runner import open_cache, open_store
 from experiments.stand_ins import ANSWER, REPLY, StandIns, Tally
+from experiments.systems import SYSTEMS
 from experiments.token_count import Counter, counter_for
-from retrieval.index import StoreError
+from retrieval.folder import StoreError
 from topologies.graphs import as_wirings, complete
 from topologies.pruned import M3Prune, split
 from topologies.settings import Decision
@@ -94,7 +96,9 @@ class _Estimate:
         self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
-        self._team = StandIns((*roles, *closing_roles(config)), config.agents, counter)
+        self._team = StandIns(launched_roles(config, roles), config.agents, counter)
+        asked = dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
+        self._library = LabelledLibrary(evidence, asked, triples=triples_given(dataset))
         self._seen: set[str] = set()
         self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
@@ -103,7 +107,9 @@ class _Estimate:
         self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
         [self._upper] = split(as_wirings(complete(len(roles)), rounds))
         self._learner = check_learner(config, roles)
-        self._topology = M3Prune(self._agents, Local(self._learner), config.topology.inference)
+        self._topology = M3Prune(
+            self._agents, Local(self._learner), config.topology.inference, learner_of(config.methods)
+        )
 
     async def plan(self) -> Plan:
         config = self._config
@@ -171,6 +177,12 @@ class _Estimate:
     async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
         config = self._config
         rounds, dropped = config.topology.rounds, config.defence.dropped
+        if name in SYSTEMS:  # what it asks next depends on what it was told
+            system = SYSTEMS[name].make(name, self._library, config)
+            tally = Tally(seen=self._seen)
+            for question in questions:
+                await self._team.hold(system, question, config.seed, 0, tally)
+            return replace(phase(f"evaluating {name}", total, tally, tally, tally), exact=False)
         method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
         # Whose turns the answer depends on is known before only where the decision agent reads everyone.
         certain = name not in LEARNED or self._reads_everyone()
@@ -184,7 +196,7 @@ class _Estimate:
         return replace(phase(f"evaluating {name}", total, expected, *bounds), exact=certain)
 
     def _reads_everyone(self) -> bool:
-        return self._config.learner.decides() == Decision.ALL
+        return learner_settings(self._config)[0].decides() == Decision.ALL
 
     async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):

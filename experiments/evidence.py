@@ -7,15 +7,14 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from actors.messages import Kind, Question, Source
+from actors.messages import Found, Kind, Question, Source
 from experiments.datasets.item import Item
 from experiments.errors import UserError
 from experiments.recall import query_of
 from experiments.settings import RetrievalSettings
-from retrieval.store import Store
+from retrieval.store import Mode, Store
+from topologies.library import PICTURES, TEXTS
 
-TEXTUAL = frozenset((Kind.TEXT, Kind.TABLE))
-PICTURES = frozenset((Kind.IMAGE,))
 KEPT = 4096  # questions, of some ten thousand characters each
 
 
@@ -40,9 +39,18 @@ class Evidence:
                 self._found.popitem(last=False)
         return replace(item.question, evidence=evidence)
 
+    async def own(self, item: Item) -> tuple[Source, ...]:
+        """The sources that are part of the question."""
+        return tuple(await asyncio.to_thread(self._store.documents, item.own)) if item.own else ()
+
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        texts = self._search(item, self._settings.texts, TEXTUAL)
-        evidence = (*texts, *self._search(item, self._settings.pictures, PICTURES))
+        """What an agent reads that looks nothing up: the best passages and rows, then the best pictures."""
+        settings, query = self._settings, query_of(item.question)
+        evidence = tuple(
+            hit.source
+            for k, kinds in ((settings.texts, TEXTS), (settings.pictures, PICTURES))
+            for hit in self.search(item, query, k, kinds, settings.mode, settings.radius)
+        )
         if not evidence and self._always_finds and item.pool:
             raise UserError(
                 f"question {item.question.id}: none of its {len(item.pool)} sources ({item.pool[0]}, ...) is in the "
@@ -57,25 +65,39 @@ class Evidence:
         wanted = settings.texts > 0 and settings.pictures > 0
         return wanted and settings.mode != "text" and settings.radius is None
 
-    def _search(self, item: Item, k: int, kinds: Collection[Kind]) -> tuple[Source, ...]:
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    def pools(self, item: Item) -> list[Sequence[str] | None]:
+        """Where `retrieval.scope` says to look for this question, one after the other; None is the whole corpus."""
+        own, anything = item.pool, None
+        if self._settings.scope == "both":
+            return [own, anything]
+        return [own if self._settings.scope == "question" else anything]
+
+    def search(
+        self, item: Item, query: str | Source, k: int, kinds: Collection[Kind], mode: Mode, radius: float | None
+    ) -> tuple[Found, ...]:
+        """The k best sources for any query, where `retrieval.scope` says that this question's are searched.
+
+        Where the pool comes before the corpus, scores are comparable within each of the two only.
+        """
         if not k:
             return ()
-        own, anything = item.pool, None
-        pools: list[Sequence[str] | None] = [own, anything]
-        if self._settings.scope != "both":
-            pools = [own if self._settings.scope == "question" else anything]
-        found: dict[str, Source] = {}
-        for pool in pools:
+        found: dict[str, Found] = {}
+        for pool in self.pools(item):
             if len(found) < k:
                 hits = self._store.search(
-                    query_of(item.question),
-                    k,
-                    mode=self._settings.mode,
-                    kinds=kinds,
-                    pool=pool,
-                    radius=self._settings.radius,
-                    withheld=item.withheld,
+                    query, k, mode=mode, kinds=kinds, pool=pool, radius=radius, withheld=item.withheld
                 )
                 for hit in hits:
-                    found.setdefault(hit.source.id, hit.source)
+                    found.setdefault(hit.source.id, hit)
         return tuple(found.values())[:k]
+
+    def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Found, ...]:
+        """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
+        if self._settings.web != "corpus" or not k:
+            return ()
+        withheld = (*item.withheld, *item.pool)
+        return tuple(self._store.search(query, k, mode=self._settings.mode, kinds=TEXTS, withheld=withheld))

@@ -12,7 +12,7 @@ from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
 from actors.autogen.agent import RoleChatAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.model_choice import ModelChoice
-from actors.roles import Role
+from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config import Config
 from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns

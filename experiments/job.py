@@ -10,8 +10,7 @@ from typing import Any
 
 import networkx as nx
 
-from actors.messages import Trace
-from actors.roles import Role
+from actors.messages import Role, Trace
 from experiments import judgements
 from experiments.attacks.attack import Attack
 from experiments.attacks.edge_scores import write_edge_scores
@@ -21,14 +20,18 @@ from experiments.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.discussions import in_order
 from experiments.evidence import Evidence
-from experiments.launch import closing_roles
+from experiments.knowledge import triples_given
+from experiments.launch import attackable, closing_roles
 from experiments.launched import Launched
 from experiments.learning import Training
-from experiments.methods import CALIBRATED, LEARNED, make_method
+from experiments.library import LabelledLibrary
+from experiments.methods import CALIBRATED, LEARNED, learner_of, make_method
 from experiments.progress import Progress
 from experiments.recorder import Recorder
+from experiments.systems import SYSTEMS
 from experiments.tracking import Tracker
 from experiments.usage import UsageLog
+from experiments.web import open_web
 from topologies.graphs import to_networkx
 from topologies.pruned import M3Prune
 from topologies.topology import Topology
@@ -54,8 +57,9 @@ class Job:
 
     def __post_init__(self) -> None:
         names = [role.name for role in self.roles]
-        self.attack = Attack(self.config.attack, names, self.dataset, self.config.seed)
-        self.topology = M3Prune(names, self.learner, self.config.topology.inference)
+        compromised = attackable(self.config, self.roles)
+        self.attack = Attack(self.config.attack, compromised, self.dataset, self.config.seed)
+        self.topology = M3Prune(names, self.learner, self.config.topology.inference, learner_of(self.config.methods))
         self.usage = UsageLog(self.recorder.run, self.agents.spent)
 
     async def run(self) -> None:
@@ -69,8 +73,15 @@ class Job:
             await self.learn()
         questions = sum(1 for _ in self.dataset.evaluate())
         rounds, dropped = config.topology.rounds, config.defence.dropped
+        asked = self.dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
+        library = LabelledLibrary(
+            self.evidence, asked, open_web(config, self.recorder.run.path), triples_given(self.dataset)
+        )
         for name in config.methods:
-            method = make_method(name, agents, rounds, config.seed, self.topology, watched, dropped)
+            if name in SYSTEMS:
+                method = SYSTEMS[name].make(name, library, config)
+            else:
+                method = make_method(name, agents, rounds, config.seed, self.topology, watched, dropped)
             with self.usage.phase(f"evaluating {name}"):
                 await self.evaluate(method, questions)
         if self.agents.judge:

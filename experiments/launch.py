@@ -6,8 +6,8 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,19 @@ from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.completions.cache import Reuse
-from actors.messages import Modality
+from actors.messages import Modality, Role
 from actors.models import Model
 from actors.reader import reader as reader_module
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION, INSPECTOR, ROLES, SINGLE, Role
+from actors.roles import DECISION, INSPECTOR, ROLES, SINGLE
 from experiments.attacks.attackers import choose_attackers
 from experiments.config import Config
 from experiments.errors import UserError
+from experiments.methods import learner_of, needs_team
 from experiments.settings import ModelSettings
-from topologies.settings import Estimator
+from experiments.systems import SYSTEMS
+from topologies.peers import as_peer
+from topologies.settings import Estimator, LearnerSettings, PruningSettings
 
 COMPLETIONS = "completions"  # the folder, beside other caches
 
@@ -48,23 +51,43 @@ def team_roles(config: Config) -> list[Role]:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UserError(f"topology.{modality}: no role {name!r}.{hint} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced))
-    present = [role.name for role in (*roles, *_closing(config))]
+    present = [role.name for role in (*roles, *_beside(config))]
     for name in config.roles:
         if name not in present:
             raise UserError(f"roles.{name}: nobody in this run has the role; there are {', '.join(present)}")
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
-    choose_attackers(config.attack, [role.name for role in roles], config.seed)
+    choose_attackers(config.attack, attackable(config, roles), config.seed)
     return roles
 
 
+def attackable(config: Config, team: Sequence[Role]) -> list[str]:
+    """Whom an attack can compromise, by name: the team; in a run of systems alone, their agents."""
+    if needs_team(config.methods) or not set(SYSTEMS) & set(config.methods):
+        return [role.name for role in team]
+    return [role.name for role in _beside(config) if role not in (DECISION, INSPECTOR)]
+
+
+def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
+    """Everybody who takes part in a run: the team, where a method asks it, and those beside it."""
+    return (*team, *closing_roles(config)) if _team_is_asked(config) else closing_roles(config)
+
+
 def closing_roles(config: Config) -> tuple[Role, ...]:
-    """The decision agent, the one that answers alone, and the inspector where it is asked for."""
-    return tuple(_held(config, role) for role in _closing(config))
+    """Those beside the team: its decision agent, the one that answers alone, the inspector where it is asked for, and
+    the systems' own."""
+    return tuple(_held(config, role) for role in _beside(config))
 
 
-def _closing(config: Config) -> tuple[Role, ...]:
-    return (DECISION, SINGLE, INSPECTOR) if INSPECTOR.name in config.methods else (DECISION, SINGLE)
+def _beside(config: Config) -> tuple[Role, ...]:
+    systems = {role.name: role for name in config.methods if name in SYSTEMS for role in SYSTEMS[name].roles}
+    inspector = (INSPECTOR,) if INSPECTOR.name in config.methods else ()
+    decision = (DECISION,) if _team_is_asked(config) else ()
+    return (*decision, SINGLE, *inspector, *systems.values())
+
+
+def _team_is_asked(config: Config) -> bool:
+    return needs_team(config.methods) or config.job == "redundancy"
 
 
 def _held(config: Config, role: Role) -> Role:
@@ -83,7 +106,7 @@ def _held(config: Config, role: Role) -> Role:
 
 def learner_options(config: Config) -> dict[str, Any]:
     """The learner's arguments, with what an ablation takes away. Raises UserError where that was not there."""
-    settings = replace(config.learner)
+    settings, pruning = learner_settings(config)
     if config.ablation == "no_alignment" and settings.estimator == Estimator.EFFECTS:
         raise UserError(
             "ablation=no_alignment: learner.estimator=effects has no alignment term to go without; choose reinforce or "
@@ -94,7 +117,23 @@ def learner_options(config: Config) -> dict[str, Any]:
     if config.ablation == "no_alignment":
         settings.align_weight = 0.0
     rounds = config.topology.rounds
-    return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": config.pruning}
+    return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": pruning}
+
+
+def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
+    """How the graph is learned and cut: as configured, or as the peer does that is among the methods.
+
+    Raises UserError for a setting that was chosen and that the peer has another way.
+    """
+    peer = learner_of(config.methods)
+    found = as_peer(peer, replace(config.learner), config.pruning)
+    for group, asked, held in (("learner", config.learner, found[0]), ("pruning", config.pruning, found[1])):
+        usual = type(asked)()
+        for f in fields(asked):
+            value, has = getattr(asked, f.name), getattr(held, f.name)
+            if value not in (has, getattr(usual, f.name)):
+                raise UserError(f"{group}.{f.name}={value}: {peer} has {has}; leave it out, or run m3prune with it")
+    return found
 
 
 def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Callable[[], Model]:

@@ -9,16 +9,15 @@ from typing import Any
 
 from actors.cluster import Cluster
 from actors.completions.cache import Reuse
-from actors.messages import Usage
+from actors.messages import Role, Usage
 from actors.models import Model
 from actors.remote import Agents as RemoteAgents
 from actors.remote import Replicas
-from actors.roles import Role
 from experiments.config import Config
 from experiments.discussions import Agents
 from experiments.errors import UserError
 from experiments.judge import Judge
-from experiments.launch import closing_roles, learner_options, model_maker, model_name, replicas, reuse
+from experiments.launch import launched_roles, learner_options, model_maker, model_name, replicas, reuse
 from experiments.progress import Progress
 from experiments.settings import ModelSettings
 from topologies.learner import Learner
@@ -50,7 +49,7 @@ def launch_agents(
         return Launched(recorded, judge)
     _launch_pool(config, config.model, cluster, "model")
     kept = reuse(config, config.model, cache)
-    return Launched(cluster.launch_team((*roles, *closing_roles(config)), config.agents, kept), judge)
+    return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache
         judge = cluster.replicas("judge"), reuse(config, config.judge, cache)
     _launch_pool(config, config.model, cluster, "model")
     kept = reuse(config, config.model, cache)
-    return Shared(cluster.launch_agents((*roles, *closing_roles(config)), config.agents, kept), judge)
+    return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
 
 
 def check_learner(config: Config, roles: Sequence[Role]) -> Learner:

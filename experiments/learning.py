@@ -20,6 +20,7 @@ from experiments.datasets.item import Dataset, Item
 from experiments.discussions import Agents
 from experiments.errors import UserError
 from experiments.evidence import Evidence
+from experiments.launch import learner_settings
 from experiments.progress import Bar, Progress
 from experiments.recorder import Recorder
 from experiments.records import LearningStep, matrix
@@ -161,7 +162,7 @@ class Training:
 
     async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
         matrices = (await self.learner.probabilities())._asdict()
-        if self.config.learner.per_round:
+        if learner_settings(self.config)[0].per_round:
             for number in range(1, self.config.topology.rounds + 1):
                 for kind, p in (await self.learner.probabilities(number))._asdict().items():
                     if kind == "spatial" or number > 1:  # no round comes before the first

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from actors.messages import Question, Trace, derive_seed
 from experiments.errors import UserError
+from experiments.systems import SYSTEMS
 from topologies import graphs
 from topologies.agreement import disagreement
 from topologies.anomaly import anomaly
@@ -15,6 +17,7 @@ from topologies.challenger import Challenger
 from topologies.graphs import as_wirings
 from topologies.inspector import Inspector
 from topologies.majority import Majority
+from topologies.peers import Peer
 from topologies.pruned import M3Prune, split
 from topologies.silenced import silenced
 from topologies.single import Single
@@ -30,18 +33,20 @@ METHODS = {
     "tree": "a binary tree: two agents report to each one above them, up to the first",
     "layered": "two layers: each agent of the second hears all of the first",
     "debate": "nobody hears anybody inside a round, everybody everyone's previous round",
-    "random": "as many edges and agents read as m3prune has left, drawn anew for every question",
+    "random": "as many edges and agents read as the learned graph has left, drawn anew for every question",
     "challenger": "complete graph in which all are told to challenge what they hear",
     "inspector": "complete graph in which an additional agent corrects every message before it is delivered",
     "majority": "all answer once by themselves and the most frequent answer wins",
     "agreement": "complete graph without those that agreed least in unlabelled discussions",
     "anomaly": "complete graph without those that behaved least like the others in unlabelled discussions",
+    "agentprune": "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
+    "gptswarm": "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
+    "agentdropout": "the graph as AgentDropout learns it: first agents go, then edges",
     "m3prune": "the learned and pruned graph",
 }
-LEARNED = ("m3prune", "random")  # those that need the learned graph
+LEARNED = (*Peer, "random")  # those that need the learned graph
 CALIBRATED = ("agreement", "anomaly")  # those that watch unlabelled discussions first
-# The paired tests of a run: of each pair, the first minus the second.
-PAIRS = tuple(("m3prune", rival) for rival in METHODS if rival not in ("m3prune", "closed_book"))
+ALONE = ("closed_book", "single")  # those of one agent
 
 _GRAPHS: dict[str, Callable[[int], Edges[Bools]]] = {
     "full": graphs.complete,
@@ -57,11 +62,34 @@ _GRAPHS: dict[str, Callable[[int], Edges[Bools]]] = {
 
 def check_methods(methods: Sequence[str]) -> None:
     """Raises UserError for a method that does not exist, none at all, or one named twice."""
+    known = (*METHODS, *SYSTEMS)
     for method in methods:
-        if method not in METHODS:
-            raise UserError(f"unknown method {method!r}: choose methods from {', '.join(METHODS)}")
+        if method not in known:
+            near = difflib.get_close_matches(method, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UserError(f"unknown method {method!r}.{hint} Choose methods from {', '.join(known)}")
+    if len(peers := [method for method in methods if method in tuple(Peer)]) > 1:
+        raise UserError(f"methods: a run learns one graph, not {' and '.join(peers)}; use sweep.axes.methods")
     if not methods or len(set(methods)) < len(methods):
         raise UserError(f"methods={list(methods)}: name at least one, and each once")
+
+
+def pairs(methods: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The paired tests of a run, of each pair the first minus the second: the learned graph, or else what is named
+    last, against every other."""
+    learned = learner_of(methods)
+    ours = str(learned) if learned in methods else methods[-1]
+    return tuple((ours, rival) for rival in methods if rival not in (ours, "closed_book"))
+
+
+def learner_of(methods: Sequence[str]) -> Peer:
+    """Who learns a graph in a run of these methods."""
+    return next((Peer(method) for method in methods if method in tuple(Peer)), Peer.M3PRUNE)
+
+
+def needs_team(methods: Sequence[str]) -> bool:
+    """Whether any of them is a discussion of the team that the configuration names."""
+    return any(method not in ALONE and method not in SYSTEMS for method in methods)
 
 
 def make_method(
@@ -91,7 +119,7 @@ def make_method(
         case "agreement" | "anomaly":
             suspicion = disagreement if name == "agreement" else anomaly
             return silenced(name, agents, rounds, suspicion, watched, dropped)
-        case "m3prune":
+        case "m3prune" | "agentprune" | "gptswarm" | "agentdropout":
             return learned
     [wiring] = split(as_wirings(_GRAPHS[name](len(agents)), rounds))
     walk = Wired(name, agents, wiring)

@@ -14,12 +14,12 @@ import networkx as nx
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_NUMBER_WORDS: dict[str, int] = {
+NUMBER_WORDS: dict[str, int] = {
     **{word: value for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())},
     **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
     **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
 }
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)  # what float() reads, as there
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WRAPPING = string.punctuation.replace(".", "").replace("+", "")
@@ -42,8 +42,8 @@ def _normalise_token(token: str) -> str:
         return str(float(number))
     if _NUMBER.fullmatch(token):
         return str(float(token))
-    if token in _NUMBER_WORDS:
-        return str(float(_NUMBER_WORDS[token]))
+    if token in NUMBER_WORDS:
+        return str(float(NUMBER_WORDS[token]))
     return "" if token in _ARTICLES else token
 
 

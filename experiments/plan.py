@@ -150,8 +150,8 @@ def notes(plan: Plan) -> Iterator[str]:
     yield "Turns and calls are exact; only a reply that cannot be read, or a call that fails, takes one more."
     if vague := [phase.name for phase in plan.phases if not phase.exact]:
         yield (
-            f"Those of {', '.join(vague)} are estimates all the same: turns on which the answer does not depend are "
-            "left out, and which these are is learned."
+            f"Those of {', '.join(vague)} are estimates all the same: which turns are needed is known only when the "
+            "graph is learned, and what a system asks next depends on what it was told."
         )
     yield (
         f"Tokens are estimated from the real prompts of {plan.questions:,} questions in each phase, counted as "

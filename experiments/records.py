@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -12,8 +12,11 @@ from torch import Tensor
 from actors.messages import Status, Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
+from experiments.path_metrics import path_metrics
 
 Matrix = list[list[float | None]]
+
+SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class Scored:
     `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
     `failed_turns` the turns of which nothing could be heard: failed or not parsed. `cut_turns` are those that were
     asked without some of their evidence, because their prompt would not have fitted the model's context.
-    `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target.
+    `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
+    and path and edge precision and recall those of `path_metrics`, where the method followed paths.
+    `group` is the item's: the question that this is one asking of.
     """
 
     method: str
@@ -78,6 +83,11 @@ class Scored:
     attack_success: float | None = None
     infection: tuple[float, ...] = ()
     carried: tuple[float, ...] = ()
+    path_precision: float | None = None
+    path_recall: float | None = None
+    edge_precision: float | None = None
+    edge_recall: float | None = None
+    group: str = ""
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -102,6 +112,8 @@ class Scored:
             attack_success=harm.success if harm else None,
             infection=harm.infection if harm else (),
             carried=harm.carried if harm else (),
+            **path_metrics(trace, item),
+            group=item.group,
         )
 
     def encode(self) -> str:
@@ -113,3 +125,25 @@ class Scored:
     def decode(line: str) -> Scored:
         told = json.loads(line)
         return Scored(**told | {name: tuple(told.get(name, ())) for name in ("gold", "infection", "carried")})
+
+
+def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
+    """One for each method and question, by which means and tests go: the askings of a group become one, under its name.
+
+    Such a question scores the least that any of its askings does and costs what all of them do; the rest is that of
+    its first asking. Grouped questions come after the others.
+    """
+    groups: dict[tuple[str, str], list[Scored]] = {}
+    for scored in scores:
+        if scored.group:
+            groups.setdefault((scored.method, scored.group), []).append(scored)
+        else:
+            yield scored
+    for (_, group), askings in groups.items():
+        yield replace(
+            askings[0],
+            question=group,
+            utility=min(asked.utility for asked in askings),
+            f1=min(asked.f1 for asked in askings),
+            **{name: sum(getattr(asked, name) for asked in askings) for name in SUMMED},
+        )

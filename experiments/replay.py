@@ -23,6 +23,7 @@ from experiments.datasets.subset import choose
 from experiments.errors import UserError
 from experiments.launch import model_name
 from experiments.recorder import LEARNING, RunFolder
+from experiments.systems import SYSTEMS
 from experiments.traces import decode
 
 # What may differ between a run and its replay, with all that lies below: none of it changes what an agent is asked.
@@ -154,7 +155,7 @@ class _Discussion:
         for what, now, then in (
             ("its seed is", [turn.seed], [message.seed]),
             ("it hears", heard, sorted(message.heard)),
-            ("its evidence is", _ids(turn.question.evidence), list(self._trace.evidence)),
+            ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
         ):
             if now != then:
                 raise UserError(
@@ -162,6 +163,11 @@ class _Discussion:
                     "that run's settings, data and scores, or ask a model"
                 )
         return message
+
+    def _evidence(self, turn: Turn) -> list[str]:
+        """What the turn reads; a part of what the trace lists counts as all, as turns of a system read such parts."""
+        read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
+        return listed if self._trace.method in SYSTEMS and set(read) <= set(listed) else read
 
 
 def _ids(evidence: Sequence[Source]) -> list[str]:

@@ -24,6 +24,7 @@ from experiments import (
     summary,
     usage,
 )
+from experiments.blueprints import read_blueprints
 from experiments.config import Config, save
 from experiments.data import make_dataset
 from experiments.datasets.item import Dataset
@@ -34,7 +35,7 @@ from experiments.figures import run as figures
 from experiments.job import Job
 from experiments.launch import COMPLETIONS, check_models, model_name, team_roles
 from experiments.launched import launch_agents, launch_learner, wait
-from experiments.methods import PAIRS, check_methods
+from experiments.methods import LEARNED, check_methods, pairs
 from experiments.planted import job as planted
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
@@ -42,9 +43,12 @@ from experiments.redundancy import summary as redundancy_summary
 from experiments.redundancy import table as redundancy_table
 from experiments.redundancy.measure import Redundancy, launch_learners
 from experiments.report import run as report
+from experiments.tables.evaluated import Evaluated
+from experiments.tables.write import tell, write_tables
 from experiments.tracking import Tracker
+from experiments.web import check_web
 from retrieval.embed import make_encoder
-from retrieval.index import StoreError
+from retrieval.folder import StoreError
 from retrieval.store import Store
 
 T = TypeVar("T")
@@ -63,6 +67,7 @@ def open_folder(config: Config) -> RunFolder:
     config.output = str(Path(config.output).absolute())
     config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
     config.data.root = config.data.root and str(Path(config.data.root).absolute())
+    config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
     folder = RunFolder.create(Path(config.output), config.experiment)
     save(config, folder.config)
     return folder
@@ -130,6 +135,8 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     roles = team_roles(config)
     check_methods(config.methods)
     check_models(config)
+    check_web(config)
+    read_blueprints(config.systems.blueprints)
     recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
         recorded, then = replay.open_recorded(config)
@@ -154,6 +161,8 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         else:
             metrics, spent = conclude(config, folder, dataset, tracker, answering)
             _show(metrics, dataset.metric, spent)
+            told = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
+            tell(folder.path, told)
     except BaseException:
         tracker.finish(exit_code=1)
         raise
@@ -180,7 +189,7 @@ async def _discuss(
         found = await Redundancy(job, learners).run()
         redundancy_summary.write(job, found)
         return
-    learner = launch_learner(config, roles, cluster)
+    learner = launch_learner(config, roles, cluster) if set(LEARNED) & set(config.methods) else None
     await wait(cluster, progress)
     await Job(config, dataset, evidence, roles, agents, learner, recorder, tracker, progress).run()
 
@@ -198,7 +207,7 @@ def conclude(
         dataset=config.data.kind,
         metric=dataset.metric,
         methods=tuple(config.methods),
-        pairs=tuple(pair for pair in PAIRS if set(pair) <= set(config.methods)),
+        pairs=pairs(config.methods),
         seed=config.seed,
     )
     metrics = summary.summarise(folder, about)

@@ -12,7 +12,7 @@ from topologies.settings import Estimator, Inference
 class DataSettings:
     """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
 
-    kind: Literal["sample", "mmqa", "scienceqa", "tatqa"] = "sample"
+    kind: Literal["sample", "mmqa", "scienceqa", "tatqa", "mh", "vidoseek", "webqa", "crisismmd", "mmbench"] = "sample"
     root: str | None = None
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = 100
@@ -21,6 +21,8 @@ class DataSettings:
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""
     split: Literal["test", "minitest", "val", "minival"] = "test"
     """ScienceQA only: what is evaluated."""
+    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
+    """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
 
 
 @dataclass
@@ -37,6 +39,15 @@ class RetrievalSettings:
     pictures: int = 5
     radius: float | None = None
     """Leave out what is farther than this from the question (distance of the vectors)."""
+    web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
+    """What systems that search the web get. `corpus`: no web, but texts of the corpus outside the question's own pool
+    in its stead; `serper`: Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: only what
+    `retrieval.web_file` holds; `none`: nothing is ever found."""
+    web_file: str | None = None
+    """recorded: the web.jsonl of an earlier run. A query that it does not hold is an error."""
+    web_key_env: str = "SERPER_API_KEY"
+    """serper: the environment variable that holds the key, which is never written down."""
+    web_url: str = "https://google.serper.dev/search"
 
 
 @dataclass
@@ -170,6 +181,28 @@ class DefenceSettings:
     """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
     dropped: int = 1
     """How many agents such a method silences."""
+
+
+@dataclass
+class SystemSettings:
+    """What can be chosen about the systems of other papers; the defaults are theirs."""
+
+    turns: int = 5
+    """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
+    rounds: int = 3
+    """BDoG: most rounds of a debate ..."""
+    epsilon: int = 0
+    """... which ends when the blueprint graphs of two rounds are no farther apart than this."""
+    blueprints: str | None = None
+    """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
+    steps: int = 10
+    """MMAPG: most nodes of a plan."""
+    paths: int = 5
+    """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
+    agreement: float = 0.5
+    """HM-RAG: how much every two of its agents' answers must agree, from 0 to 1, for the light model to merge them."""
+    rouge_weight: float = 0.5
+    """HM-RAG: the share of ROUGE-L in that; the rest is BLEU's."""
 
 
 @dataclass

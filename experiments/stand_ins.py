@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from actors.memory import Memory
-from actors.messages import Message, Question, Trace, Turn
+from actors.messages import Message, Question, Role, Trace, Turn
 from actors.prompt import build_request
-from actors.roles import DUMMY_SENTENCE, Role
+from actors.roles import DUMMY_SENTENCE
 from actors.settings import AgentSettings
 from experiments.token_count import Counter
 from topologies.topology import Topology
@@ -85,8 +85,10 @@ class StandIns:
             tally.completion += self.reply_tokens
             tally.distinct += digest not in tally.seen
             tally.seen.add(digest)
-        answer, confidence = (None, None) if role.dummy else (ANSWER, CONFIDENCE)
-        message = Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, content, answer, confidence)
+        answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
+        fields = tuple((f.name, f.values[0] if f.values else ANSWER) for f in turn.task.fields) if turn.task else ()
+        id = f"{turn.round}/{turn.agent}"
+        message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)
         memory.remember(turn, message)
         return message
 

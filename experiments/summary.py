@@ -18,19 +18,23 @@ from rich.table import Table
 from actors.messages import derive_seed
 from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import Harm, mean_by_round
+from experiments.by_tag import by_tag
 from experiments.checkpoint import replace
+from experiments.path_metrics import PATH_METRICS
 from experiments.recorder import RunFolder
-from experiments.records import Scored
+from experiments.records import Scored, by_question
 from experiments.statistics import bootstrap_interval, holm, paired_test
+from topologies.peers import Peer
 
 EMBEDDED = "reader"
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
-LEARNED = "m3prune"  # the method whose edges have scores
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6
 WIDTH_PLAIN = 110
+WIDEST = 400
+PATH_COLUMNS = ("path P/R", "edge P/R")  # precision and recall of paths through a knowledge graph, and of their edges
 SIGNIFICANT = 0.05  # and below: with few questions the bootstrap interval alone says too much
 
 Metrics = dict[str, Any]
@@ -56,13 +60,19 @@ class _Totals:
     utility: dict[str, float] = field(default_factory=dict)
     f1: dict[str, float] = field(default_factory=dict)
     harm: dict[str, Harm] = field(default_factory=dict)
+    tags: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    followed: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in PATH_METRICS})
     counted: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*COSTS, *TROUBLES), 0))
 
     def add(self, scored: Scored) -> None:
         self.utility[scored.question] = scored.utility
         self.f1[scored.question] = scored.f1
+        self.tags[scored.question] = scored.tags
         if scored.attack_success is not None:
             self.harm[scored.question] = Harm(scored.attack_success, scored.infection, scored.carried)
+        for name, of in self.followed.items():
+            if (value := getattr(scored, name)) is not None:
+                of[scored.question] = value
         for name in self.counted:
             self.counted[name] += getattr(scored, name)
 
@@ -71,11 +81,11 @@ class _Totals:
 
 
 def summarise(run: RunFolder, about: About) -> Metrics:
-    """metrics.json as a dict; rows have `cut_turns` where any method had one.
+    """metrics.json as a dict; rows have `cut_turns` where any method had one, and `parts` are the means `by_tag`.
 
     Raises ValueError unless all methods have answered the same questions, one at least.
     """
-    totals = _totals(run.scores(), about.methods)
+    totals = _totals(by_question(run.scores()), about.methods)
     questions = totals[about.methods[0]].utility.keys()
     for method, total in totals.items():
         if not questions or total.utility.keys() != questions:
@@ -84,6 +94,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
             )
     cut = any(total.counted[CUT] for total in totals.values())
     utilities = {method: total.utilities() for method, total in totals.items()}
+    parts = by_tag({method: total.utility for method, total in totals.items()}, totals[about.methods[0]].tags)
     return {
         "experiment": about.experiment,
         "model": about.model,
@@ -92,10 +103,12 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "methods": {
             method: _row(method, total, about.seed, cut)
             | _harm(method, total, about.seed)
-            | (rounded_row(attackers_found(run.path)) if method == LEARNED else {})
+            | _followed(total)
+            | (rounded_row(attackers_found(run.path)) if method in tuple(Peer) else {})
             for method, total in totals.items()
         },
         "paired": paired_tests(utilities, about.pairs, about.seed, "paired"),
+        **({"parts": rounded(parts)} if parts else {}),
     }
 
 
@@ -178,6 +191,11 @@ def _harm(method: str, total: _Totals, seed: int) -> Metrics:
     return rounded_row(row)
 
 
+def _followed(total: _Totals) -> Metrics:
+    """Means over the questions that have the figure."""
+    return {name: rounded(math.fsum(of.values()) / len(of)) for name, of in total.followed.items() if of}
+
+
 def rounded_row(row: Mapping[str, Any]) -> Metrics:
     return {name: rounded(value) for name, value in row.items()}
 
@@ -185,6 +203,8 @@ def rounded_row(row: Mapping[str, Any]) -> Metrics:
 def rounded(value: Any) -> Any:
     """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum; None and text as they
     are."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [rounded(part) for part in value]
     return value if value is None or isinstance(value, (int, str)) else round(float(value), DIGITS) + 0.0
@@ -195,7 +215,9 @@ def headers(metrics: Metrics, metric: str) -> tuple[str, ...]:
     counted = (*COSTS, *(name for name in TROUBLES if any(name in row for row in metrics["methods"].values())))
     judged = ("Acc*",) if "judged" in metrics else ()
     won = ("attack success",) if _attacked(metrics) else ()
-    return ("method", f"{metric} (95% interval)", "F1", *judged, *won, *(name.replace("_", " ") for name in counted))
+    followed = PATH_COLUMNS if _walked(metrics) else ()
+    costs = (name.replace("_", " ") for name in counted)
+    return ("method", f"{metric} (95% interval)", "F1", *judged, *won, *followed, *costs)
 
 
 def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
@@ -208,6 +230,7 @@ def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
         f"{row['f1']:.3f}",
         *judged,
         *((f"{row['attack_success']:.3f}" if "attack_success" in row else "",) if _attacked(metrics) else ()),
+        *((_pair(row, "path"), _pair(row, "edge")) if _walked(metrics) else ()),
         *(f"{row[name]:,.0f}" for name in ("prompt_tokens", "completion_tokens")),
         *(f"{row[name]:,.1f}".removesuffix(".0") for name in ("calls", "edges")),
         *(f"{row[name]:,}" for name in TROUBLES if name in row),
@@ -216,6 +239,14 @@ def cells(metrics: Metrics, method: str) -> tuple[str, ...]:
 
 def _attacked(metrics: Metrics) -> bool:
     return any("attack_success" in row for row in metrics["methods"].values())
+
+
+def _walked(metrics: Metrics) -> bool:
+    return any("path_recall" in row for row in metrics["methods"].values())
+
+
+def _pair(row: Metrics, of: str) -> str:
+    return "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
 
 
 def table(metrics: Metrics, metric: str) -> Table:
@@ -235,15 +266,23 @@ def notes(metrics: Metrics, metric: str) -> Iterator[str]:
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
+    if _walked(metrics):
+        yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
     yield from verdicts(metrics["paired"], metric)
     if metrics["model"] == EMBEDDED:
         yield EMBEDDED_NOTE
 
 
 def show(metrics: Metrics, metric: str, console: Console | None = None, further: Iterable[str] = ()) -> None:
-    """Prints table, notes and `further` ones; where the output is no terminal, in lines of up to 110 characters."""
+    """Prints table, notes and `further` ones; where the output is no terminal, in lines of up to 110 characters,
+    except that the table is never cut short."""
     console = plain_console(console)
-    console.print(table(metrics, metric))
+    shown, width = table(metrics, metric), console.width
+    if not console.is_terminal:
+        wide = console.options.update(max_width=WIDEST)
+        console.width = max(width, console.measure(shown, options=wide).maximum)
+    console.print(shown)
+    console.width = width
     console.print()
     for note in (*notes(metrics, metric), *further):
         console.print(note, markup=False, highlight=False)

@@ -25,7 +25,7 @@ from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.launch import closing_roles, learner_options, team_roles
 from experiments.local import Local
-from experiments.methods import METHODS, make_method
+from experiments.methods import METHODS, learner_of, make_method
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
 from retrieval.embed import make_encoder
@@ -37,6 +37,7 @@ from topologies.graphs import as_wirings, complete
 from topologies.inspector import Inspector, corrected
 from topologies.learner import Learner
 from topologies.majority import Majority, vote
+from topologies.peers import Peer
 from topologies.pruned import M3Prune, split
 from topologies.silenced import most_suspicious, silencing
 from topologies.topology import Topology, Wired
@@ -50,10 +51,9 @@ WORDS = [
     "topology.visual=[scientist,critic]",
     "retrieval.texts=3",
     "retrieval.pictures=1",
-    "learner.decision=learned",
     "defence.calibration=4",
-    f"methods=[{','.join(METHODS)}]",
 ]
+PEERS = [peer for peer in Peer if peer is not Peer.M3PRUNE]
 FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
 
@@ -129,8 +129,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def world(cache: Path, *words: str) -> World:
-    config = load([*WORDS, *words])
+def world(cache: Path, *words: str, learner: str = Peer.M3PRUNE) -> World:
+    methods = ",".join(name for name in METHODS if name == learner or name not in tuple(Peer))
+    config = load([*WORDS, f"methods=[{methods}]", *words])
     dataset = make_dataset(config, cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
     return World(config, dataset, Evidence(store, config.retrieval))
@@ -143,7 +144,7 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
         learner.learn(learner.sample(k), np.random.default_rng(0).random((k, *shape)), np.linspace(0, 1, k))
         if learner.step == here.config.pruning.steps:
             learner.next_stage()
-    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference)
+    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(here.config.methods))
     await learned.freeze()
     return make_method(name, here.agents, here.config.topology.rounds, 0, learned, watched)
 
@@ -152,7 +153,7 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
 async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
     cache: Path, tmp_path: Path, name: str
 ) -> None:
-    here = world(cache)
+    here = world(cache, learner=name if name in PEERS else Peer.M3PRUNE)
     watched = await here.calibrated(tmp_path / "run", Room(here.config))
     topology = await method(here, name, watched)
     traces = await here.held(topology, Room(here.config))

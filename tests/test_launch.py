@@ -54,7 +54,7 @@ def test_roles_and_methods_are_named_once() -> None:
 
 
 def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(UserError, match=f"unknown method 'complete': choose methods from {', '.join(METHODS)}"):
+    with pytest.raises(UserError, match=rf"unknown method 'complete'\. Choose methods from {', '.join(METHODS)}, sp"):
         check_methods(["complete"])
     assert set(METHODS) > {*LEARNED, *CALIBRATED}
 

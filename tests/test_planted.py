@@ -141,8 +141,8 @@ def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
         outcome for outcome in outcomes if outcome.world.number == 0
     ]
     text = table(summaries)
-    assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 3  # one setting, and all of them
-    assert len(text.splitlines()) == 1 + 2 * 2 * 6
+    assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 6  # one setting, and all of them
+    assert len(text.splitlines()) == 1 + 2 * 2 * 9
     assert set(metrics(summaries)["methods"]) >= {"attacked/full", "clean/effects"}
     assert all(name in text for name in ("effects", "reinforce", "rloo", "full", "by_hand", "best", "attacked"))
     write(tmp_path, settings, outcomes, summaries)

@@ -52,7 +52,7 @@ def finished(output: Path) -> Path:
 
 def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     metrics = json.loads((finished / "metrics.json").read_text())
-    assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired"}
+    assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired", "parts"}
     assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune"]
     columns = "utility ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
     assert all(row.keys() == set(columns.split()) for row in metrics["methods"].values())

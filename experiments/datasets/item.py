@@ -14,8 +14,13 @@ class Item:
     """A question with its label.
 
     `pool` and `supporting` are `Source.doc` ids: the question's own sources (distractors included) and those that
-    hold its answer. A source named in `withheld` would give the label away and is never retrieved for this question.
-    `tags` are what reports group by (question type, subject, grade, ...).
+    hold its answer. `own` are those that are part of the question itself (its hint, its picture), which even a method
+    that retrieves nothing is shown; they are in the pool as well. A source named in `withheld` would give the label
+    away and is never retrieved for this question.
+    `paths` are those through the data set's own knowledge graph that lead to the answer, each as its entities from the
+    first to the last, and `topics` the entities that a search in that graph may start from. `tags` are what reports
+    group by (question type, subject, grade, ...). Items with the same `group` are one question asked several times
+    over: it counts once, with the least that any of them scores.
     """
 
     question: Question
@@ -23,7 +28,11 @@ class Item:
     pool: tuple[str, ...] = ()
     supporting: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    paths: tuple[tuple[str, ...], ...] = ()
+    topics: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

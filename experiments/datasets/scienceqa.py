@@ -104,6 +104,7 @@ class ScienceQa:
             gold=(problem["choices"][problem["answer"]],),
             pool=own,
             supporting=own,
+            own=own,
             withheld=(lecture,) if lecture in self._lectures else (),
             tags={
                 "subject": SUBJECTS[problem["subject"]],

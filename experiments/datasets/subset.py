@@ -20,3 +20,23 @@ def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] |
     if count < 1:
         raise UserError(f"a number of questions must be at least 1, not {count}: leave it empty for all")
     return frozenset(heapq.nsmallest(count, ids, key=lambda id: (derive_seed(seed, id), id)))
+
+
+def parted(ids: Iterable[str], train: int, limit: int | None, seed: int) -> tuple[frozenset[str], frozenset[str]]:
+    """Training and evaluated ids of a benchmark that has labels for one split only; they never share one.
+
+    Evaluated are the first `limit` in the shuffled order of `choose`, whatever `train` is, and learned from are the
+    last `train`; with a limit of None everything that is not learned from is evaluated.
+    Raises UserError when there are too few, or for a count below 1.
+    """
+    ids = set(ids)
+    if limit is not None and limit < 1:
+        raise UserError(f"a number of questions must be at least 1, not {limit}: leave it empty for all")
+    evaluated = len(ids) - train if limit is None else min(limit, len(ids))
+    if evaluated < 1 or train + evaluated > len(ids):
+        raise UserError(
+            f"of {len(ids):,} questions, {train:,} are to be learned from and {limit or 'the rest'} evaluated, and "
+            "none may be both: lower data.limit, pruning.steps or training.questions_per_step, or add questions"
+        )
+    order = sorted(ids, key=lambda id: (derive_seed(seed, id), id))
+    return frozenset(order[len(order) - train :]), frozenset(order[:evaluated])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from topologies.peers import Peer
 from topologies.settings import Estimator
 
 
@@ -41,9 +42,11 @@ class OpinionSettings:
 
 @dataclass
 class PlantedSettings:
-    """What is tried. Every estimator learns in every world: strengths x seeds, each with and without an adversary."""
+    """What is tried. Every estimator and peer learns in every world: strengths x seeds, with and without adversary."""
 
     estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
+    peers: list[Peer] = field(default_factory=lambda: [peer for peer in Peer if peer is not Peer.M3PRUNE])
+    """Other learners, as they come: `learner` and `pruning` give them their rates and steps."""
     seeds: int = 9
     """Teams and questions of each setting; the adversary of team s is agent s modulo the number of agents."""
     opinions: OpinionSettings = field(default_factory=OpinionSettings)

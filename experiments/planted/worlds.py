@@ -19,6 +19,7 @@ from experiments.planted.settings import PlantedSettings
 from experiments.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from experiments.statistics import auc
 from topologies.learner import Learner
+from topologies.peers import Peer, as_peer
 from topologies.settings import LearnerSettings, PruningSettings
 from topologies.topology import Wiring, needed_turns
 from topologies.wiring import Bools, Edges, Floats, Wirings
@@ -42,7 +43,7 @@ class Outcome:
     auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the final answer.
     utility: of answers along the graph; share: of the best reachable utility. turns, readings: what one discussion
     takes (`price`). regret: best reachable minus own utility, had learning stopped after so many questions.
-    learner: an estimator, or `full` (everyone hears everyone, in random orders), `by_hand` (the same without the
+    learner: an estimator, a peer, `full` (everyone hears everyone, in random orders), `by_hand` (the same without the
     adversary) or `best` (greedy removal by the true effects).
     """
 
@@ -98,13 +99,15 @@ def explore(
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
-    for estimator in settings.estimators:
+    learners = {str(estimator): (replace(learner, estimator=estimator), pruning) for estimator in settings.estimators}
+    learners |= {str(peer): as_peer(Peer(peer), learner, pruning) for peer in settings.peers}
+    for name, (learned, pruned) in learners.items():
         student = Learner(
             team.modalities,
             rounds=team.settings.rounds,
             seed=team.seed,
-            settings=replace(learner, estimator=estimator),
-            pruning=pruning,
+            settings=learned,
+            pruning=pruned,
         )
         regret = {}
         for used in learn(student, team, samples):
@@ -113,9 +116,7 @@ def explore(
                 graph, p = now.inference_wirings(), now.probabilities()
                 regret[used] = best_utility - utility(team, graph, p, settings.evaluated)
         ranked = ranking(student.edge_scores(), truth, world.adversary)
-        outcomes.append(
-            outcome(str(estimator), student.inference_wirings(), student.probabilities(), **ranked, regret=regret)
-        )
+        outcomes.append(outcome(name, student.inference_wirings(), student.probabilities(), **ranked, regret=regret))
     return outcomes
 
 

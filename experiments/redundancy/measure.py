@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from actors.cluster import Cluster
-from actors.messages import Trace
-from actors.roles import Role
+from actors.messages import Role, Trace
 from experiments.config import Config, save
 from experiments.datasets.item import Item
 from experiments.discussions import in_order

@@ -15,6 +15,8 @@ from experiments.sweeps import table
 from experiments.sweeps.compare import varied
 from experiments.sweeps.results import TRIALS, TrialResult
 from experiments.sweeps.trials import plain
+from experiments.tables.formats import html
+from experiments.tables.layout import Layout
 
 REPORT = "report.html"
 INTERVALS = "Tokens and edges are per question; intervals are over questions and seeds, both resampled."
@@ -27,6 +29,7 @@ def write(
     drawn: Sequence[Path],
     rows: Sequence[table.Row],
     compared: Sequence[str] = (),
+    papers: Sequence[Layout] = (),
 ) -> None:
     """The report of the trials that have ended; written again as more do.
 
@@ -36,11 +39,13 @@ def write(
         drawn: figures; the PNG and SVG files among them are shown.
         rows: of the table.
         compared: the sweep's comparisons in words.
+        papers: tables in the form of the papers.
     """
     results_shown = chain(_results(rows, metric), page.paragraphs(compared))
     sections = (
         ("Summary", _summary(results)),
         ("Results", results_shown),
+        ("Papers", chain.from_iterable(map(html, papers))),
         ("Figures", page.figures(drawn)),
         ("Trials", _trials(folder, results, metric)),
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from actors.messages import derive_seed
 from experiments.errors import UserError
 from experiments.recorder import RunFolder
+from experiments.records import by_question
 from experiments.statistics import crossed_interval, holm, paired_test
 from experiments.summary import SIGNIFICANT
 from experiments.sweeps.results import TRIALS, TrialResult
@@ -103,7 +104,7 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
     for result in results:
         scores: dict[str, dict[str, float]] = {method: {} for method in result.metrics.get("methods", {})}
         tokens = dict.fromkeys(scores, 0)
-        for scored in RunFolder(folder / TRIALS / result.name).scores():
+        for scored in by_question(RunFolder(folder / TRIALS / result.name).scores()):
             if scored.method in scores:
                 scores[scored.method][scored.question] = scored.utility
                 tokens[scored.method] += scored.prompt_tokens + scored.completion_tokens

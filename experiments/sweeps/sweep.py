@@ -38,7 +38,9 @@ from experiments.sweeps.compare import POSITION, compare_pairs, in_words, merge,
 from experiments.sweeps.results import TRIALS, Results, TrialResult, read_results
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
-from retrieval.index import StoreError
+from experiments.tables.evaluated import of_sweep
+from experiments.tables.write import tell, write_tables
+from retrieval.folder import StoreError
 
 OUTLIVE_S = 30.0
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
@@ -170,10 +172,12 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     told = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = table.rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
-    report.write(folder, results, metric, drawn, shown, told)
+    laid_out = write_tables(folder, config.experiment, of_sweep(folder, results), config.seed)
+    report.write(folder, results, metric, drawn, shown, told, laid_out)
     if len(shown) < len(rows):
         told.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     table.show(shown, metric, model_name(config.model), further=told)
+    tell(folder, laid_out)
 
 
 def _wait_for_writer(trial: Path) -> None:

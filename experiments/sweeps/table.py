@@ -17,6 +17,7 @@ from rich.table import Table
 from actors.messages import derive_seed
 from experiments.checkpoint import replace
 from experiments.recorder import RunFolder
+from experiments.records import by_question
 from experiments.statistics import crossed_interval
 from experiments.summary import EMBEDDED, EMBEDDED_NOTE, plain_console
 from experiments.sweeps.results import TRIALS, TrialResult
@@ -80,7 +81,7 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
 def utilities(folder: Path, trial: TrialResult) -> dict[str, dict[str, float]]:
     """Of a finished trial, by method and question."""
     found: dict[str, dict[str, float]] = {}
-    for scored in RunFolder(folder / TRIALS / trial.name).scores():
+    for scored in by_question(RunFolder(folder / TRIALS / trial.name).scores()):
         found.setdefault(scored.method, {})[scored.question] = scored.utility
     return found
 

@@ -12,10 +12,11 @@ from typing import Any
 from actors.messages import derive_seed
 from experiments.config import Config, varied
 from experiments.errors import UserError
-from experiments.launch import check_models, closing_roles, team_roles
+from experiments.launch import check_models, launched_roles, team_roles
 from experiments.launched import check_learner
 from experiments.methods import check_methods
 from experiments.settings import SweepSettings
+from experiments.web import check_web
 
 Values = dict[str, Any]
 
@@ -142,6 +143,7 @@ def _check(config: Config) -> None:
         raise UserError("model=replay answers for one recorded run; start it without sweep")
     check_methods(config.methods)
     check_models(config)
+    check_web(config)
     check_learner(config, team_roles(config))
 
 
@@ -155,6 +157,6 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 def launched_for(config: Config) -> str:
     """All on which the launched processes depend."""
-    roles = [*team_roles(config), *closing_roles(config)]
+    roles = launched_roles(config, team_roles(config))
     parts = [config.model, config.judge, config.reader, config.agents, config.completions]
     return repr((roles, parts))

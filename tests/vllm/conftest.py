@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.messages import Question
 from tests.vllm.questions import harbours
 
 CONTEXT_TOKENS = 2048
+NAME = "tiny"
+START_S = 240
+ARGUMENTS = [
+    *("--served-model-name", NAME, "--max-model-len", str(CONTEXT_TOKENS), "--dtype", "float32"),
+    *("--enforce-eager", "--block-size", "32", "--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 3}'),
+    *("--enable-prompt-tokens-details", "--generation-config", "vllm", "--host", "127.0.0.1"),
+    "--no-enable-chunked-prefill",  # in chunks, a prompt with a seed ends the engine of the CPU build
+]
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +70,39 @@ async def model(settings: VllmSettings) -> AsyncIterator[VllmModel]:
     await model.start()
     yield model
     await model.close()
+
+
+@pytest.fixture(scope="module")
+def starting(
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server that has only begun to load, so that what else has to load does so at the same time."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_model), *ARGUMENTS]
+    with (
+        open(tmp_path_factory.mktemp("server") / "log", "wb") as log,
+        subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log, env=dict(os.environ)) as process,
+    ):
+        yield f"http://127.0.0.1:{port}/v1", process
+        process.terminate()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(starting: tuple[str, subprocess.Popen[bytes]], model: VllmModel) -> AsyncIterator[OpenAIModel]:
+    """The server's model; `model` has loaded meanwhile in this process."""
+    base_url, process = starting
+    for _ in range(START_S):
+        assert process.poll() is None, "the server ended while it was loading"
+        found = OpenAIModel(OpenAISettings(base_url, NAME, retries=0))
+        try:
+            await found.start()
+            break
+        except ValueError:
+            await asyncio.sleep(1)
+    yield found
+    await found.close()
 
 
 @pytest.fixture

@@ -4,68 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 import re
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
-import pytest_asyncio
 
 from actors.backends import openai_model
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Question, Request
 from tests.endpoint import Asked, Server, Told
-from tests.vllm.conftest import CONTEXT_TOKENS
+from tests.vllm.conftest import CONTEXT_TOKENS, NAME
 from tests.vllm.questions import request, with_pictures
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
-
-NAME = "tiny"
-START_S = 240
-ARGUMENTS = [
-    *("--served-model-name", NAME, "--max-model-len", str(CONTEXT_TOKENS), "--dtype", "float32"),
-    *("--enforce-eager", "--block-size", "32", "--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 3}'),
-    *("--enable-prompt-tokens-details", "--generation-config", "vllm", "--host", "127.0.0.1"),
-]
-
-
-@pytest.fixture(scope="module")
-def starting(
-    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server that has only begun to load, so that what else has to load does so at the same time."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_model), *ARGUMENTS]
-    with (
-        open(tmp_path_factory.mktemp("server") / "log", "wb") as log,
-        subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log, env=dict(os.environ)) as process,
-    ):
-        yield f"http://127.0.0.1:{port}/v1", process
-        process.terminate()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(starting: tuple[str, subprocess.Popen[bytes]], model: VllmModel) -> AsyncIterator[OpenAIModel]:
-    """The server's model; `model` has loaded meanwhile in this process."""
-    base_url, process = starting
-    for _ in range(START_S):
-        assert process.poll() is None, "the server ended while it was loading"
-        found = OpenAIModel(OpenAISettings(base_url, NAME, retries=0))
-        try:
-            await found.start()
-            break
-        except ValueError:
-            await asyncio.sleep(1)
-    yield found
-    await found.close()
 
 
 def requests(question: Question) -> list[Request]:

@@ -1,0 +1,212 @@
+"""CrisisMMD v2.0 (Alam et al. 2018): posts of seven disasters, each a text with a picture, to be put into a class.
+
+One folder holds data_image/ and the release's splits: crisismmd_datasplit_agreed_label/ with the posts on whose text
+and picture the annotators agree, or else crisismmd_datasplit_all/. Where both hold a task the agreed one is used: its
+posts have one label. A post's text and its picture are the question's own sources; posts of the evaluated split and of
+the training split are the corpus. The loader reads the columns event_name, tweet_id, image_id, tweet_text, image and
+label by name and no other label.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Container, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.files import check_image, from_record
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import choose
+from experiments.errors import UserError
+from experiments.metrics import choice_correct
+
+RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
+LAYOUTS = {
+    "crisismmd_datasplit_agreed_label": "task_{task}_text_img_agreed_lab_{split}.tsv",
+    "crisismmd_datasplit_all": "task_{task}_text_img_{split}.tsv",
+}
+COLUMNS = ("event_name", "tweet_id", "image_id", "tweet_text", "image", "label")
+
+Task = Literal["informative", "humanitarian", "humanitarian_merged", "damage"]
+Split = Literal["test", "dev"]
+
+QUESTIONS: dict[Task, str] = {
+    "informative": "Does this post help those who respond to the disaster?",
+    "humanitarian": "What does this post tell those who respond to the disaster?",
+    "humanitarian_merged": "What does this post tell those who respond to the disaster?",
+    "damage": "How severe is the damage that this post shows?",
+}
+CHOICES: dict[Task, dict[str, str]] = {
+    "informative": {"informative": "informative", "not_informative": "not informative"},
+    "humanitarian": {
+        "affected_individuals": "affected individuals",
+        "infrastructure_and_utility_damage": "infrastructure and utility damage",
+        "injured_or_dead_people": "injured or dead people",
+        "missing_or_found_people": "missing or found people",
+        "not_humanitarian": "not humanitarian",
+        "other_relevant_information": "other relevant information",
+        "rescue_volunteering_or_donation_effort": "rescue, volunteering or donation effort",
+        "vehicle_damage": "vehicle damage",
+    },
+    "damage": {
+        "severe_damage": "severe damage",
+        "mild_damage": "mild damage",
+        "little_or_no_damage": "little or no damage",
+    },
+}
+# Ofli et al. 2020 merge the rare classes; HM-RAG's table has the task as well.
+CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
+    "injured_or_dead_people": "affected individuals",
+    "missing_or_found_people": "affected individuals",
+    "vehicle_damage": "infrastructure and utility damage",
+}
+
+log = logging.getLogger(__name__)
+
+Row = dict[str, str]
+
+
+class CrisisMmd:
+    """Trains on the official train split and evaluates on `split`; a post with several pictures is in one of them only.
+
+    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which.
+    """
+
+    name = "crisismmd"
+    metric = "accuracy"
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        task: Task = "informative",
+        split: Split = "test",
+        train: int | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if task not in get_args(Task):
+            raise UserError(f"unknown task {task!r} of crisismmd: use one of {', '.join(get_args(Task))}")
+        if split not in get_args(Split):
+            raise UserError(f"unknown evaluation split {split!r} of crisismmd: use one of {', '.join(get_args(Split))}")
+        self._root = root
+        self._task: Task = task
+        self._split = split
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+        self._read: dict[str, list[Row]] = {}
+
+    def train(self) -> Iterator[Item]:
+        evaluated = {row["tweet_id"] for row in self._rows(self._split)}
+        return self._items([row for row in self._rows("train") if row["tweet_id"] not in evaluated], self._train)
+
+    def evaluate(self) -> Iterator[Item]:
+        return self._items(self._rows(self._split), self._limit)
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """The text and the picture of every post, once; with `docs`, those documents only.
+
+        Raises UserError for a broken file and for a picture that cannot be decoded. A picture whose file is not there
+        has `image=None`.
+        """
+        seen: set[str] = set()
+        for split in (self._split, "train"):
+            if split == "train" and not self._path(split).is_file():
+                continue  # an evaluation that learns nothing needs no training file
+            for row in self._rows(split):
+                for source in self._sources(row):
+                    if source.id not in seen and (docs is None or source.doc in docs):
+                        seen.add(source.id)
+                        if source.image is not None:
+                            check_image(Path(source.image))
+                        yield source
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """Accuracy: the answer must name the right class by its words or letter, and no other."""
+        if answer is None:
+            return Score(0.0, 0.0)
+        choices = item.question.choices
+        accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
+        return Score(accuracy, accuracy)
+
+    def _items(self, rows: list[Row], count: int | None) -> Iterator[Item]:
+        chosen = choose((row["image_id"] for row in rows), count, self._seed)
+        return (self._item(row) for row in rows if chosen is None or row["image_id"] in chosen)
+
+    def _item(self, row: Row) -> Item:
+        own = tuple(source.doc for source in self._sources(row))
+        classes = CHOICES[self._task]
+        return Item(
+            question=Question(row["image_id"], QUESTIONS[self._task], tuple(dict.fromkeys(classes.values()))),
+            gold=(classes[row["label"]],),
+            pool=own,
+            supporting=own,
+            own=own,
+            tags={"task": self._task, "event": row["event_name"]},
+        )
+
+    def _sources(self, row: Row) -> tuple[Source, Source]:
+        """Their title names the disaster."""
+        text, picture, title = f"{row['tweet_id']}:text", row["image_id"], row["event_name"].replace("_", " ")
+        file = self._root / row["image"]
+        return (
+            Source(text, text, Kind.TEXT, title, row["tweet_text"]),
+            Source(picture, picture, Kind.IMAGE, title, "", str(file) if file.is_file() else None),
+        )
+
+    def _rows(self, split: str) -> list[Row]:
+        if split not in self._read:
+            self._read[split] = self._parsed(self._path(split))
+        return self._read[split]
+
+    def _parsed(self, path: Path) -> list[Row]:
+        """Raises UserError with file and line for a missing column, an unknown label and a picture named twice."""
+        if not path.is_file():
+            raise UserError(f"missing data file {path}: copy it there from {RELEASE}")
+        rows: list[Row] = []
+        seen: set[str] = set()
+        try:
+            with path.open(encoding="utf-8", newline="") as lines:
+                # Posts hold quotation marks that quote nothing.
+                for number, record in enumerate(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
+                    row = from_record(record, self._checked, f"{path}, line {number}")
+                    if row["image_id"] in seen:
+                        raise UserError(f"{path}, line {number}: image_id {row['image_id']} is there twice")
+                    seen.add(row["image_id"])
+                    rows.append(row)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8 text ({error}): download it again") from error
+        if not rows:
+            raise UserError(f"{path} has no posts: copy it again from {RELEASE}")
+        return rows
+
+    def _checked(self, record: Row) -> Row:
+        row = {name: record[name] for name in COLUMNS}
+        if None in row.values():
+            raise ValueError("fewer values than columns")
+        if row["label"] not in CHOICES[self._task]:
+            raise ValueError(f"unknown label {row['label']!r} of task {self._task}")
+        return row
+
+    def _path(self, split: str) -> Path:
+        return self._folder / LAYOUTS[self._folder.name].format(task=self._file_task, split=split)
+
+    @property
+    def _file_task(self) -> str:
+        return self._task.removesuffix("_merged")
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The first of the release's folders that holds the task's evaluated split."""
+        for name, pattern in LAYOUTS.items():
+            if (self._root / name / pattern.format(task=self._file_task, split=self._split)).is_file():
+                log.info("crisismmd: posts of %s", name)
+                return self._root / name
+        raise UserError(
+            f"neither {' nor '.join(LAYOUTS)} in {self._root} holds the {self._split} split of the task "
+            f"{self._file_task}: copy one there from {RELEASE}"
+        )

@@ -1,0 +1,179 @@
+"""ViDoSeek (Wang et al. 2025): questions whose answer stands on pages of visually rich documents.
+
+One folder holds the questions (rag_dataset.json, or vidoseek.json as the download names it) and the pages as pictures,
+img/<document>_<page>.jpg with pages counted from 1, which the release's scripts/pdf2images.py draws from pdf/. What
+its OCR scripts write is used where it is there: ppocr/<document>_<page>.txt, or vlmocr/<document>_<page>.json. Other
+pages are read with RapidOCR where that is installed.
+
+A page is a document (`Source.doc`) of one picture and, where its words are known, one passage with them for those who
+see no pictures. There is one split of 1,142 questions (645 single-hop, 497 multi-hop; 80 on text, 175 on tables, 157
+on charts, 730 on layout): what is learned from is held out of the evaluation. The benchmark asks over the whole
+collection (`retrieval.scope=corpus`); a question's pool is every page of its own document, which is easier.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Container, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.files import Record, check_image, find, from_record, read_json
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import parted
+from experiments.errors import UserError
+from experiments.metrics import exact_match, list_f1
+from retrieval import ocr
+
+RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
+QUESTIONS = ("rag_dataset.json", "vidoseek.json")
+SOURCES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
+_PAGE = re.compile(r"(?P<document>.+)_(?P<page>\d+)")
+
+log = logging.getLogger(__name__)
+
+
+class ViDoSeek:
+    """`train` questions are held out for learning; `limit` caps the evaluated ones (None: all others).
+
+    `read` recognises the text of pages that come without (None: such a page is told by its title).
+    """
+
+    name = "vidoseek"
+    metric = "EM"
+
+    def __init__(
+        self, root: Path, *, train: int = 0, limit: int | None = None, seed: int = 0, read: ocr.Ocr | None = None
+    ) -> None:
+        self._root = root
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+        self._read = read
+
+    def train(self) -> Iterator[Item]:
+        return (item for item in self._items if item.question.id in self._split[0])
+
+    def evaluate(self) -> Iterator[Item]:
+        return (item for item in self._items if item.question.id in self._split[1])
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """Page by page, its words and then its picture; with `docs`, those pages only.
+
+        Raises UserError for a broken file and for a picture that cannot be decoded.
+        """
+        if self._read and docs is None:
+            log.info("vidoseek: pages without text are recognised once, which takes seconds a page, and kept")
+        untold = 0
+        for document, pages in self._pages.items():
+            for number, file in pages.items():
+                id = f"{document}_{number}"
+                if docs is not None and id not in docs:
+                    continue
+                check_image(file)
+                title = f"{document.replace('_', ' ')}, page {number}"
+                words = self._words(id, file)
+                if words:
+                    yield Source(f"{id}:text", id, Kind.TEXT, title, words)
+                untold += not words
+                yield Source(id, id, Kind.IMAGE, title, words, str(file))
+        if untold and self._read is None and docs is None:
+            log.warning(
+                "%d pages of %s have no recognised text and are told by their titles: run `pip install '.[ocr]'`, or "
+                "the release's OCR scripts",
+                untold,
+                self._root,
+            )
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """M3Prune's EM (containment) and F1 of tokens. The paper's own figure is a judge's (Acc*)."""
+        if answer is None:
+            return Score(0.0, 0.0)
+        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+
+    @cached_property
+    def _split(self) -> tuple[frozenset[str], frozenset[str]]:
+        return parted((item.question.id for item in self._items), self._train, self._limit, self._seed)
+
+    @cached_property
+    def _items(self) -> list[Item]:
+        names = [name for name in QUESTIONS if (self._root / name).is_file()] or QUESTIONS
+        path = find(self._root, names[0], RELEASE)
+        examples = read_json(path, dict).get("examples")
+        if not isinstance(examples, list) or not examples:
+            raise UserError(f'{path} has no list "examples": copy it again from {RELEASE}')
+        return [from_record(record, self._item, f"{path}, example {n}") for n, record in enumerate(examples)]
+
+    def _item(self, record: Record) -> Item:
+        meta = record["meta_info"]
+        document = meta["file_name"].removesuffix(".pdf")
+        pages = self._pages.get(document)
+        if not pages:
+            raise UserError(
+                f"question {record['uid']} has no pages img/{document}_<page>.jpg in {self._root}: run the release's "
+                "scripts/pdf2images.py, which draws them from pdf/"
+            )
+        wanted = [int(page) for page in meta["reference_page"]]
+        if missing := [page for page in wanted if page not in pages]:
+            raise UserError(f"question {record['uid']} refers to page {missing[0]} of {document}, which is not in img/")
+        answer = str(record["reference_answer"])
+        if not answer.strip():
+            raise UserError(f"question {record['uid']} has no reference_answer")
+        return Item(
+            question=Question(record["uid"], record["query"]),
+            gold=(answer,),
+            pool=tuple(f"{document}_{page}" for page in pages),
+            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in wanted)),
+            tags={"source": source_type(meta["source_type"]), "hop": hop(meta["query_type"])},
+        )
+
+    @cached_property
+    def _pages(self) -> dict[str, dict[int, Path]]:
+        """Picture files by document and page number, both in order."""
+        folder = self._root / "img"
+        if not folder.is_dir():
+            raise UserError(f"missing folder {folder}: pages as <document>_<page>.jpg, from {RELEASE}")
+        pages: dict[str, dict[int, Path]] = {}
+        for file in folder.iterdir():
+            if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (told := _PAGE.fullmatch(file.stem)):
+                pages.setdefault(told["document"], {})[int(told["page"])] = file
+        return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
+
+    def _words(self, id: str, picture: Path) -> str:
+        """What the release's scripts recognised, else what is recognised now."""
+        plain, structured = self._root / "ppocr" / f"{id}.txt", self._root / "vlmocr" / f"{id}.json"
+        if plain.is_file():
+            return plain.read_text(encoding="utf-8", errors="replace").strip()
+        if structured.is_file():
+            try:
+                return "\n".join(_strings(json.loads(structured.read_bytes())))
+            except ValueError as error:
+                raise UserError(f"{structured}: broken JSON ({error}): remove it or write it again") from error
+        return self._read.text(picture) if self._read else ""
+
+
+def source_type(told: str) -> str:
+    """text, table, chart or layout, as ViDoRAG's tables group questions; ValueError for another."""
+    try:
+        return SOURCES[told.lower()]
+    except KeyError:
+        raise ValueError(f"unknown source_type {told!r}: one of {', '.join(SOURCES)}") from None
+
+
+def hop(told: str) -> str:
+    """single or multi; a query type that says neither (the example's `content_extraction`) stays as it is."""
+    plain = told.lower().replace("_", "-")
+    return {"single-hop": "single", "multi-hop": "multi"}.get(plain, plain)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string of a JSON value, in order: the vision-language OCR's layout is its model's own."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)

@@ -1,0 +1,191 @@
+"""WebQA (Chang et al. 2022): questions over snippets of the web and captioned pictures, as the official release has it.
+
+One folder holds WebQA_train_val.json and, for those who see pictures, imgs.tsv (a picture per line: its id, a tab, and
+base64) with imgs.lineidx (where each line starts). Without the two, pictures are told by title and caption. The test
+file has no answers and is not read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from actors.messages import Kind, Question, Source
+from experiments.datasets.encoded import write_picture
+from experiments.datasets.files import Record, find, from_record, read_json
+from experiments.datasets.item import Item, Score
+from experiments.datasets.subset import choose
+from experiments.errors import UserError
+from experiments.keyword_overlap import CATEGORIES, lemmatiser, overlap
+
+RELEASE = "the downloads that github.com/WebQnA/WebQA links"
+NO_KEYWORDS = ("", "TBD")
+LINES = 10_000_000  # a picture's line is the rest of its id by this
+
+log = logging.getLogger(__name__)
+
+
+class WebQa:
+    """Trains on the split `train` and evaluates on `val`; both are in the one file, which is held.
+
+    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which. Pictures are
+    written to `cache` when the corpus is read: those in a chosen question's pool, and with `all_pictures` every one.
+    """
+
+    name = "webqa"
+
+    def __init__(
+        self,
+        root: Path,
+        cache: Path,
+        *,
+        train: int | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        all_pictures: bool = False,
+    ) -> None:
+        self._root = root
+        self._cache = cache
+        self._train = train
+        self._limit = limit
+        self._seed = seed
+        self._all_pictures = all_pictures
+        self._lemmatise = lemmatiser()
+        self.metric = "QA-Acc" if self._lemmatise else "QA-Acc (no lemmas)"
+        without = "" if self._lemmatise else ", and words are compared without lemmas, for want of en_core_web_sm"
+        log.warning("webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed%s", without)
+
+    def train(self) -> Iterator[Item]:
+        return self._items("train", self._train)
+
+    def evaluate(self) -> Iterator[Item]:
+        return self._items("val", self._limit)
+
+    def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
+        """Question by question, snippets and pictures that are not yet told; with `docs`, those documents only.
+
+        Raises UserError for a broken file and for a picture that cannot be decoded.
+        """
+        wanted = self._wanted_pictures
+        told: set[str] = set()
+        for id, record in self._questions.items():
+            for source in from_record(record, facts, f"{self._path}, question {id}"):
+                if source.id in told or (docs is not None and source.doc not in docs):
+                    continue
+                told.add(source.id)
+                yield self._with_picture(source, wanted) if source.kind is Kind.IMAGE else source
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        """QA-Acc by keyword overlap, the best over the gold answers (of which evaluated questions have one), and F1."""
+        if answer is None:
+            return Score(0.0, 0.0)
+        category = item.tags["category"]
+        best = max((overlap(answer, gold, category, self._lemmatise) for gold in item.gold), key=lambda o: o.accuracy)
+        return Score(best.accuracy, best.f1)
+
+    def _items(self, split: str, count: int | None) -> Iterator[Item]:
+        ids = [id for id, record in self._questions.items() if record["split"] == split]
+        if not ids:
+            raise UserError(f"{self._path} has no question of the split {split}: copy it again from {RELEASE}")
+        chosen = choose(ids, count, self._seed)
+        for id in ids:
+            if chosen is None or id in chosen:
+                yield from_record(self._questions[id], item, f"{self._path}, question {id}")
+
+    @property
+    def _path(self) -> Path:
+        return self._root / "WebQA_train_val.json"
+
+    @cached_property
+    def _questions(self) -> dict[str, Record]:
+        questions = read_json(find(self._root, self._path.name, RELEASE), dict)
+        for id, record in questions.items():
+            from_record(record, lambda record: record["split"], f"{self._path}, question {id}")
+        return questions
+
+    @property
+    def _wanted_pictures(self) -> Container[str]:
+        """Documents whose pictures are to be files."""
+        questions = self._questions.values() if self._all_pictures else ()
+        if self._starts is None:
+            return ()
+        pools = {doc for record in questions for doc in item(record).pool}
+        for split, count in (("train", self._train), ("val", self._limit)):
+            if any(record["split"] == split for record in self._questions.values()):
+                pools.update(doc for chosen in self._items(split, count) for doc in chosen.pool)
+        return pools
+
+    def _with_picture(self, source: Source, wanted: Container[str]) -> Source:
+        if self._starts is None:
+            return source
+        file = self._cache / f"{source.doc}.jpg"
+        if source.doc in wanted:
+            write_picture(file, self._encoded(source.doc), f"{self._root / 'imgs.tsv'}, picture {source.doc}")
+        # A picture that no chosen question can be shown is named all the same, so that one index serves any choice.
+        return Source(source.id, source.doc, source.kind, source.title, source.text, str(file))
+
+    def _encoded(self, id: str) -> str:
+        starts, line = self._starts or (), int(id) % LINES
+        path = self._root / "imgs.tsv"
+        if line >= len(starts):
+            raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {RELEASE}")
+        with path.open("rb") as lines:
+            lines.seek(starts[line])
+            found, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
+        if found != id:
+            raise UserError(f"{path} has picture {found[:40]!r} where imgs.lineidx has {id}: copy both again")
+        return encoded
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...] | None:
+        """Where each line of imgs.tsv starts, in bytes; None when there is none."""
+        if not (self._root / "imgs.tsv").is_file():
+            log.warning("webqa: %s has no imgs.tsv, so that pictures are told by title and caption", self._root)
+            return None
+        path = find(self._root, "imgs.lineidx", RELEASE)
+        try:
+            return tuple(int(line) for line in path.read_text().split())
+        except ValueError as error:
+            raise UserError(f"{path} is not a list of whole numbers ({error}): copy it again from {RELEASE}") from error
+
+
+def item(record: Record) -> Item:
+    """Pool: the question's snippets and pictures, distractors included. Gold: keywords where they are released."""
+    pool = tuple(source.doc for source in facts(record))
+    if not pool:
+        raise UserError("the question has no facts: it needs txt_posFacts or img_posFacts")
+    category = record["Qcate"]
+    if category not in CATEGORIES:
+        raise ValueError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
+    keywords = unquoted(record.get("Keywords_A", ""))
+    answers = tuple(text for answer in record["A"] if (text := unquoted(answer)))
+    gold = answers if keywords in NO_KEYWORDS else (keywords,)
+    if not gold:
+        raise UserError("the question has no answer: the test file cannot be evaluated here")
+    positive = {"txt_posFacts": record["txt_posFacts"], "img_posFacts": record["img_posFacts"]}
+    return Item(
+        question=Question(record["Guid"], unquoted(record["Q"])),
+        gold=gold,
+        pool=tuple(dict.fromkeys(pool)),
+        supporting=tuple(dict.fromkeys(source.doc for source in facts(positive))),
+        tags={"category": category, "modality": "text" if category == "text" else "image"},
+    )
+
+
+def facts(record: Record) -> tuple[Source, ...]:
+    """Snippets, then pictures; those that hold the answer first, as the release has them."""
+    snippets = [fact for name in ("txt_posFacts", "txt_negFacts") for fact in record.get(name, ())]
+    pictures = [fact for name in ("img_posFacts", "img_negFacts") for fact in record.get(name, ())]
+    return (
+        *(Source(f["snippet_id"], f["snippet_id"], Kind.TEXT, f["title"], f["fact"]) for f in snippets),
+        *(Source(str(f["image_id"]), str(f["image_id"]), Kind.IMAGE, f["title"], f["caption"]) for f in pictures),
+    )
+
+
+def unquoted(text: str) -> str:
+    """Without the quotation marks that the release keeps around its image questions' text."""
+    text = text.strip()
+    quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
+    return text[1:-1].replace('""', '"').strip() if quoted else text
