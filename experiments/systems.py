@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from actors.messages import Role
 from experiments.blueprints import read_blueprints
 from experiments.config import Config
-from topologies.library import Library
+from topologies.library import Library, Reach
 from topologies.systems.bdog import ROLES as BLUEPRINT_DEBATERS
 from topologies.systems.bdog import Bdog
 from topologies.systems.ccot import CCoT
@@ -48,11 +48,13 @@ class System:
     roles: tuple[Role, ...] = ()
 
 
-def _retrieving(
-    make: Callable[[str, Library, int, int, float | None], Topology],
-) -> Callable[[str, Library, Config], Topology]:
-    """A system that retrieves as much as the methods that are given their evidence."""
-    return lambda n, lib, c: make(n, lib, c.retrieval.texts, c.retrieval.pictures, c.retrieval.radius)
+def _reach(config: Config) -> Reach:
+    """As much as the methods retrieve that are given their evidence."""
+    return Reach(config.retrieval.texts, config.retrieval.pictures, config.retrieval.radius)
+
+
+def _retrieving(make: Callable[[str, Library, Reach], Topology]) -> Callable[[str, Library, Config], Topology]:
+    return lambda n, lib, c: make(n, lib, _reach(c))
 
 
 def _graph_search(name: str, library: Library, config: Config) -> Topology:
@@ -73,9 +75,7 @@ def _mmapg(planning: bool = True, retrieval: bool = True) -> Callable[[str, Libr
     return lambda n, lib, c: Mmapg(
         n,
         lib,
-        texts=c.retrieval.texts,
-        pictures=c.retrieval.pictures,
-        radius=c.retrieval.radius,
+        reach=_reach(c),
         steps=c.systems.steps,
         planning=planning,
         retrieval=retrieval,
@@ -86,9 +86,7 @@ def _hm_rag(*bases: str, decompose: bool = True, decide: bool = True) -> Callabl
     return lambda n, lib, c: HmRag(
         n,
         lib,
-        texts=c.retrieval.texts,
-        pictures=c.retrieval.pictures,
-        radius=c.retrieval.radius,
+        reach=_reach(c),
         threshold=c.systems.agreement,
         rouge_weight=c.systems.rouge_weight,
         bases=bases or HM_BASES,
@@ -97,16 +95,9 @@ def _hm_rag(*bases: str, decompose: bool = True, decide: bool = True) -> Callabl
     )
 
 
-def _searching(
-    make: Callable[[str, Library, int, int, float | None, int], Topology],
-) -> Callable[[str, Library, Config], Topology]:
+def _searching(make: Callable[[str, Library, Reach, int], Topology]) -> Callable[[str, Library, Config], Topology]:
     """A system that searches step by step, so many times at most."""
-
-    def made(name: str, library: Library, config: Config) -> Topology:
-        retrieval = config.retrieval
-        return make(name, library, retrieval.texts, retrieval.pictures, retrieval.radius, config.systems.turns)
-
-    return made
+    return lambda n, lib, c: make(n, lib, _reach(c), c.systems.turns)
 
 
 SYSTEMS = {

@@ -25,6 +25,7 @@ from experiments.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.bench import NONSENSE, Script, Team, answered, improvised
+from topologies.library import Reach
 from topologies.planning import NOTHING, TYPES, Fault, Node, placed, read_plan, root
 from topologies.systems.mmapg import ROLES, Mmapg
 
@@ -327,7 +328,7 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Triple": ["Winstrup | was born in | Aarhus"]})
     team = Team({role.name: role for role in ROLES}, script)
     library = WithGraph(Evidence(store, RetrievalSettings()), [ITEM])
-    trace = await Mmapg("mmapg", library, texts=3, pictures=2).answer(ITEM.question, team.ask, 3)
+    trace = await Mmapg("mmapg", library, reach=Reach(3, 2)).answer(ITEM.question, team.ask, 3)
     [examined] = of(team.turns, "Relevant", "Triple")
     assert examined.task is not None
     assert len(examined.task.given) == 2

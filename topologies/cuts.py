@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
+from topologies.blocks import Block
+from topologies.settings import Rule
 from topologies.wiring import prune_mask
 
 
@@ -15,6 +17,14 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
     """
     edges = int(present.sum())
     return prune_mask(p, present, 1 - min(room, edges) / edges, generator) if edges else present.clone()
+
+
+def left_of(block: Block, rule: Rule, p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:
+    """What a rule leaves of one matrix: its likely edges, or the `room` largest; a decision agent always reads somebody."""
+    if rule != Rule.LIKELY:
+        return largest(p, present, room, generator)
+    left = likely(p, present)
+    return largest(p, present, 1, generator) if block.kind == "decision" and not left.any() else left
 
 
 def likely(p: Tensor, present: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from actors.messages import Modality, derive_seed
 from topologies import wiring
 from topologies.ascent import Ascent
 from topologies.blocks import KINDS, blocks_of, listened_to, stage_masks, whole_matrices
-from topologies.cuts import largest, likely, weakest_agents
+from topologies.cuts import left_of, weakest_agents
 from topologies.edge_state import EdgeState
 from topologies.graphs import acyclic, as_wirings
 from topologies.observations import Observations, worth_keeping
@@ -391,18 +391,10 @@ class Learner:
             return kept
         for block in self._blocks[self.stage]:
             p, present = block.of(self._edges.probability(block.kind)), block.of(kept[block.kind])
-            if self.pruning.rule == Rule.LIKELY:
-                # A decision agent that nobody is likely to reach would have nobody to read.
-                left = likely(p, present)
-                left = (
-                    left if block.kind != "decision" or left.any() else largest(p, present, 1, self._generator("cut"))
-                )
-            else:
-                gone = self._dropped[:, None]
-                gone = gone if block.kind == "decision" else gone | self._dropped
-                room = round(int((self._start[self.stage][block.kind] & ~gone).sum()) * self.pruning.share_at_end())
-                left = largest(p, present, max(1, room), self._generator("cut"))
-            kept[block.kind][block.cells] = left
+            gone = self._dropped[:, None] if block.kind == "decision" else self._dropped[:, None] | self._dropped
+            start = int((self._start[self.stage][block.kind] & ~gone).sum())
+            room = max(1, round(start * self.pruning.share_at_end()))
+            kept[block.kind][block.cells] = left_of(block, self.pruning.rule, p, present, room, self._generator("cut"))
         return kept
 
     def _weakest(self) -> Tensor:

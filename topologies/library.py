@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from actors.messages import Found, Kind, Question, Source, Triple
@@ -10,6 +11,16 @@ from actors.messages import Found, Kind, Question, Source, Triple
 Mode = Literal["text", "vector", "hybrid"]
 TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much a system retrieves: so many passages and rows, so many pictures, none farther from the query than
+    `radius` (None: however far)."""
+
+    texts: int
+    pictures: int
+    radius: float | None = None
 
 
 class Library(Protocol):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import numbered, together, words_of
@@ -39,12 +39,10 @@ RECONCILE = (
 class CoreMmrag:
     """Four turns of one agent: internal answer, choice of evidence, external answer, reconciliation."""
 
-    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
@@ -52,8 +50,8 @@ class CoreMmrag:
         internal = await steps.ask(SINGLE_AGENT, question=about(question, own), orders=INTERNAL)
         query = words_of(question)
         found = await asyncio.gather(
-            steps.search(query, self._texts, radius=self._radius),
-            steps.search(query, self._pictures, kinds=PICTURES, radius=self._radius),
+            steps.search(query, self._reach.texts, radius=self._reach.radius),
+            steps.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),
         )
         retrieved = together(*map(sources, found))
         if not retrieved:

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from actors.messages import Field, Found, Message, Modality, Question, Role, Task, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import together
@@ -38,16 +38,12 @@ TOOLS = ("texts", "pictures", "web")
 
 
 class EAgent:
-    """A plan of at most `turns` searches, of `texts` passages (or web results) or `pictures` each; then the answer."""
+    """A plan of at most `turns` searches, of `reach.texts` passages or results or `reach.pictures`; then the answer."""
 
-    def __init__(
-        self, method: str, library: Library, texts: int, pictures: int, radius: float | None, turns: int
-    ) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
         self._turns = turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
@@ -61,10 +57,10 @@ class EAgent:
 
     def _call(self, steps: Steps, tool: str, words: str, of: Message) -> Awaitable[tuple[Found, ...]]:
         if tool == "web":
-            return steps.web(words, self._texts, of=of)
+            return steps.web(words, self._reach.texts, of=of)
         if tool == "pictures":
-            return steps.search(words, self._pictures, kinds=PICTURES, radius=self._radius, of=of)
-        return steps.search(words, self._texts, radius=self._radius, of=of)
+            return steps.search(words, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius, of=of)
+        return steps.search(words, self._reach.texts, radius=self._reach.radius, of=of)
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ from functools import partial
 from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
 from topologies.answers import normalised
 from topologies.consistency import least_agreement
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.majority import vote
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import together, words_of
@@ -97,8 +97,8 @@ ENTITIES = 3  # of which the graph agent reads the description and the pictures
 
 
 class HmRag:
-    """`bases` are those of the agents that take part; each finds `texts` passages, triples or results, and the vector
-    agent `pictures` besides. A system of one base has no decision to make.
+    """`bases` are those of the agents that take part; each finds `reach.texts` passages, triples or results, and the
+    vector agent `reach.pictures` besides. A system of one base has no decision to make.
 
     Args:
         threshold: of the fused agreement, in [0, 1]; `rouge_weight` is ROUGE-L's share in it.
@@ -110,9 +110,7 @@ class HmRag:
         method: str,
         library: Library,
         *,
-        texts: int,
-        pictures: int,
-        radius: float | None,
+        reach: Reach,
         threshold: float,
         rouge_weight: float,
         bases: Collection[str] = BASES,
@@ -121,9 +119,7 @@ class HmRag:
     ) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
         self._threshold = threshold
         self._rouge_weight = rouge_weight
         self._bases = [base for base in BASES if base in bases]
@@ -197,13 +193,13 @@ class HmRag:
         found: dict[str, Awaitable[tuple[Found, ...]]] = {}
         if GRAPH in self._bases:
             of = await steps.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(steps.graph(of.said("Keyword") or (query,), self._texts, of=of))
-            triples.append(steps.graph(of.said("Theme") or (query,), self._texts, themes=True, of=of))
+            triples.append(steps.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))
+            triples.append(steps.graph(of.said("Theme") or (query,), self._reach.texts, themes=True, of=of))
         if VECTOR in self._bases:
-            near = partial(steps.search, query, mode="vector", radius=self._radius)
-            found |= {VECTOR: near(self._texts), PICTURES_TOO: near(self._pictures, kinds=PICTURES)}
+            near = partial(steps.search, query, mode="vector", radius=self._reach.radius)
+            found |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
-            found[WEB] = steps.web(query, self._texts)
+            found[WEB] = steps.web(query, self._reach.texts)
         edges, hits = await gather(gather(*triples), gather(*found.values()))
         of_base = dict(zip(found, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Task, Trace
-from topologies.library import Library
+from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about
 from topologies.systems.asked import certainty, pictures_among, query_pictures, together, words_of
@@ -39,14 +39,12 @@ FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how 
 
 
 class LlavaMr2ag:
-    """One agent that reflects on each of `texts` passages by itself, beside up to `pictures` pictures."""
+    """One agent that reflects on each of `reach.texts` passages by itself, beside up to `reach.pictures` pictures."""
 
-    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
@@ -55,8 +53,8 @@ class LlavaMr2ag:
         needed = await steps.ask(SINGLE_AGENT, question=about(question, own), task=task)
         if needed.said("Retrieve") == ("no",):
             return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own)))
-        pictures = await query_pictures(steps, own, self._pictures, self._radius)
-        found = await steps.search(words_of(question), self._texts, mode="vector", radius=self._radius)
+        pictures = await query_pictures(steps, own, self._reach.pictures, self._reach.radius)
+        found = await steps.search(words_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(

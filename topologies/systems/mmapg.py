@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.planning import TYPES, Node, placed, root, told
 from topologies.steps import Steps, about, sources
 from topologies.topology import Ask
@@ -107,8 +107,7 @@ class Mmapg:
     """The planner's graph, `steps` nodes at most, or what is left of it without planning or without retrieval.
 
     Args:
-        texts, pictures: most candidates of each search.
-        radius: largest distance from a query (none: only their number counts).
+        reach: of each search; without a radius only the number of candidates counts.
     """
 
     def __init__(
@@ -116,18 +115,14 @@ class Mmapg:
         method: str,
         library: Library,
         *,
-        texts: int,
-        pictures: int,
-        radius: float | None = None,
+        reach: Reach,
         steps: int = 10,
         planning: bool = True,
         retrieval: bool = True,
     ) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
         self._steps = steps
         self._planning = planning
         self._retrieval = retrieval
@@ -205,8 +200,8 @@ class Mmapg:
         if not self._retrieval:
             of = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
-                steps.search(instruction, self._texts, mode="vector", of=of),
-                steps.search(instruction, self._pictures, kinds=PICTURES, mode="vector", of=of),
+                steps.search(instruction, self._reach.texts, mode="vector", of=of),
+                steps.search(instruction, self._reach.pictures, kinds=PICTURES, mode="vector", of=of),
             )
             if not texts and not pictures:
                 return []
@@ -230,21 +225,25 @@ class Mmapg:
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
         phrases = wanted.said(KEYWORD.name) or (instruction,)
-        in_texts = [steps.search(phrase, self._texts, radius=self._radius, of=wanted) for phrase in phrases]
+        in_texts = [steps.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases]
         in_pictures: list[Awaitable[tuple[Found, ...]]] = []
         if wanted.said(VISUAL.name) != ("no",):
             named, described = wanted.said(ENTITY.name), wanted.said(QUERY.name)
             in_pictures = [
-                steps.search(title, self._pictures, kinds=PICTURES, mode="text", radius=self._radius, of=wanted)
+                steps.search(
+                    title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=wanted
+                )
                 for title in named
             ]
             in_pictures += [
-                steps.search(text, self._pictures, kinds=PICTURES, mode="vector", radius=self._radius, of=wanted)
+                steps.search(
+                    text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=wanted
+                )
                 for text in (described if named or described else (instruction,))
             ]
-        edges = steps.graph(phrases, self._texts, of=wanted)
+        edges = steps.graph(phrases, self._reach.texts, of=wanted)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = [*_fused(texts, self._texts), *_fused(pictures, self._pictures)]
+        candidates = [*_fused(texts, self._reach.texts), *_fused(pictures, self._reach.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Modality, Question, Role, Source, Task, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import together
@@ -43,16 +43,12 @@ SOLVE = "Answer from what this search found. Say unknown where it does not tell.
 
 
 class OmniSearch:
-    """At most `turns` searches of `texts` passages (or web results) or `pictures` each, and the answer."""
+    """At most `turns` searches of `reach.texts` passages (or web results) or `reach.pictures` each, and the answer."""
 
-    def __init__(
-        self, method: str, library: Library, texts: int, pictures: int, radius: float | None, turns: int
-    ) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
         self._turns = turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
@@ -76,11 +72,11 @@ class OmniSearch:
 
     async def _search(self, steps: Steps, where: str, query: str, of: Message) -> Sequence[Source]:
         if where == "web":
-            return sources(await steps.web(query, self._texts, of=of))
+            return sources(await steps.web(query, self._reach.texts, of=of))
         if where == "pictures":
-            k, kinds = self._pictures, PICTURES
-            return sources(await steps.search(query, k, kinds=kinds, radius=self._radius, of=of))
-        return sources(await steps.search(query, self._texts, radius=self._radius, of=of))
+            k, kinds = self._reach.pictures, PICTURES
+            return sources(await steps.search(query, k, kinds=kinds, radius=self._reach.radius, of=of))
+        return sources(await steps.search(query, self._reach.texts, radius=self._reach.radius, of=of))
 
 
 def _told(message: Message) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import numbered, pictures_among, together, words_of
@@ -30,29 +30,27 @@ KEPT = Field("Selected", "the numbers of the pictures to keep, separated by comm
 
 
 class RoraVlm:
-    """Two turns of one agent: filter the retrieved pictures, and answer with what is left and `texts` passages."""
+    """Two turns of one agent: filter the retrieved pictures, and answer with the rest and `reach.texts` passages."""
 
-    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
         query = pictures_among(own)
-        k = self._pictures
+        k = self._reach.pictures
         if query:
             alike = (steps.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
             found = await asyncio.gather(*alike)
         else:
-            found = [await steps.search(words_of(question), k, kinds=PICTURES, radius=self._radius)]
+            found = [await steps.search(words_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
         retrieved = tuple(picture for picture in together(*map(sources, found)) if picture not in query)[:k]
         names = dict.fromkeys(picture.title for picture in retrieved)
         expanded = " ".join([words_of(question), *names])
-        passages = sources(await steps.search(expanded, self._texts, radius=self._radius))
+        passages = sources(await steps.search(expanded, self._reach.texts, radius=self._reach.radius))
         kept = retrieved
         if retrieved:
             pictures = (*query, *retrieved)

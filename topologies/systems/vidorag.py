@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from actors.messages import Field, Found, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.cutoff import kept
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, Reach
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import numbered, together, words_of
 from topologies.topology import Ask
@@ -65,16 +65,12 @@ INSPECTED = (
 
 
 class ViDoRAG:
-    """Retrieval of up to `2 * texts` texts and `2 * pictures` pictures, at most `turns` rounds, and the answer."""
+    """Retrieval of up to twice `reach.texts` and `reach.pictures`, at most `turns` rounds, and the answer."""
 
-    def __init__(
-        self, method: str, library: Library, texts: int, pictures: int, radius: float | None, turns: int
-    ) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
         self._turns = turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
@@ -103,10 +99,10 @@ class ViDoRAG:
 
     async def _retrieved(self, steps: Steps) -> tuple[Source, ...]:
         """Of both modalities, what the better component of its scores holds."""
-        words, radius = words_of(steps.question), self._radius
+        words, radius = words_of(steps.question), self._reach.radius
         searches = (
-            steps.search(words, 2 * self._texts, mode="vector", radius=radius),
-            steps.search(words, 2 * self._pictures, kinds=PICTURES, mode="vector", radius=radius),
+            steps.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
+            steps.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
         return together(*(sources(relevant(found)) for found in await asyncio.gather(*searches)))
 

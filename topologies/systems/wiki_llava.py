@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Question, Trace
-from topologies.library import Library
+from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
 from topologies.systems.asked import page, query_pictures, together, words_of
@@ -25,24 +25,22 @@ READ = "The passages come from the documents that the pictures point to. Answer 
 
 
 class WikiLlava:
-    """One turn of one agent, with `texts` passages of the documents of (up to `pictures`) pictures."""
+    """One turn of one agent, with `reach.texts` passages of the documents of (up to `pictures`) pictures."""
 
-    def __init__(self, method: str, library: Library, texts: int, pictures: int, radius: float | None) -> None:
+    def __init__(self, method: str, library: Library, reach: Reach) -> None:
         self.method = method
         self._library = library
-        self._texts = texts
-        self._pictures = pictures
-        self._radius = radius
+        self._reach = reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
-        pictures = await query_pictures(steps, own, self._pictures, self._radius)
+        pictures = await query_pictures(steps, own, self._reach.pictures, self._reach.radius)
         named = together(
             *map(sources, await asyncio.gather(*(steps.search(picture, 1, mode="vector") for picture in pictures)))
         )
         documents = {page(source) for source in named}
-        near = await steps.search(words_of(question), LOOKED_AT, radius=self._radius)
+        near = await steps.search(words_of(question), LOOKED_AT, radius=self._reach.radius)
         passages = [source for source in sources(near) if page(source) in documents] or named
-        shown = about(question, together(own, passages[: self._texts], pictures))
+        shown = about(question, together(own, passages[: self._reach.texts], pictures))
         return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=READ))
