@@ -20,7 +20,7 @@ def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tens
 
 
 def left_of(block: Block, rule: Rule, p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:
-    """What a rule leaves of one matrix: its likely edges, or the `room` largest; a decision agent always reads somebody."""
+    """What a rule leaves of one matrix: its likely edges, or the `room` largest; of a decision agent's at least one."""
     if rule != Rule.LIKELY:
         return largest(p, present, room, generator)
     left = likely(p, present)
