@@ -150,7 +150,8 @@ def debating(graphs: Reply, answer: Callable[[Turn], str] = lambda turn: "mushro
         stated = graphs(turn)
         if stated is None:
             return NONSENSE
-        lines = [f"Triple: {triple}" for triple in stated]
+        lines = ["Thought: so it is." for f in turn.task.fields if f.name == "Thought"]
+        lines += [f"Triple: {triple}" for triple in stated]
         return "\n".join([*lines, *(f"Answer: {answer(turn)}" for f in turn.task.fields if f.name == "Answer")])
 
     return Script(reply)
@@ -233,6 +234,14 @@ async def test_a_revision_that_cannot_be_read_leaves_the_graph_as_it_was(store: 
     assert given_triples(turns[2]) == set(G0)
     assert given_triples(turns[3]) == set(G0)
     assert trace.answer == "mushroom"
+
+
+async def test_who_has_nothing_to_draw_says_so_in_form_and_changes_no_graph(store: Store) -> None:
+    script = debating(lambda t: G0 if t.round == 1 else ())
+    trace, turns = await held("bdog", store, script)
+    assert {turn.status for turn in trace.turns} == {Status.OK}
+    assert given_triples(turns[3]) == set(G0)
+    assert (await held("bdog", store, debating(lambda t: ())))[0].answer == "mushroom"
 
 
 async def test_a_debate_does_not_end_because_the_opponent_could_not_be_understood(store: Store) -> None:
