@@ -65,8 +65,10 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
     disagree, name none.
     """
     value = one_line(value)
-    if len(value) > 3 and value in choices:
-        return value, None
+    if len(value) > 3:  # as it is spelt, before case and line breaks are passed over
+        for choice in choices:
+            if value == one_line(choice):
+                return choice, None
     value, confidence = undecorated(value)
     if not value.strip(" .…-–—_*"):
         return "", confidence

@@ -205,6 +205,15 @@ def test_what_names_no_choice_or_two_states_no_answer(said: str) -> None:
     assert parse_reply(f"Reasoning: So.\nAnswer: {said}\nConfidence: 1", CHOICES) is None
 
 
+def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_how_they_are_spelt() -> None:
+    choices = ("See you soon,\nJanet", "See You Soon,\nJanet")
+    for choice in choices:
+        reply = parse_reply(f"Reasoning: x\nAnswer: {' '.join(choice.split())}\nConfidence: 0.5", choices)
+        assert reply is not None
+        assert reply.answer == choice
+    assert parse_reply("Reasoning: x\nAnswer: SEE YOU SOON, JANET\nConfidence: 0.5", choices) is None
+
+
 def test_a_letter_that_is_another_choices_text_is_not_guessed() -> None:
     assert parse_reply("Answer: A", ("B", "A")) is None
     assert parse_reply("Answer: A", ("A", "B")) == Reply("", "A", None)
