@@ -213,20 +213,24 @@ def build_request(
     )
 
 
+def ask_again(task: Task | None) -> str:
+    """What follows on a reply that could not be read: the form of answers, or of the task."""
+    if task is None:
+        return f"Give your conclusion again, as these three lines and nothing else:\n{FORM}"
+    return f"Do the task again, and reply in these lines and nothing else:\n{form_of(task)}"
+
+
 def repair_request(request: Request, said: str, task: Task | None = None) -> Request:
     """The same request once more, with what was said to it (its end, on one line) and the form again.
 
     Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
     """
-    again = f"Give your conclusion again, as these three lines and nothing else:\n{FORM}"
-    if task is not None:
-        again = f"Do the task again, and reply in these lines and nothing else:\n{form_of(task)}"
     line = one_line(said)
     shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
     lines = [
         REPAIR,
         f'"{shown}"' if shown else "(nothing)",
-        f"This could not be read. {again}",
+        f"This could not be read. {ask_again(task)}",
     ]
     own = "\n".join([request.own, *lines])
     return replace(request, id=f"{request.id}/repair", own=own, seed=derive_seed(request.seed, "repair"))

@@ -18,7 +18,21 @@ from actors.agent import RoleAgent
 from actors.autogen.hosted import HostedAgent, load_factory
 from actors.autogen.pictures import SourceImage
 from actors.memory import MemoryLost
-from actors.messages import Completion, Heard, Kind, Message, Question, Request, Role, Source, Status, Turn, Usage
+from actors.messages import (
+    Completion,
+    Field,
+    Heard,
+    Kind,
+    Message,
+    Question,
+    Request,
+    Role,
+    Source,
+    Status,
+    Task,
+    Turn,
+    Usage,
+)
 from actors.reader.reader import Reader, ReaderSettings
 from actors.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
 
@@ -186,6 +200,15 @@ async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after
     message, _ = await hosted("stubborn").take(TURN)
     assert (message.status, message.answer, message.calls) == (Status.UNPARSED, None, 2)
     assert message.content == "Tarn Hollow, I think"
+
+
+async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form() -> None:
+    MADE.clear()
+    task = Task("Say whether that suffices.", (Field("Enough", "whether it does", ("yes", "no")),))
+    await hosted("sloppy").take(replace(TURN, task=task))
+    again = MADE[0].heard[1].to_model_text()
+    assert again.endswith("Enough: whether it does; one of yes | no")
+    assert "Answer:" not in again
 
 
 async def test_what_a_user_s_agent_raises_is_why_the_turn_failed() -> None:

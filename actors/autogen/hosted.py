@@ -25,15 +25,12 @@ from actors.cut import cut_more
 from actors.memory import Memory
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, ModelGone
-from actors.prompt import FORM, build_request, clean, one_line
+from actors.prompt import ask_again, build_request, clean, one_line
 from actors.reply import Reply, read_reply
 from actors.roles import DUMMY_SENTENCE
 from actors.settings import AgentSettings
 
 Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
-
-AGAIN = f"""Your last message could not be read. Give your conclusion again, as these three lines and nothing else:
-{FORM}"""
 
 
 class HostedAgent:
@@ -104,7 +101,8 @@ class HostedAgent:
         try:
             agent = self._factory(self.role, client)
             try:
-                for asked in task_message(request), TextMessage(content=AGAIN, source="user"):
+                again = f"Your last message could not be read. {ask_again(turn.task)}"
+                for asked in task_message(request), TextMessage(content=again, source="user"):
                     response = await agent.on_messages([asked], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
