@@ -10,10 +10,9 @@ from dataclasses import replace
 from actors.messages import Found, Kind, Question, Source
 from experiments.datasets.item import Item
 from experiments.errors import UserError
-from experiments.recall import query_of
 from experiments.settings import RetrievalSettings
 from retrieval.store import Mode, Store
-from topologies.library import PICTURES, TEXTS
+from topologies.library import PICTURES, TEXTS, query_of
 
 KEPT = 4096  # questions, of some ten thousand characters each
 

@@ -22,11 +22,13 @@ from actors.reader import reader as reader_module
 from actors.reader.reader import Reader, ReaderSettings
 from actors.roles import DECISION, INSPECTOR, ROLES, SINGLE
 from experiments.attacks.attackers import choose_attackers
+from experiments.blueprints import read_blueprints
 from experiments.config import Config
 from experiments.errors import UserError
-from experiments.methods import learner_of, needs_team
+from experiments.methods import check_methods, learner_of, needs_team
 from experiments.settings import ModelSettings
 from experiments.systems import SYSTEMS
+from experiments.web import check_web
 from topologies.peers import as_peer
 from topologies.settings import Estimator, LearnerSettings, PruningSettings
 
@@ -158,6 +160,14 @@ def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Calla
             return partial(OpenAIModel, _endpoint(model, key))
         case kind:
             raise UserError(f"{key}={kind} cannot answer: choose reader, vllm or openai")
+
+
+def check(config: Config) -> None:
+    """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
+    check_methods(config.methods)
+    check_models(config)
+    check_web(config)
+    read_blueprints(config.systems.blueprints)
 
 
 def check_models(config: Config) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from actors.messages import Question
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics import recall_at_k
 from experiments.progress import Progress
 from retrieval.store import Mode, Store
+from topologies.library import query_of
 
 Scope = Literal["pool", "corpus"]
 
@@ -51,11 +51,6 @@ def recall_report(
                     bar.advance()
             rows += _recall(items, ranked, ks, scope, mode)
     return rows
-
-
-def query_of(question: Question) -> str:
-    """What is searched for a question: its text and its choices."""
-    return " ".join([question.text, *question.choices])
 
 
 def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: Mode) -> list[str]:

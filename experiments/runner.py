@@ -24,7 +24,6 @@ from experiments import (
     summary,
     usage,
 )
-from experiments.blueprints import read_blueprints
 from experiments.config import Config, save
 from experiments.data import make_dataset
 from experiments.datasets.item import Dataset
@@ -33,9 +32,9 @@ from experiments.errors import UserError
 from experiments.evidence import Evidence
 from experiments.figures import run as figures
 from experiments.job import Job
-from experiments.launch import COMPLETIONS, check_models, model_name, team_roles
+from experiments.launch import COMPLETIONS, check, model_name, team_roles
 from experiments.launched import launch_agents, launch_learner, wait
-from experiments.methods import LEARNED, check_methods, pairs
+from experiments.methods import LEARNED, pairs
 from experiments.planted import job as planted
 from experiments.progress import Progress
 from experiments.recorder import Recorder, RunFolder
@@ -46,7 +45,6 @@ from experiments.report import run as report
 from experiments.tables.evaluated import Evaluated
 from experiments.tables.write import tell, write_tables
 from experiments.tracking import Tracker
-from experiments.web import check_web
 from retrieval.embed import make_encoder
 from retrieval.folder import StoreError
 from retrieval.store import Store
@@ -133,10 +131,7 @@ def _recall(folder: RunFolder, dataset: Dataset, store: Store, limit: int | None
 
 def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     roles = team_roles(config)
-    check_methods(config.methods)
-    check_models(config)
-    check_web(config)
-    read_blueprints(config.systems.blueprints)
+    check(config)
     recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
         recorded, then = replay.open_recorded(config)

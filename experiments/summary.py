@@ -33,7 +33,7 @@ CUT = "cut_turns"
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6
 WIDTH_PLAIN = 110
-WIDEST = 400
+WIDEST = 400  # characters of a table that is not shown on a terminal
 PATH_COLUMNS = ("path P/R", "edge P/R")  # precision and recall of paths through a knowledge graph, and of their edges
 SIGNIFICANT = 0.05  # and below: with few questions the bootstrap interval alone says too much
 
@@ -278,14 +278,20 @@ def show(metrics: Metrics, metric: str, console: Console | None = None, further:
     except that the table is never cut short."""
     console = plain_console(console)
     shown, width = table(metrics, metric), console.width
-    if not console.is_terminal:
-        wide = console.options.update(max_width=WIDEST)
-        console.width = max(width, console.measure(shown, options=wide).maximum)
+    console.width = uncut_width(console, shown)
     console.print(shown)
     console.width = width
     console.print()
     for note in (*notes(metrics, metric), *further):
         console.print(note, markup=False, highlight=False)
+
+
+def uncut_width(console: Console, shown: Table) -> int:
+    """The width at which nothing of a table is cut; a terminal's own, where there is one."""
+    if console.is_terminal:
+        return console.width
+    wide = console.options.update(max_width=WIDEST)
+    return max(console.width, console.measure(shown, options=wide).maximum)
 
 
 def plain_console(console: Console | None = None) -> Console:

@@ -8,6 +8,11 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_WORD = re.compile(r"[^\w\s]|_")
 
 
+def wording(text: str) -> str:
+    """A text as it is compared where only case and spaces do not count."""
+    return " ".join(text.casefold().split())
+
+
 def normalised(answer: str | None) -> str | None:
     """Lower case, without articles, punctuation and extra space; None where nothing is left, as for no answer.
 

@@ -68,22 +68,20 @@ def listened_to(had: dict[str, Tensor], has: dict[str, Tensor]) -> Tensor:
     return now.any(1) | ~before.any(1)
 
 
-def whole_matrices(start: dict[str, Tensor]) -> list[Block]:
-    """One matrix of each kind that has any edge, whatever the agents' modalities."""
-    everyone = torch.arange(len(start["spatial"]))
-    blocks = [Block(f"agents>agents {kind}", kind, everyone, everyone) for kind in ("spatial", "temporal")]
-    blocks.append(Block("agents>decision", "decision", everyone, torch.tensor([0])))
-    return [block for block in blocks if bool(start[block.kind].any())]
-
-
-def blocks_of(start: dict[str, Tensor], visual: Tensor) -> list[Block]:
-    """The matrices of a stage that have any edge: by modality of sender and receiver, and by kind."""
-    of = {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}
+def blocks_of(start: dict[str, Tensor], groups: dict[str, Tensor]) -> list[Block]:
+    """The matrices of a stage that have any edge: by the groups of sender and receiver (`by_modality`, or all in one),
+    and by kind."""
     blocks = [
-        Block(f"{sender}>{receiver} {kind}", kind, of[sender], of[receiver], sender == receiver)
+        Block(f"{sender}>{receiver} {kind}", kind, groups[sender], groups[receiver], sender == receiver)
         for kind in ("spatial", "temporal")
-        for sender in of
-        for receiver in of
+        for sender in groups
+        for receiver in groups
     ]
-    blocks.append(Block("agents>decision", "decision", torch.arange(len(visual)), torch.tensor([0])))
+    agents = torch.arange(len(start["decision"]))
+    blocks.append(Block("agents>decision", "decision", agents, torch.tensor([0])))
     return [block for block in blocks if bool(block.of(start[block.kind]).any())]
+
+
+def by_modality(visual: Tensor) -> dict[str, Tensor]:
+    """The agents of each modality, int indices; visual: bool [agents]."""
+    return {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}

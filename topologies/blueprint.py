@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from topologies.answers import wording
+
 Edge = tuple[str, str, str]
 SIZE = 20  # entities, the Size constraint of section 4.1
 
@@ -140,7 +142,7 @@ def _plain(name: str) -> str:
 
 
 def _key(name: str) -> str:
-    return " ".join(name.casefold().split()).rstrip(".")
+    return wording(name).rstrip(".")
 
 
 def _edge_key(edge: Edge) -> Edge:

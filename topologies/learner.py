@@ -31,7 +31,7 @@ from torch import Generator, Tensor
 from actors.messages import Modality, derive_seed
 from topologies import wiring
 from topologies.ascent import Ascent
-from topologies.blocks import KINDS, blocks_of, listened_to, stage_masks, whole_matrices
+from topologies.blocks import KINDS, blocks_of, by_modality, listened_to, stage_masks
 from topologies.cuts import left_of, weakest_agents
 from topologies.edge_state import EdgeState
 from topologies.graphs import acyclic, as_wirings
@@ -93,10 +93,8 @@ class Learner:
         self._start = stage_masks(visual, self.stages, rounds, learned, self.settings.in_stages())
         if not self.settings.temporal:
             self._start = {s: {**m, "temporal": torch.zeros_like(m["temporal"])} for s, m in self._start.items()}
-        self._blocks = {
-            stage: whole_matrices(start) if by_rule else blocks_of(start, visual)
-            for stage, start in self._start.items()
-        }
+        groups = {"agents": torch.arange(self.agents)} if by_rule else by_modality(visual)
+        self._blocks = {stage: blocks_of(start, groups) for stage, start in self._start.items()}
         self._dropped = torch.zeros(self.agents, dtype=torch.bool)  # agents, with Rule.AGENTS
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
         adam = self.settings.optimiser == Optimiser.ADAM

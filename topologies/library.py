@@ -13,6 +13,11 @@ TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
 
 
+def query_of(question: Question) -> str:
+    """What is searched for a question: its text and its choices."""
+    return " ".join([question.text, *question.choices])
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How much a system retrieves: so many passages and rows, so many pictures, none farther from the query than

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from actors.messages import Message
+from topologies.answers import wording
 
 TYPES = ("Question", "Retrieval", "Answer", "Stop")
 NOTHING = "nothing found"
@@ -105,5 +106,5 @@ def told(node: Node, outcome: Message | None) -> str:
 
 
 def _same(one: Node, other: Node) -> bool:
-    wording = one.instruction.casefold().split() == other.instruction.casefold().split()
-    return wording and one.type == other.type and set(one.parents) <= set(other.parents)
+    same = wording(one.instruction) == wording(other.instruction)
+    return same and one.type == other.type and set(one.parents) <= set(other.parents)

@@ -18,10 +18,9 @@ from typing import Literal, get_args
 
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import check_image, from_record
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.subset import choose
 from experiments.errors import UserError
-from experiments.metrics import choice_correct
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
 LAYOUTS = {
@@ -127,11 +126,7 @@ class CrisisMmd:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy: the answer must name the right class by its words or letter, and no other."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        choices = item.question.choices
-        accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
-        return Score(accuracy, accuracy)
+        return choice_score(item, answer)
 
     def _items(self, rows: list[Row], count: int | None) -> Iterator[Item]:
         chosen = choose((row["image_id"] for row in rows), count, self._seed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
+from experiments.metrics import choice_correct
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class Score:
 
     utility: float
     f1: float
+
+
+def choice_score(item: Item, answer: str | None) -> Score:
+    """Accuracy of multiple choice, without partial credit: the answer names the right choice and no other."""
+    if answer is None:
+        return Score(0.0, 0.0)
+    choices = item.question.choices
+    accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
+    return Score(accuracy, accuracy)
 
 
 class Dataset(Protocol):

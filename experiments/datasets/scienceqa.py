@@ -24,10 +24,9 @@ from typing import Literal, get_args
 
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.subset import choose
 from experiments.errors import UserError
-from experiments.metrics import choice_correct
 
 RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
 
@@ -82,11 +81,7 @@ class ScienceQa:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy: the answer must name the right choice by its text or letter; there is no partial credit."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        choices = item.question.choices
-        accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
-        return Score(accuracy, accuracy)
+        return choice_score(item, answer)
 
     def _items(self, split: str, count: int | None) -> Iterator[Item]:
         present = [pid for pid in self._splits[split] if pid in self._problems]

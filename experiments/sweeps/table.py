@@ -19,12 +19,11 @@ from experiments.checkpoint import replace
 from experiments.recorder import RunFolder
 from experiments.records import by_question
 from experiments.statistics import crossed_interval
-from experiments.summary import EMBEDDED, EMBEDDED_NOTE, plain_console
+from experiments.summary import EMBEDDED, EMBEDDED_NOTE, plain_console, uncut_width
 from experiments.sweeps.results import TRIALS, TrialResult
 from experiments.sweeps.trials import plain, short_keys
 
 DIGITS = 6
-WIDEST = 400  # characters of a table that is not shown on a terminal
 AVERAGED = ("f1", "prompt_tokens", "completion_tokens", "calls", "edges")
 # Of runs under attack; a mean over those of the trials that have it.
 ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
@@ -162,9 +161,7 @@ def show(table: Sequence[Row], metric: str, model: str, further: Iterable[str] =
         shown.add_column(name, justify="left" if left else "right", no_wrap=True, vertical="bottom")
     for row in table:
         shown.add_row(*cells(table, row))
-    if not console.is_terminal:
-        wide = console.options.update(max_width=WIDEST)
-        console.width = max(console.width, console.measure(shown, options=wide).maximum)
+    console.width = uncut_width(console, shown)
     console.print()
     console.print(shown)
     console.print()

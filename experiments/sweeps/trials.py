@@ -12,11 +12,9 @@ from typing import Any
 from actors.messages import derive_seed
 from experiments.config import Config, varied
 from experiments.errors import UserError
-from experiments.launch import check_models, launched_roles, team_roles
+from experiments.launch import check, launched_roles, team_roles
 from experiments.launched import check_learner
-from experiments.methods import check_methods
 from experiments.settings import SweepSettings
-from experiments.web import check_web
 
 Values = dict[str, Any]
 
@@ -141,9 +139,7 @@ def _check(config: Config) -> None:
     """What would end this run at its start."""
     if config.model.kind == "replay":
         raise UserError("model=replay answers for one recorded run; start it without sweep")
-    check_methods(config.methods)
-    check_models(config)
-    check_web(config)
+    check(config)
     check_learner(config, team_roles(config))
 
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from actors.messages import Kind, Message, Question, Source
-from topologies.library import PICTURES
+from actors.messages import Found, Kind, Message, Source
+from topologies.library import PICTURES, Reach, query_of
 from topologies.steps import Steps, sources
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
 _TABLE_OF_PAGE = " - "
-
-
-def words_of(question: Question) -> str:
-    """What is searched for a question: its text and its choices."""
-    return " ".join([question.text, *question.choices])
 
 
 def pictures_among(found: Sequence[Source]) -> tuple[Source, ...]:
@@ -28,7 +23,16 @@ async def query_pictures(steps: Steps, own: Sequence[Source], k: int, radius: fl
     """The pictures that the question is about: its own; where it has none (MultimodalQA, WebQA), the k best found for
     its words, within the radius, stand in for them."""
     own = pictures_among(own)
-    return own or sources(await steps.search(words_of(steps.question), k, kinds=PICTURES, radius=radius))
+    return own or sources(await steps.search(query_of(steps.question), k, kinds=PICTURES, radius=radius))
+
+
+def looked_up(steps: Steps, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Found, ...]]:
+    """A search that an agent chose: of the `web`, among `pictures`, or else in texts."""
+    if where == "web":
+        return steps.web(words, reach.texts, of=of)
+    if where == "pictures":
+        return steps.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
+    return steps.search(words, reach.texts, radius=reach.radius, of=of)
 
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from actors.messages import Field, Message, Modality, Question, Role, Status, Task, Trace
+from topologies.answers import wording
 from topologies.blueprint import SIZE, Blueprint, distance, limited, read_triples, union
 from topologies.library import Library
 from topologies.single import SINGLE_AGENT
@@ -175,4 +176,4 @@ def _triples(graph: Blueprint) -> tuple[str, ...]:
 
 
 def _same(one: str, other: str | None) -> bool:
-    return other is not None and one.casefold().split() == other.casefold().split()
+    return other is not None and wording(one) == wording(other)

@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library, Reach
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import numbered, together, words_of
+from topologies.systems.asked import numbered, together
 from topologies.topology import Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
@@ -48,7 +48,7 @@ class CoreMmrag:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
         internal = await steps.ask(SINGLE_AGENT, question=about(question, own), orders=INTERNAL)
-        query = words_of(question)
+        query = query_of(question)
         found = await asyncio.gather(
             steps.search(query, self._reach.texts, radius=self._reach.radius),
             steps.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),

@@ -11,13 +11,12 @@ planning would not be a single pass. A plan that cannot be read is no plan: the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
-from actors.messages import Field, Found, Message, Modality, Question, Role, Task, Trace
-from topologies.library import PICTURES, Library, Reach
+from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import together
+from topologies.systems.asked import looked_up, together
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -50,17 +49,10 @@ class EAgent:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
         plan = await steps.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
-        calls = [self._call(steps, tool, words, plan) for tool, words in planned(plan)[: self._turns]]
+        calls = [looked_up(steps, tool, words, self._reach, plan) for tool, words in planned(plan)[: self._turns]]
         found = await asyncio.gather(*calls)
         shown = about(question, together(own, *map(sources, found)))
         return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[plan]))
-
-    def _call(self, steps: Steps, tool: str, words: str, of: Message) -> Awaitable[tuple[Found, ...]]:
-        if tool == "web":
-            return steps.web(words, self._reach.texts, of=of)
-        if tool == "pictures":
-            return steps.search(words, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius, of=of)
-        return steps.search(words, self._reach.texts, radius=self._reach.radius, of=of)
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:

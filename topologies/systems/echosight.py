@@ -16,10 +16,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Found, Question, Source, Trace
-from topologies.library import PICTURES, Library
+from topologies.library import PICTURES, Library, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import page, pictures_among, together, words_of
+from topologies.systems.asked import page, pictures_among, together
 from topologies.topology import Ask
 
 RETRIEVED = 20
@@ -40,7 +40,7 @@ class EchoSight:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
         query = pictures_among(own)
-        asked: list[str | Source] = [words_of(question), *query]
+        asked: list[str | Source] = [query_of(question), *query]
         found = await asyncio.gather(
             *(steps.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
         )

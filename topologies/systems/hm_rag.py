@@ -29,10 +29,10 @@ from functools import partial
 from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
 from topologies.answers import normalised
 from topologies.consistency import least_agreement
-from topologies.library import PICTURES, Library, Reach
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.majority import vote
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import together, words_of
+from topologies.systems.asked import together
 from topologies.topology import Ask
 
 PICTURES_TOO = "pictures"
@@ -188,7 +188,7 @@ class HmRag:
 
     async def _retrieve(self, steps: Steps, part: Question) -> dict[str, tuple[Source, ...]]:
         """What each base has on a part of the question, all bases searched at once."""
-        query, of = words_of(part), None
+        query, of = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
         found: dict[str, Awaitable[tuple[Found, ...]]] = {}
         if GRAPH in self._bases:

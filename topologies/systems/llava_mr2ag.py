@@ -18,10 +18,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Task, Trace
-from topologies.library import Library, Reach
+from topologies.library import Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about
-from topologies.systems.asked import certainty, pictures_among, query_pictures, together, words_of
+from topologies.systems.asked import certainty, pictures_among, query_pictures, together
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
@@ -54,7 +54,7 @@ class LlavaMr2ag:
         if needed.said("Retrieve") == ("no",):
             return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own)))
         pictures = await query_pictures(steps, own, self._reach.pictures, self._reach.radius)
-        found = await steps.search(words_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
+        found = await steps.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(

@@ -12,6 +12,7 @@ BDoG: hint and picture of the question, nothing retrieved.
 from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from topologies.answers import wording
 from topologies.library import Library
 from topologies.steps import Steps, about
 from topologies.topology import Ask
@@ -63,7 +64,7 @@ class Debate:
     async def _agree(self, steps: Steps, shown: Question, one: Message, other: Message) -> bool:
         if one.answer is None or other.answer is None:
             return False
-        if one.answer.casefold() == other.answer.casefold():
+        if wording(one.answer) == wording(other.answer):
             return True
         task = Task(COMPARE, (SAME,), (f"Answer 1: {one.answer}", f"Answer 2: {other.answer}"))
         verdict = await steps.ask(JUDGE.name, question=shown, task=task)

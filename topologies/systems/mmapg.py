@@ -32,6 +32,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
+from topologies.answers import wording
 from topologies.library import PICTURES, Library, Reach
 from topologies.planning import TYPES, Node, placed, root, told
 from topologies.steps import Steps, about, sources
@@ -280,7 +281,7 @@ def _reported(source: Source, message: Message) -> str:
 
 
 def _repeats(question: Question, instruction: str) -> bool:
-    return " ".join(question.text.casefold().split()) in " ".join(instruction.casefold().split())
+    return wording(question.text) in wording(instruction)
 
 
 def _fused(found: Sequence[Sequence[Found]], k: int) -> tuple[Source, ...]:

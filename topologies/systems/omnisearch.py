@@ -12,13 +12,11 @@ sub-question: the planner then answers with what there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from actors.messages import Field, Message, Modality, Question, Role, Source, Task, Trace
-from topologies.library import PICTURES, Library, Reach
+from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import together
+from topologies.systems.asked import looked_up, together
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -62,21 +60,13 @@ class OmniSearch:
             asked, action = plan.said("Sub-question"), plan.said("Action")
             if not asked or action == ("answer",):
                 break
-            found = await self._search(steps, action[0], asked[0], plan)
+            found = sources(await looked_up(steps, action[0], asked[0], self._reach, plan))
             shown = about(question, together(own, found), asked[0])
             solved.append(await steps.ask(SINGLE_AGENT, question=shown, orders=SOLVE))
             given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
             read = together(read, found)
         final = await steps.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return steps.trace(final)
-
-    async def _search(self, steps: Steps, where: str, query: str, of: Message) -> Sequence[Source]:
-        if where == "web":
-            return sources(await steps.web(query, self._reach.texts, of=of))
-        if where == "pictures":
-            k, kinds = self._reach.pictures, PICTURES
-            return sources(await steps.search(query, k, kinds=kinds, radius=self._reach.radius, of=of))
-        return sources(await steps.search(query, self._reach.texts, radius=self._reach.radius, of=of))
 
 
 def _told(message: Message) -> str:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library, Reach
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import numbered, pictures_among, together, words_of
+from topologies.systems.asked import numbered, pictures_among, together
 from topologies.topology import Ask
 
 FILTER = (
@@ -46,10 +46,10 @@ class RoraVlm:
             alike = (steps.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
             found = await asyncio.gather(*alike)
         else:
-            found = [await steps.search(words_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
+            found = [await steps.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
         retrieved = tuple(picture for picture in together(*map(sources, found)) if picture not in query)[:k]
         names = dict.fromkeys(picture.title for picture in retrieved)
-        expanded = " ".join([words_of(question), *names])
+        expanded = " ".join([query_of(question), *names])
         passages = sources(await steps.search(expanded, self._reach.texts, radius=self._reach.radius))
         kept = retrieved
         if retrieved:

@@ -9,6 +9,7 @@ sees the question's own hint and picture and nothing retrieved.
 from __future__ import annotations
 
 from actors.messages import Field, Message, Question, Status, Task, Trace
+from topologies.answers import wording
 from topologies.library import Library
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about
@@ -50,4 +51,4 @@ class SelfCorrection:
 
 
 def _same(one: Message, other: Message) -> bool:
-    return (one.answer or "").casefold() == (other.answer or "").casefold()
+    return wording(one.answer or "") == wording(other.answer or "")

@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 from actors.messages import Field, Found, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.cutoff import kept
-from topologies.library import PICTURES, Library, Reach
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import numbered, together, words_of
+from topologies.systems.asked import numbered, together
 from topologies.topology import Ask
 
 SEEKER = Role(
@@ -99,7 +99,7 @@ class ViDoRAG:
 
     async def _retrieved(self, steps: Steps) -> tuple[Source, ...]:
         """Of both modalities, what the better component of its scores holds."""
-        words, radius = words_of(steps.question), self._reach.radius
+        words, radius = query_of(steps.question), self._reach.radius
         searches = (
             steps.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
             steps.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),

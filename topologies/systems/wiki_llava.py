@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Question, Trace
-from topologies.library import Library, Reach
+from topologies.library import Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.steps import Steps, about, sources
-from topologies.systems.asked import page, query_pictures, together, words_of
+from topologies.systems.asked import page, query_pictures, together
 from topologies.topology import Ask
 
 LOOKED_AT = 100
@@ -40,7 +40,7 @@ class WikiLlava:
             *map(sources, await asyncio.gather(*(steps.search(picture, 1, mode="vector") for picture in pictures)))
         )
         documents = {page(source) for source in named}
-        near = await steps.search(words_of(question), LOOKED_AT, radius=self._reach.radius)
+        near = await steps.search(query_of(question), LOOKED_AT, radius=self._reach.radius)
         passages = [source for source in sources(near) if page(source) in documents] or named
         shown = about(question, together(own, passages[: self._reach.texts], pictures))
         return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=READ))
