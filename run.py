@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from experiments.errors import UserError
+from actors.errors import UserError
 
 USAGE = """usage: python run.py experiment=<name> [key=value ...]
        python run.py resume=<run folder>
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
 
 
 def _list() -> int:
-    from experiments.config import experiments
+    from experiments.config.config import experiments
 
     print(USAGE)
     for name, description in experiments().items():
@@ -39,18 +39,18 @@ def _list() -> int:
 
 def _run(words: list[str]) -> int:
     # Imported here: the list of experiments needs none of it.
-    from experiments.config import load
+    from experiments.config.config import load
     from experiments.runner import open_folder, run
     from experiments.sweeps.trials import is_sweep
 
     config = load(words)
     if config.dry_run:
         if is_sweep(config):
-            from experiments.sweeps.estimate import dry_run_sweep
+            from experiments.estimate.sweep import dry_run_sweep
 
             dry_run_sweep(config)
         else:
-            from experiments.dry_run import dry_run
+            from experiments.estimate.dry_run import dry_run
 
             dry_run(config)
         return 0

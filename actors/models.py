@@ -7,18 +7,6 @@ from typing import Protocol
 from actors.messages import Completion, Request
 
 
-class ModelError(Exception):
-    """No completion could be had this time (a replica died, an endpoint refused); asking again may work."""
-
-
-class ModelLost(ModelError):
-    """The model will not answer again (its engine died or hangs): its process has to be started anew."""
-
-
-class ModelGone(Exception):
-    """No replica is left and none will come: not one turn's failure but the run's end, which nothing may record."""
-
-
 class Model(Protocol):
     async def complete(self, request: Request) -> Completion:
         """Answer one request.

@@ -11,14 +11,12 @@ import lancedb
 from filelock import FileLock
 from lancedb.table import Table
 
+from actors.errors import StoreError
+
 MARKER = "complete.json"
 WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
 
 Marks = Mapping[str, str | int]
-
-
-class StoreError(OSError):
-    """The index cannot be built or read; the one-line message names the folder and the remedy."""
 
 
 def built(target: Path, build: Callable[[Path], Marks]) -> Path:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import httpx2
 
+from actors.errors import WebError
 from actors.messages import Found, Kind, Source
 
 RESULTS = 10  # what one credit buys; more than so many are never found
@@ -25,10 +26,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 QUOTED_CHARACTERS = 200
 
 Results = list[dict[str, str]]
-
-
-class WebError(Exception):
-    """The web cannot be searched; one line that says why and what to do."""
 
 
 class Web(Protocol):

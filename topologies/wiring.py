@@ -13,9 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import softplus
-
-from topologies.settings import Likelihood
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -114,21 +111,6 @@ def gumbel_probability(exists: Tensor, tau: float, generator: Generator) -> Tens
     noise = -torch.empty(exists.shape).exponential_(generator=generator).log()
     scaled: Tensor = (noise / tau).where(exists, -torch.inf)
     return scaled.softmax(dim=-2).nan_to_num(0.5)
-
-
-def log_probability(
-    logits: Tensor, allowed: Tensor, taken: Tensor, likelihood: Likelihood = Likelihood.BERNOULLI
-) -> Tensor:
-    """log P of each wiring given its speaking orders [k], differentiable in `logits` [rounds or 1, sender, receiver].
-
-    The sum over allowed edges of e log p + (1 - e) log(1 - p) = e theta - softplus(theta), with p = sigmoid(theta).
-    `present` is the product of Eq. 8 as printed, the sum of e log p: not a probability, as it ignores edges not drawn.
-    """
-    theta = logits.expand(allowed.shape[1:]).reshape(-1)
-    drawn = taken.flatten(1).to(theta.dtype)
-    if likelihood == Likelihood.PRESENT:
-        return drawn @ -softplus(-theta)
-    return drawn @ theta - allowed.flatten(1).to(theta.dtype) @ softplus(theta)
 
 
 def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generator) -> Tensor:

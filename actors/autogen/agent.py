@@ -14,15 +14,15 @@ from autogen_core import CancellationToken, Component, ComponentModel, Image
 from autogen_core.models import RequestUsage
 from pydantic import BaseModel, TypeAdapter
 
-from actors.agent import RoleAgent
+from actors.agents.agent import RoleAgent
+from actors.agents.memory import Memory
 from actors.autogen.client import ModelClient
 from actors.autogen.hosted import HostedAgent
 from actors.autogen.pictures import source_of
-from actors.memory import Memory
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, Usage, derive_seed
 from actors.models import Model
-from actors.prompt import said, shared_part
-from actors.reply import parse_reply
+from actors.prompting.prompt import said, shared_part
+from actors.prompting.reply import parse_reply
 from actors.settings import AgentSettings
 
 USER = "user"

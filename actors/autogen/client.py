@@ -28,10 +28,11 @@ from pydantic import BaseModel, ValidationError
 
 from actors.autogen.conversation import laid_out
 from actors.autogen.model_choice import ModelChoice
+from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
-from actors.models import Model, ModelError
+from actors.models import Model
+from actors.prompting.tool_text import FORMAT, ToolText, parse_calls, tools_part
 from actors.settings import AgentSettings
-from actors.tool_text import FORMAT, ToolText, parse_calls, tools_part
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
@@ -45,10 +46,10 @@ class CannotAnswer(RuntimeError):
 class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     """Any of our models behind AutoGen's interface. The same conversation and seed give the same answer.
 
-    Tools are listed and called in words (`actors.tool_text`), which works with every model and binds none: a call that
-    is not well formed counts as plain text. With `json_output` the model is told to reply in JSON, and a reply that is
-    not, or that does not fit the given class, is an error: nothing constrains what the model writes. Nothing is
-    streamed either: `create_stream` yields the whole text at once.
+    Tools are listed and called in words (`actors.prompting.tool_text`), which works with every model and binds none: a
+    call that is not well formed counts as plain text. With `json_output` the model is told to reply in JSON,
+    and a reply that is not, or that does not fit the given class, is an error: nothing constrains what the model
+    writes. Nothing is streamed either: `create_stream` yields the whole text at once.
 
     Args:
         model: answers the requests.

@@ -13,8 +13,8 @@ from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, Use
 
 from actors.autogen.pictures import source_of
 from actors.messages import Request, Source
-from actors.prompt import QUESTION
-from actors.tool_text import INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, call_line
+from actors.prompting.prompt import QUESTION
+from actors.prompting.tool_text import INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, call_line
 
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 

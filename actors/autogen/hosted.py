@@ -18,16 +18,17 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient
 
+from actors.agents.memory import Memory
+from actors.agents.roles import DUMMY_SENTENCE
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import task_text
 from actors.autogen.pictures import SourceImage
-from actors.cut import cut_more
-from actors.memory import Memory
+from actors.errors import ModelGone
 from actors.messages import Message, Request, Role, Status, Turn, Usage
-from actors.models import Model, ModelGone
-from actors.prompt import ask_again, build_request, clean, one_line
-from actors.reply import Reply, read_reply
-from actors.roles import DUMMY_SENTENCE
+from actors.models import Model
+from actors.prompting.prompt import ask_again, build_request, clean, one_line
+from actors.prompting.reply import Reply, read_reply
+from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
 Factory = Callable[[Role, ChatCompletionClient], ChatAgent]

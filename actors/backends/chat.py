@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages import Request
-from actors.prompt import one_line
+from actors.prompting.prompt import one_line
 
 # Some endpoints take no larger seed; engines get the same ones, so that both say the same.
 SEEDS = 2**31

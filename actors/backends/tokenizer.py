@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from actors.backends.vllm_model import VllmSettings
-from actors.prompt import one_line
+from actors.prompting.prompt import one_line
 
 LOG = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ import psutil
 from actors.backends.chat import SEEDS
 from actors.backends.vllm_arguments import check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
+from actors.errors import ModelError, ModelLost
 from actors.messages import Completion, Request
-from actors.models import ModelError, ModelLost
 from actors.processes import descendants, ended, kill
-from actors.prompt import one_line
+from actors.prompting.prompt import one_line
 
 BEAT_S = 1.0
 ABORT_S = 5.0

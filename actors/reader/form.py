@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors import prompt
+from actors.prompting import prompt
 from actors.reader.lexicon import NUMBERS
 from actors.reader.parse import STATING, Statement, stated
 from actors.reader.text import normal_name, stem

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from actors import prompt
 from actors.messages import Request
+from actors.prompting import prompt
 from actors.reader.lexicon import NUMBERS, STOP_WORDS
 from actors.reader.text import stem, words
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from actors import prompt
+from actors.prompting import prompt
 from actors.reader.parse import Opinion
 from actors.reader.sight import uniform
 

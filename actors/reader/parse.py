@@ -1,4 +1,4 @@
-"""Reads a request back into question, choices, statements, opinions and role, by the headings of `actors.prompt`."""
+"""Reads a request back into question, choices, statements, opinions and role, by its headings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from actors import prompt
 from actors.messages import Source
+from actors.prompting import prompt
 from actors.reader.text import features, name_spans, normal_name, sentences
 
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from actors import prompt
 from actors.messages import Completion, Request
+from actors.prompting import prompt
 from actors.reader.ask import Want
 from actors.reader.decide import choose, compare, listed, yes_or_no
 from actors.reader.find import Entry, Found, View, answers, chains, view

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from actors.prompting.tool_text import CALL, FORMAT, INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
 from actors.reader.parse import Statement, statement
 from actors.reader.text import content_stems, name_spans, sentences
-from actors.tool_text import CALL, FORMAT, INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
 
 _LISTED = re.compile(r"^\[([^\]]+)\] (.*?) ?(\{.*\})$")
 _RETURNED = re.compile(r"^\[([^\]]+)\] (.*)$")

@@ -13,12 +13,11 @@ from experiments.attacks.contagion import spread
 from experiments.attacks.input import from_prior_knowledge
 from experiments.attacks.poison import plant
 from experiments.attacks.response import argue
+from experiments.attacks.settings import AttackSettings
 from experiments.attacks.tamper import rewrite_heard
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
-from experiments.discussions import Agents, hold
-from experiments.replay import Recorded
-from experiments.settings import AttackSettings
+from topologies.discussion import Team, hold
 from topologies.topology import Topology
 
 Phase = Literal["train", "evaluate"]
@@ -49,7 +48,7 @@ class Attack:
         topology: Topology,
         item: Item,
         question: Question,
-        team: Agents,
+        team: Team,
         seed: int,
         *,
         phase: Phase,
@@ -62,7 +61,7 @@ class Attack:
             return await hold(topology, question, team, seed, sample)
         target = self.target(item)
         change = self.change(item, number)
-        asked = team if isinstance(team, Recorded) or change is None else _Attacked(team, change)
+        asked = team if team.recorded or change is None else _Attacked(team, change)
         trace = await hold(topology, self.evidence(item, question), asked, seed, sample)
         attacked = tuple(name for name in self.attackers if name in trace.agents)
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=target)
@@ -112,8 +111,8 @@ class _Attacked:
     """A team whose turns are changed before they are taken. What is written down of a message says what was sent to
     its agent (`heard`) and which of that arrived rewritten (`tampered`)."""
 
-    def __init__(self, team: Agents, change: Change) -> None:
-        self.usage = team.usage
+    def __init__(self, team: Team, change: Change) -> None:
+        self.recorded, self.usage = team.recorded, team.usage
         self._team = team
         self._change = change
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from actors.errors import UserError
 from actors.messages import derive_seed
-from experiments.errors import UserError
-from experiments.settings import AttackSettings
+from experiments.attacks.settings import AttackSettings
 
 UNDER_ORDERS = ("input", "response", "collude", "sleeper", "contagion")
 

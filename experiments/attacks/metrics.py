@@ -13,7 +13,7 @@ from actors.messages import Message, Trace
 from experiments.attacks.contagion import carries
 from experiments.attacks.targets import aimed_at
 from experiments.datasets.item import Dataset, Item
-from experiments.statistics import auc
+from experiments.metrics.ranking import auc
 
 
 @dataclass(frozen=True, slots=True)

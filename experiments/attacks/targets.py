@@ -9,7 +9,7 @@ from itertools import chain
 
 from actors.messages import derive_seed
 from experiments.datasets.item import Dataset, Item
-from experiments.metrics import normalise
+from experiments.metrics.text import normalise
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 _YEAR = re.compile(r"(?:1\d|20)\d\d\.0")

@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import check_image, from_record
 from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
 LAYOUTS = {

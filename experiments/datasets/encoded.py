@@ -7,8 +7,8 @@ import binascii
 import os
 from pathlib import Path
 
+from actors.errors import UserError
 from experiments.datasets.files import check_image
-from experiments.errors import UserError
 
 
 def write_picture(file: Path, encoded: str, where: str) -> None:

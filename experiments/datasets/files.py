@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from experiments.errors import UserError
+from actors.errors import UserError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics import choice_correct
+from experiments.metrics.text import choice_correct
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.files import find
 from experiments.datasets.item import Item, Score
 from experiments.datasets.sheets import read_records, read_rows
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
-from experiments.metrics import exact_match, list_f1
+from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the data of github.com/wbw520/MH-MMKG"
 COLUMNS = tuple("File,Image,Question,Monster Name,Extra Information,Perception,Search Route,Answer,Type".split(","))

@@ -17,13 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from string import ascii_uppercase
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import from_record
 from experiments.datasets.item import Item, Score
 from experiments.datasets.subset import parted
-from experiments.errors import UserError
-from experiments.metrics import choice_of
+from experiments.metrics.text import choice_of
 
 RELEASE = "the MMBench_DEV_*.tsv files that github.com/open-compass/MMBench links"
 ROTATION = 1_000_000  # from a row's index to that of its next rotation

@@ -11,12 +11,12 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, read_lines
 from experiments.datasets.item import Item, Score
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
-from experiments.metrics import exact_match, list_f1
+from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the dataset/ folder of github.com/allenai/multimodalqa"
 PICTURES = "final_dataset_images"

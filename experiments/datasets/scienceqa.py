@@ -22,11 +22,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
 from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
 
 RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
 

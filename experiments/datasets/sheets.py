@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import openpyxl
 from openpyxl.utils.exceptions import InvalidFileException
 
-from experiments.errors import UserError
+from actors.errors import UserError
 
 Row = tuple[str, ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from actors.errors import UserError
 from actors.messages import derive_seed
-from experiments.errors import UserError
 
 
 def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:

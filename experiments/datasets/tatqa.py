@@ -7,12 +7,12 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, find, from_record, read_json
 from experiments.datasets.item import Item, Score
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
-from experiments.metrics import exact_match, list_f1
+from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
 DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")

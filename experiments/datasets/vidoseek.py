@@ -21,12 +21,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
 from experiments.datasets.item import Item, Score
 from experiments.datasets.subset import parted
-from experiments.errors import UserError
-from experiments.metrics import exact_match, list_f1
+from experiments.metrics.text import exact_match, list_f1
 from retrieval import ocr
 
 RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"

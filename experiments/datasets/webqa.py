@@ -12,13 +12,13 @@ from collections.abc import Container, Iterator
 from functools import cached_property
 from pathlib import Path
 
+from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import Record, find, from_record, read_json
 from experiments.datasets.item import Item, Score
 from experiments.datasets.subset import choose
-from experiments.errors import UserError
-from experiments.keyword_overlap import CATEGORIES, lemmatiser, overlap
+from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
 RELEASE = "the downloads that github.com/WebQnA/WebQA links"
 NO_KEYWORDS = ("", "TBD")

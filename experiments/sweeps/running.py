@@ -22,23 +22,24 @@ from typing import Any
 from rich.console import Console
 
 from actors.completions.cache import CachedModel
-from experiments.config import Config, read
-from experiments.data import make_dataset
+from actors.errors import UserError, first_of
+from experiments.config.config import Config, read
 from experiments.datasets.item import Dataset
-from experiments.errors import UserError
-from experiments.evidence import Evidence
-from experiments.job import Job
-from experiments.judge import Judge
-from experiments.launch import model_name, team_roles
-from experiments.launched import Launched, Shared, check_learner
-from experiments.local import Local
-from experiments.methods import CALIBRATED
-from experiments.progress import Progress
-from experiments.recorder import Recorder, RunFolder
-from experiments.runner import conclude, first_of, open_cache, open_store
-from experiments.tracking import Tracker
-from topologies.learner import Learner
-from topologies.step_report import StepReport
+from experiments.evidence.evidence import Evidence
+from experiments.judging.judge import Judge
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.conclude import conclude
+from experiments.running.context import RunContext
+from experiments.running.job import Job
+from experiments.running.launch import model_name, team_roles
+from experiments.running.launched import Launched, Shared, check_learner
+from experiments.running.local import Local
+from experiments.running.methods import CALIBRATED
+from experiments.running.opening import open_cache, open_dataset, open_store
+from topologies.learning.learner import Learner
+from topologies.learning.step_report import StepReport
 
 KEPT = 8  # data sets that are open at once, each with its index
 
@@ -83,7 +84,7 @@ class Opened:
         key = data_key(config)
         if key not in self._data:
             cache = open_cache(config)
-            dataset = make_dataset(config, cache)
+            dataset = open_dataset(config, cache)
             self._data[key] = dataset, Evidence(open_store(config, dataset, cache), config.retrieval)
             if len(self._data) > KEPT:
                 self._data.popitem(last=False)
@@ -150,17 +151,9 @@ async def _reports(
         tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, told=learned)
         work = None
         try:
-            job = Job(
-                config=config,
-                dataset=dataset,
-                evidence=evidence,
-                roles=roles,
-                agents=Launched(team, judge),
-                learner=Stepwise(check_learner(config, roles), go),
-                recorder=recorder,
-                tracker=tracker,
-                progress=Progress(Console(file=io.StringIO(), quiet=True)),
-            )
+            progress = Progress(Console(file=io.StringIO(), quiet=True))
+            context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
+            job = Job(context, Launched(team, judge), Stepwise(check_learner(config, roles), go))
             started()
             work = asyncio.create_task(job.run())
             while not work.done():

@@ -21,26 +21,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from actors.cluster import Cluster
-from actors.watch import ClusterError
-from experiments.config import Config, save
-from experiments.data import make_dataset
-from experiments.errors import UserError
-from experiments.figures.sweeps import draw_sweep
-from experiments.launch import model_name, team_roles
-from experiments.launched import launch_shared, wait
-from experiments.progress import Bar, Progress
-from experiments.recorder import LEARNING, RunFolder
-from experiments.report import sweep as report
-from experiments.runner import check_room, open_cache, open_store
-from experiments.sweeps import table
-from experiments.sweeps.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
-from experiments.sweeps.results import TRIALS, Results, TrialResult, read_results
+from actors.errors import ClusterError, StoreError, UserError
+from actors.runtime.cluster import Cluster
+from experiments.analysis import sweep_table as table
+from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
+from experiments.analysis.figures.sweeps import draw_sweep
+from experiments.analysis.report import sweep as report
+from experiments.analysis.tables.evaluated import of_sweep
+from experiments.analysis.tables.write import tell, write_tables
+from experiments.config.config import Config, save
+from experiments.records.progress import Bar, Progress
+from experiments.records.recorder import LEARNING, RunFolder
+from experiments.records.trials import TRIALS, Results, TrialResult, read_results
+from experiments.running.launch import model_name, team_roles
+from experiments.running.launched import launch_shared, wait
+from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
-from experiments.tables.evaluated import of_sweep
-from experiments.tables.write import tell, write_tables
-from retrieval.folder import StoreError
 
 OUTLIVE_S = 30.0
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
@@ -141,7 +138,7 @@ class _Sweep:
         bar = progress.phase("preparing data", total=len(different))
         for config in different:
             cache = open_cache(config)
-            open_store(config, make_dataset(config, cache), cache)
+            open_store(config, open_dataset(config, cache), cache)
             bar.advance()
 
     def _ended(self, trials: Mapping[str, Trial], bar: Bar, name: str, report: Report, warm_s: float | None) -> None:
@@ -164,7 +161,7 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     results = read_results(folder, stopped=True)
     if not results:
         return
-    metric = make_dataset(first, open_cache(first)).metric
+    metric = open_dataset(first, open_cache(first)).metric
     rows = table.rows(folder, results, config.seed)
     table.write(folder, rows, failed, config.experiment)
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)

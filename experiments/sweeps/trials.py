@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from actors.errors import UserError
 from actors.messages import derive_seed
-from experiments.config import Config, varied
-from experiments.errors import UserError
-from experiments.launch import check, launched_roles, team_roles
-from experiments.launched import check_learner
-from experiments.settings import SweepSettings
+from experiments.analysis.setting_names import plain, short_keys
+from experiments.config.config import Config, varied
+from experiments.config.settings import SweepSettings
+from experiments.running.launch import check, launched_roles, team_roles
+from experiments.running.launched import check_learner
 
 Values = dict[str, Any]
 
@@ -101,38 +102,11 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield prefix + str(key), value
 
 
-def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Each key by its last part, or by as many parts as tell it from the others."""
-    short = {}
-    for key in keys:
-        parts = key.split(".")
-        endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
-        short[key] = next(
-            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1), key
-        )
-    return short
-
-
 def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
     """Such as `0007-rounds=4,rate=0.3,seed=2`: a folder's name on any file system."""
     told = ",".join(f"{key}={plain(value)}" for key, value in values.items())
     safe = re.sub(r"[^\w.,=+-]+", "_", told)[:LONGEST].rstrip(",")
     return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
-
-
-def plain(value: Any) -> str:
-    """A value in few letters, for names and tables."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case list():
-            return "+".join(map(plain, value)) or "none"
-        case dict():
-            return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"
-        case _:
-            return str(value)
 
 
 def _check(config: Config) -> None:

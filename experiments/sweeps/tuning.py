@@ -25,10 +25,10 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from actors.watch import News, silent
-from experiments.launched import Shared
-from experiments.settings import SweepSettings
-from experiments.sweeps.results import TRIALS
+from actors.runtime.supervision import News, silent
+from experiments.config.settings import SweepSettings
+from experiments.records.trials import TRIALS
+from experiments.running.launched import Shared
 from experiments.sweeps.running import Opened, Report, hold_trial
 
 ATTEMPTS = 3  # of a trial whose process died

@@ -33,24 +33,23 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from actors.agents.roles import DECISION
 from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_model import VllmModel, VllmSettings
-from actors.cluster import Cluster
 from actors.messages import Completion, Question, Request, Usage
 from actors.models import Model
-from actors.prompt import ROLE
+from actors.prompting.prompt import ROLE
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION
+from actors.runtime.cluster import Cluster
+from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
-from actors.team import Team
-from experiments.config import Config, load
-from experiments.data import make_dataset
-from experiments.evidence import Evidence
-from experiments.launch import team_roles
-from experiments.runner import open_cache, open_store
+from experiments.config.config import Config, load
+from experiments.evidence.evidence import Evidence
+from experiments.running.launch import team_roles
+from experiments.running.opening import open_cache, open_dataset, open_store
 from topologies.graphs import as_wirings, complete
-from topologies.learner import Learner
-from topologies.pruned import split
+from topologies.learning.learner import Learner
+from topologies.learning.pruned import split
 from topologies.topology import Wired, Wiring, discussion_id
 
 CONTEXT_TOKENS = 32_768
@@ -120,7 +119,7 @@ class Measurement:
             whole.cached_tokens - training.cached_tokens,
         )
 
-    async def _discuss(self, team: Team, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
+    async def _discuss(self, team: RemoteTeam, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
         agents = [role.name for role in team_roles(self.config)]
 
         async def hold(sample: int, wiring: Wiring) -> None:
@@ -135,7 +134,7 @@ def prepared(folder: Path, replicas: int, questions: int, words: Sequence[str]) 
     """Training questions with their evidence, as many again for evaluation, and the texts for the tokenizer."""
     config = load(["experiment=mmqa_prune", f"output={folder}", f"model.replicas={replicas}", *words])
     cache = open_cache(config)
-    dataset = make_dataset(config, cache)
+    dataset = open_dataset(config, cache)
     evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
     found = [
         replace(item.question, evidence=evidence.retrieve(item)) for item in islice(dataset.train(), 2 * questions)

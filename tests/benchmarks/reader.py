@@ -13,10 +13,10 @@ import json
 import time
 from random import Random
 
+from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Heard, Kind, Message, Modality, Question, Request, Source, Turn
-from actors.prompt import build_request
+from actors.prompting.prompt import build_request
 from actors.reader.reader import Reader, ReaderSettings
-from actors.roles import DECISION, TEXTUAL, VISUAL
 
 SYLLABLES = ("ka", "lo", "mi", "ren", "tas", "vel", "dor", "nim", "pol", "gra")
 

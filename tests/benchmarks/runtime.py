@@ -32,12 +32,12 @@ from autogen_agentchat.messages import BaseChatMessage, TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 
-from actors.cluster import Cluster
+from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Completion, Kind, Question, Request, Source
 from actors.models import Model
-from actors.roles import DECISION, TEXTUAL, VISUAL
+from actors.runtime.cluster import Cluster
+from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
-from actors.team import Team
 from topologies.topology import Wired, Wiring, discussion_id
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.9"
@@ -89,7 +89,7 @@ def complete_graph() -> Wired:
     return Wired("full", [role.name for role in ROLES], Wiring(spatial, temporal, np.ones(n, bool)))
 
 
-async def seconds_for(team: Team, discussions: int, concurrency: int, first: int = 0) -> float:
+async def seconds_for(team: RemoteTeam, discussions: int, concurrency: int, first: int = 0) -> float:
     """Hold so many discussions; ten samples of each question, five passages each."""
     topology = complete_graph()
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))

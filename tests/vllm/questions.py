@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from actors.messages import Kind, Modality, Question, Request, Source, Turn
-from actors.prompt import build_request
+from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
 
 

@@ -13,7 +13,7 @@ from actors.backends import openai_model
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Question, Request
-from tests.endpoint import Asked, Server, Told
+from tests.support.endpoint import Asked, Server, Told
 from tests.vllm.conftest import CONTEXT_TOKENS, NAME
 from tests.vllm.questions import request, with_pictures
 

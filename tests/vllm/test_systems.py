@@ -8,22 +8,22 @@ import dataclasses
 
 import pytest
 
+from actors.agents.roles import SINGLE
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
-from actors.roles import SINGLE
-from experiments.config import load
+from experiments.config.config import load
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from experiments.evidence import Evidence
-from experiments.library import LabelledLibrary
-from experiments.systems import SYSTEMS
-from experiments.traces import encode
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
+from experiments.records.traces import encode
+from experiments.running.systems import SYSTEMS
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.bench import Team, Watched, hold
+from tests.support.bench import Team, Watched, hold
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 

@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 
 from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.errors import ModelLost
 from actors.messages import Heard, Kind, Message, Modality, Question, Source, Turn
-from actors.models import ModelLost
 from actors.processes import runs
-from actors.prompt import build_request
+from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
 from tests.vllm.conftest import CONTEXT_TOKENS
 from tests.vllm.questions import picture, request, with_pictures

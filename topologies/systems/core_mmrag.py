@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
-from topologies.steps import Steps, about, sources
-from topologies.systems.asked import numbered, together
+from topologies.systems.helpers import numbered, together
+from topologies.systems.library import PICTURES, Library, Reach, query_of
+from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."

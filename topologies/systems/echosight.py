@@ -16,10 +16,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Found, Question, Source, Trace
-from topologies.library import PICTURES, Library, query_of
 from topologies.single import SINGLE_AGENT
-from topologies.steps import Steps, about, sources
-from topologies.systems.asked import page, pictures_among, together
+from topologies.systems.helpers import page, pictures_among, together
+from topologies.systems.library import PICTURES, Library, query_of
+from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 
 RETRIEVED = 20

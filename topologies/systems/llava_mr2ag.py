@@ -18,10 +18,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Task, Trace
-from topologies.library import Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
-from topologies.steps import Steps, about
-from topologies.systems.asked import certainty, pictures_among, query_pictures, together
+from topologies.systems.helpers import certainty, pictures_among, query_pictures, together
+from topologies.systems.library import Library, Reach, query_of
+from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
 from topologies.answers import wording
-from topologies.library import Library
-from topologies.steps import Steps, about
+from topologies.systems.library import Library
+from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 
 ROUNDS = 3

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Question, Trace
-from topologies.library import Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
-from topologies.steps import Steps, about, sources
-from topologies.systems.asked import page, query_pictures, together
+from topologies.systems.helpers import page, query_pictures, together
+from topologies.systems.library import Library, Reach, query_of
+from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 
 LOOKED_AT = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from experiments.errors import UserError
+from actors.errors import UserError
 
 _ONSET = "B Br C D Dr F G Gr H J K L M N P R S St T Tr V W Y".split()
 _VOWEL = "a e i o u".split()

@@ -19,12 +19,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.datasets.sample.clues import Asker
 from experiments.datasets.sample.questions import TYPES, Draft
 from experiments.datasets.sample.scene import Scene, draw
 from experiments.datasets.sample.world import Entity, Passage, Shelf, identity, shelves
-from experiments.errors import UserError
 
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14

@@ -1,0 +1,146 @@
+"""One agent: recalls, reads, asks its model, remembers, and says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from actors.agents.memory import Memory
+from actors.agents.roles import DUMMY_SENTENCE
+from actors.errors import ModelError
+from actors.messages import Completion, Message, Request, Role, Status, Turn, Usage
+from actors.models import Model
+from actors.prompting.prompt import build_request, one_line, repair_request
+from actors.prompting.reply import Reply, read_reply
+from actors.prompting.truncation import cut_more
+from actors.settings import AgentSettings
+
+
+class RoleAgent:
+    """Plays one role with one model.
+
+    Args:
+        role: who it is and what it reads.
+        model: usually a pool of replicas.
+        settings: what all agents share. A call that failed is repeated with the same seed, so that a retry gives what
+            the first call would have given.
+    """
+
+    def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
+        self.role = role
+        self.memory = Memory()
+        self._model = model
+        self._settings = settings or AgentSettings()
+
+    async def take(self, turn: Turn) -> tuple[Message, Usage]:
+        """Answer one turn. Failure is data: the message's status says `unparsed` or `failed`, with the error.
+
+        The message depends on the turn and the model only. What crashes and repeated calls cost is in the usage.
+
+        Raises:
+            MemoryLost: this agent was restarted in the middle of the discussion.
+        """
+        recalled = self.memory.recall(turn)
+        if self.role.dummy:
+            message, usage = self._dummy(turn), Usage()
+        else:
+            message, usage = await self._answer(turn, recalled)
+        self.memory.remember(turn, message)
+        return message, usage
+
+    async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
+        """Ask, and ask once more for the form alone where no answer could be read.
+
+        `calls` counts the completions that were had: a turn that failed for good keeps those from before it failed.
+        """
+
+        def first(cut: Sequence[str]) -> Request:
+            return build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
+
+        asked = [await self._ask(turn, first)]
+        said = asked[0].completion.text
+        reply = asked[0].reply(turn)
+        if reply is None and not asked[0].error:
+            asked.append(await self._ask(turn, lambda cut: repair_request(first(cut), said, turn.task), asked[0].cut))
+            reply = asked[1].reply(turn)
+        error = asked[-1].error
+        had = [a.completion for a in asked if a.had]
+        message = Message(
+            id=f"{turn.round}/{self.role.name}",
+            agent=self.role.name,
+            round=turn.round,
+            content=reply.content if reply else one_line(said),
+            answer=reply.answer if reply else None,
+            confidence=reply.confidence if reply else None,
+            status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
+            error=error,
+            heard=tuple(heard.message.id for heard in turn.heard),
+            cut=asked[-1].cut,
+            seed=turn.seed,
+            calls=len(had),
+            prompt_tokens=sum(completion.prompt_tokens for completion in had),
+            completion_tokens=sum(completion.completion_tokens for completion in had),
+            fields=reply.fields if reply else (),
+        )
+        return message, asked[0].usage if len(asked) == 1 else asked[0].usage + asked[1].usage
+
+    def _dummy(self, turn: Turn) -> Message:
+        heard = tuple(heard.message.id for heard in turn.heard)
+        name = self.role.name
+        return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
+
+    async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Asked:
+        """What `build(cut)` is answered, with as much more evidence cut as the model's context asks for.
+
+        To find out that a prompt does not fit is no call: nothing is computed for it.
+        """
+        failures = 0
+        while True:
+            request = build(cut)
+            completion, failed = await self._complete(request)
+            failures += failed
+            if completion.stop != "too_long":
+                had = failed <= self._settings.retries
+                usage = Usage.of(completion) if had else Usage()
+                error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
+                break
+            more = cut_more(turn.question, self.role.modality, cut, request, completion)
+            if not more:
+                had, usage, error = False, Usage(), _does_not_fit(completion)
+                break
+            cut = (*cut, *more)
+        return _Asked(completion, one_line(error), had, cut, usage + Usage(calls=failures) if failures else usage)
+
+    async def _complete(self, request: Request) -> tuple[Completion, int]:
+        """The completion, or one with `stop="error"` after the last retry, and how many calls failed."""
+        for failed in range(self._settings.retries + 1):
+            try:
+                return await self._model.complete(request), failed
+            except ModelError as error:
+                reason = str(error)
+        return Completion(id=request.id, text="", stop="error", error=reason), self._settings.retries + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What came of one request: the last completion, whether one was had at all (the error says why not or why it is
+    of no use), what was cut from the prompt, and what was spent."""
+
+    completion: Completion
+    error: str
+    had: bool
+    cut: tuple[str, ...]
+    usage: Usage
+
+    def reply(self, turn: Turn) -> Reply | None:
+        if self.error:
+            return None
+        return read_reply(turn, self.completion.text, cut_off=self.completion.stop == "length")
+
+
+def _does_not_fit(completion: Completion) -> str:
+    size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)" if completion.limit_tokens else ""
+    return (
+        f"the prompt does not fit the model's context{size} and no evidence is left to cut: lower "
+        "agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
+    )

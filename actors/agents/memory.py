@@ -1,0 +1,40 @@
+"""What one agent remembers: its own earlier turns (the s_i of Eq. 1), per discussion and only while that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.errors import MemoryLost
+from actors.messages import Message, Turn
+
+
+class Memory:
+    """Own messages by discussion. Nothing outlives a discussion, or answers would depend on the order of questions."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, dict[int, Message]] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def recall(self, turn: Turn) -> tuple[Message, ...]:
+        """Own messages of the rounds before this turn's, oldest first; none where the turn asks for none, whatever was
+        said before: its messages may be asked for side by side, so that "before" would be a matter of luck.
+
+        Raises:
+            MemoryLost: there are not `turn.recall` of them.
+        """
+        if not turn.recall:
+            return ()
+        own = self._turns.get(turn.discussion, {})
+        recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
+        if len(recalled) != turn.recall:
+            raise MemoryLost(f"{turn.id}: {len(recalled)} earlier turns remembered, {turn.recall} expected")
+        return recalled
+
+    def remember(self, turn: Turn, message: Message) -> None:
+        self._turns.setdefault(turn.discussion, {})[turn.round] = message
+
+    def forget(self, discussions: Iterable[str]) -> None:
+        for discussion in discussions:
+            self._turns.pop(discussion, None)

@@ -1,0 +1,46 @@
+"""Which model answers, and what it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass
+class ModelSettings:
+    """Who answers. `model=vllm` is short for `model.kind=vllm`."""
+
+    kind: Literal["none", "reader", "vllm", "openai", "replay"] = "reader"
+    """`openai`: any endpoint that speaks OpenAI's protocol; `replay`: what the run `replay.run` recorded;
+    `none`: nobody (for `judge`)."""
+    name: str = ""
+    """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
+    replicas: int = 2
+    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
+    capacity: int = 64
+    """Requests that one replica works on at once; more wait with their senders."""
+    cpus: float = 0.5
+    """Cores that Ray reserves for each replica."""
+    gpus: float | None = None
+    """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has any, else 0)."""
+    tensor_parallel: int = 1
+    max_model_len: int | None = None
+    """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
+    dtype: str = "auto"
+    engine: dict[str, Any] = field(default_factory=dict)
+    """Further engine arguments, passed to vLLM as they are."""
+    hang_s: float = 120.0
+    """vLLM: an engine that gives no sign of life for so long is started anew."""
+    base_url: str = ""
+    """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
+    key_env: str = ""
+    """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
+    timeout_s: float = 120.0
+    """Endpoint: how long one request may take."""
+    retries: int = 4
+    """Endpoint: how often a request that met a fault is sent again, with growing pauses; rate limits are waited out."""
+    requests_per_minute: float | None = None
+    """Endpoint: rate limits of its own (null: none)."""
+    tokens_per_minute: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Endpoint: further fields of the request's body, sent as they are."""

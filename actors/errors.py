@@ -1,0 +1,78 @@
+"""Every error that the project raises on purpose.
+
+    AgoraError
+    ├── UserError       bad input; `run.py` prints its one line and exits with code 2
+    ├── ClusterError    Ray, or what was to be started on it, is not up
+    ├── StoreError      a folder of LanceDB tables cannot be used
+    ├── WebError        the web could not be searched
+    ├── AgentLost       an agent's process died while it held turns: the discussion is replayed
+    ├── MemoryLost      an agent does not remember its earlier turns: the discussion is replayed
+    ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
+    └── ModelError      no completion this time; asking again may work
+        ├── ModelLost   the model will not answer again: its process has to be started anew
+        └── Full        a replica holds as many requests as it takes: the request goes to another one
+
+Failures of single turns are no errors but data: the message's status says `unparsed` or `failed`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+class AgoraError(Exception):
+    """What the project itself raises; its text is one line."""
+
+
+class UserError(AgoraError):
+    """Bad input: its text is one line that says what was wrong, what was expected and what to do.
+
+    `run.py` prints that line and exits with code 2, without a traceback.
+    """
+
+
+class ClusterError(AgoraError):
+    """Ray is not there, or what was to be started on it did not come up."""
+
+
+class StoreError(AgoraError):
+    """A folder of LanceDB tables cannot be written, read, or is damaged."""
+
+
+class WebError(AgoraError):
+    """The web cannot be searched, or a query was not recorded."""
+
+
+class AgentLost(AgoraError):
+    """An agent's process died while it held turns; the runtime starts it again, without its memory."""
+
+
+class MemoryLost(AgoraError):
+    """The agent does not remember the turns that it should: the discussion has to be replayed from its start."""
+
+
+class ModelGone(AgoraError):
+    """No replica is left and none will come: not one turn's failure but the run's end, which nothing may record."""
+
+
+class ModelError(AgoraError):
+    """No completion could be had this time (a replica died, an endpoint refused); asking again may work."""
+
+
+class ModelLost(ModelError):
+    """The model will not answer again (its engine died or hangs): its process has to be started anew."""
+
+
+class Full(ModelError):
+    """The replica holds as many requests as it takes; this one was not begun."""
+
+
+def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:
+    """The first exception of a kind in a group: what goes wrong in one of many discussions comes wrapped."""
+    for error in group.exceptions:
+        found = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, kind):
+            return found
+    return None

@@ -1,0 +1,185 @@
+"""What the text after `Answer:` or `Confidence:` states, whatever a model wraps it in; the ambiguous states nothing.
+
+Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+from actors.prompting.prompt import one_line
+
+_LONGEST_DECORATED = 1000  # characters; a longer answer is taken as it is
+_TAIL = re.compile(r"[\s,;.|*_]*(?:\(\s*confidence:?\s([^()]{1,20})\)|\bconfidence[*_]{0,3}:(.{1,40}))$", re.IGNORECASE)
+_AGAIN = re.compile(r"(?:(?:the|my)\s)?(?:(?:final|correct)\s)?answer(?:\sis)?\s?[:：]\s?", re.IGNORECASE)
+BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
+_LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "“": "”",
+    "‘": "’",
+    "«": "»",
+    "「": "」",
+    "<": ">",
+    "`": "`",
+    "*": "*",
+    "_": "_",
+    "$": "$",
+}
+_UNKNOWN = re.compile(
+    r"(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
+    r"unknown|unclear|undetermined|indeterminate|unanswerable|n/a|null|no answer"
+    r"|not (?:known|sure|available|applicable|determinable)"
+    r"|not (?:explicitly )?(?:stated|specified|given|mentioned|provided)"
+    r"|(?:can ?not|can't|could not) be (?:determined|answered|known|inferred|found)"
+    r"|(?:insufficient|not enough|no) (?:information|evidence|context|data)"
+    r"|(?:(?:i|we) )?(?:do not|don't|can ?not|can't|could not) (?:know|tell|say|determine|answer|help|assist|find)"
+    r"|(?:(?:i am|i'm) )?(?:unable|not able) to (?:know|tell|say|determine|answer|help|assist|find)"
+    r"|(?:i am|i'm) (?:sorry|not sure)"
+    r")(?:[\s,;:.(–-]++(?:from|in|based|with|given|by|to|as|because|since|due|but|the|this|that|it|there|here|which|who"
+    r"|what|where|when|available|provided|for|if|is|i)\b.*)?"
+)
+_LEAD_IN = re.compile(
+    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|it is|it's|this is|that is)\s+"
+)
+_LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:–-]?|\s?[.:]|\s[–-]\s|$)\s?(?P<rest>.*)")
+_ASIDE = re.compile(r"\s?\(|\.\s|,?\s(?:because|since)\b")
+_ARTICLE = re.compile(r"(?:an?|the)\s+")
+_NUMBER = re.compile(
+    r"(?<![\w.,])([-+]?(?:\d{1,40}(?:\.\d{1,40}|,\d{1,2})?|\.\d{1,40})(?:e[-+]?\d{1,4})?)(?!\w|[.,]\d)"
+    r"\s{0,4}(?:(%|percent\b)|(?:/|out of|of)\s{0,4}(\d{1,9}(?:\.\d{1,9})?))?",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"\s*(?:-|–|—|~|to|or|and)\s*")
+
+
+def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, float | None]:
+    """The answer, and the confidence where it is stated in the same breath (`Paris (confidence 0.80)`).
+
+    The answer is "" where none is stated, and None where the value says that it is not known. With choices it is one
+    of them, named by its text, its letter or both; a letter that is another choice's text, or a letter and a text that
+    disagree, name none.
+    """
+    value = one_line(value)
+    if len(value) > 3:  # as it is spelt, before case and line breaks are passed over
+        for choice in choices:
+            if value == one_line(choice):
+                return choice, None
+    value, confidence = undecorated(value)
+    if not value.strip(" .…-–—_*"):
+        return "", confidence
+    chosen = _choice(value, choices) if choices else value
+    if (not choices or not chosen) and is_unknown(value):
+        return None, confidence
+    return chosen, confidence
+
+
+def is_unknown(answer: str) -> bool:
+    """Does the answer say that it is not known, or decline to say? `Unknown Pleasures` is an answer."""
+    return not answer.strip(" ?") or bool(_UNKNOWN.fullmatch(_folded(answer).strip(" .!?*_`\"'()[]{}")))
+
+
+def undecorated(value: str) -> tuple[str, float | None]:
+    """A one-line value without what wraps the whole of it (emphasis, quotes, LaTeX, `Answer:` once more), and the
+    confidence stated at its end, if any. Doing it twice changes nothing."""
+    confidence = None
+    before = None
+    while value != before and len(value) <= _LONGEST_DECORATED:
+        before = value
+        boxes = BOXED.findall(value)
+        value = _unwrapped(boxes[0] if len(boxes) == 1 else value.strip())
+        tail = _TAIL.search(value, max(0, len(value) - 80))
+        if tail:
+            value, confidence = value[: tail.start()], stated_confidence(tail[1] or tail[2])
+        again = _AGAIN.match(value)
+        if again:
+            value = value[again.end() :]
+    return value, confidence
+
+
+def stated_confidence(value: str) -> float | None:
+    """A number in [0, 1] as `0.8`, `80%`, `8/10` or `0,8`; None for anything else (words, ranges, 7, nan)."""
+    value = value[:200].strip(" \t\n*_`\"'“”()[]{}~≈")
+    numbers = list(_NUMBER.finditer(value))
+    if not numbers:
+        return None
+    first = numbers[0]
+    if len(numbers) > 1 and _RANGE.fullmatch(value, first.end(), numbers[1].start()):
+        return None
+    stated = {_share(number) for number in (numbers[:1] if first.start() == 0 else numbers)}
+    return stated.pop() if len(stated) == 1 else None
+
+
+def _share(number: re.Match[str]) -> float | None:
+    whole = float(number[3] or (100 if number[2] else 1))
+    if "," in number[1] and not number[2] and not number[1].startswith("0,"):
+        return None
+    share = float(number[1].replace(",", ".")) / whole if whole else -1.0
+    return share + 0.0 if 0 <= share <= 1 else None  # + 0.0: -0.0 is 0
+
+
+def _unwrapped(value: str) -> str:
+    """One layer less, or the value as it is."""
+    if value[-1:] == "." and value[-2:-1] in {*_QUOTES.values(), "}", ")"}:
+        inner = _unwrapped(value[:-1])
+        return inner if inner != value[:-1] else value
+    latex = _LATEX.fullmatch(value)
+    if latex and latex[1] is not None:
+        return latex[1] if _balanced(latex[1]) else value
+    if latex:
+        return latex[2] or latex[3] or ""
+    if len(value) > 1 and _QUOTES.get(value[0]) == value[-1]:
+        opening, closing = value[0], value[-1]
+        wraps = min(len(value) - len(value.lstrip(opening)), len(value) - len(value.rstrip(closing)), len(value) // 2)
+        inner = value[wraps : len(value) - wraps]
+        if opening not in inner and closing not in inner:
+            return inner
+    return value
+
+
+def _balanced(inner: str) -> bool:
+    depth = 0
+    for brace in re.findall(r"[{}]", inner):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _choice(value: str, choices: Sequence[str]) -> str:
+    """The one choice that the value names, or ""."""
+    texts = _texts(tuple(choices))
+    plain = _plain(value)
+    named = {i for i, text in enumerate(texts) if text and plain == text}
+    if not named:
+        named = {
+            i for i, text in enumerate(texts) if text and plain.startswith(text) and _ASIDE.match(plain, len(text))
+        }
+    label = _LABEL.fullmatch(_LEAD_IN.sub("", _folded(value), count=1))
+    if label:
+        i = ord(label["letter"]) - ord("a")
+        rest = label["rest"]
+        if i < len(choices) and (not rest or _plain(rest) == texts[i] or _ASIDE.match(f" {rest}")):
+            named.add(i)
+    return choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
+
+
+@lru_cache(maxsize=256)
+def _texts(choices: tuple[str, ...]) -> list[str]:
+    """The same for all replies to a question."""
+    return [_plain(choice) for choice in choices]
+
+
+def _plain(text: str) -> str:
+    """A choice's text as it is compared: without case, decoration, closing punctuation, article and lead-in."""
+    text = _folded(undecorated(one_line(text))[0])
+    text = _LEAD_IN.sub("", text, count=1).strip(" .,;:!?\"'*_`")
+    return _ARTICLE.sub("", text, count=1)
+
+
+def _folded(text: str) -> str:
+    return one_line(unicodedata.normalize("NFKC", text)).casefold().replace("’", "'")

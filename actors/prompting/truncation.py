@@ -1,0 +1,50 @@
+"""Which evidence to leave out of a prompt that does not fit the model's context: the least relevant first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import ceil
+
+from actors.messages import Completion, Kind, Modality, Question, Request, Source
+from actors.prompting.prompt import evidence_for
+
+SHARE = 0.25
+"""Of the sources left, how many go at a time where the model does not say by how much the prompt is too long."""
+
+
+def least_relevant(question: Question, modality: Modality, cut: Collection[str]) -> list[Source]:
+    """What can still be cut, in order: the worst rank first, among passages and rows as among pictures.
+
+    At equal rank the passage goes before the picture: pictures come first in the prompt, and those that stay are still
+    served by the prefix cache.
+    """
+    left = [source for source in evidence_for(question, modality) if source.id not in cut]
+    pictures = [source for source in left if source.kind is Kind.IMAGE]
+    texts = [source for source in left if source.kind is not Kind.IMAGE]
+    ranked = [*((rank, 1, text) for rank, text in enumerate(texts)), *((rank, 0, p) for rank, p in enumerate(pictures))]
+    return [source for _, _, source in sorted(ranked, key=lambda r: r[:2], reverse=True)]
+
+
+def cut_more(
+    question: Question, modality: Modality, cut: Collection[str], sent: Request, told: Completion
+) -> list[str]:
+    """The ids of what to cut next from `sent`, which `told` says is too long: what the excess asks for, as far as can
+    be estimated, and not more; the next attempt tells. Empty when nothing is left."""
+    order = least_relevant(question, modality, cut)
+    excess = told.prompt_tokens - told.limit_tokens if told.limit_tokens > 0 else 0
+    if excess <= 0:
+        return [source.id for source in order[: ceil(SHARE * len(order))]]
+    characters = max(1, len(sent.system) + len(sent.shared) + len(sent.own))
+    # Both are rather too high than too low, so that not more is cut than has to be.
+    per_character = 1.25 * told.prompt_tokens / characters
+    per_picture = max(1.0, told.prompt_tokens - characters / 4) / max(1, len(sent.images))
+    found: list[str] = []
+    for source in order:
+        if excess <= 0:
+            break
+        found.append(source.id)
+        if source.kind is Kind.IMAGE:
+            excess -= ceil(per_picture)
+        else:
+            excess -= ceil(per_character * (len(source.title) + len(source.text)))
+    return found

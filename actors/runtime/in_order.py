@@ -1,0 +1,46 @@
+"""Works on many items at once and yields their results in the items' order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def in_order(
+    items: Iterable[T], work: Callable[[T], Awaitable[R]], concurrency: int
+) -> AsyncIterator[tuple[T, R]]:
+    """Work on up to `concurrency` items at once and yield (item, result) in the items' order.
+
+    Results wait for slower ones before them, but never more than twice `concurrency` are under way or waiting, so
+    memory does not grow with the number of items. What `work` raises is raised here; the rest is cancelled.
+    """
+    gate = asyncio.Semaphore(concurrency)
+    window: deque[tuple[T, asyncio.Task[R]]] = deque()
+
+    async def gated(item: T) -> R:
+        async with gate:
+            return await work(item)
+
+    try:
+        for item in items:
+            window.append((item, asyncio.create_task(gated(item))))
+            if len(window) >= 2 * concurrency:
+                yield await _first(window)
+        while window:
+            yield await _first(window)
+    finally:
+        for _, task in window:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in window), return_exceptions=True)
+
+
+async def _first(window: deque[tuple[T, asyncio.Task[R]]]) -> tuple[T, R]:
+    item, task = window[0]
+    result = await task
+    window.popleft()
+    return item, result

@@ -1,0 +1,249 @@
+"""What differs between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.errors import UserError
+from actors.messages import derive_seed
+from experiments.analysis.statistics import crossed_interval, holm, paired_test
+from experiments.analysis.summary import SIGNIFICANT
+from experiments.records.recorder import RunFolder
+from experiments.records.records import by_question
+from experiments.records.trials import TRIALS, TrialResult
+
+KIND, POSITION = "attack.kind", "attack.agents"
+UNATTACKED = ("none", None)  # values of the kind; None where a trial leaves it at its default
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One thing that a sweep compares: a method under one setting, in all the trials that had it.
+
+    seeds, tokens: of each trial, tokens (prompt and completion) per question. utilities: [trials, questions], NaN where
+    a trial did not ask a question; the columns are the same questions for all arms of a sweep.
+    """
+
+    method: str
+    values: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    tokens: tuple[float, ...]
+    utilities: Floats
+
+    @property
+    def mean(self) -> float:
+        """Over all questions of all trials."""
+        return float(self.utilities[np.isfinite(self.utilities)].mean())
+
+    @property
+    def trial_means(self) -> list[float]:
+        return [float(row[np.isfinite(row)].mean()) for row in self.utilities]
+
+    @cached_property
+    def ci95(self) -> tuple[float, float]:
+        """Of the mean, over questions and trials (`crossed_interval`)."""
+        return crossed_interval(self.utilities, derive_seed(0, "interval", self.name))
+
+    @property
+    def name(self) -> str:
+        """The method, and the setting in words."""
+        return ", ".join([self.method, *(f"{key}={_text(value)}" for key, value in sorted(self.values.items()))])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An arm minus the reference, on the questions and seeds that both have.
+
+    ci95 is over questions and seeds. The p-value is of a sign-flip test over questions, of differences averaged over
+    seeds: it speaks of further questions to the graphs that were learned with these seeds. `p_holm` is adjusted for all
+    comparisons made together.
+    """
+
+    arm: Arm
+    reference: Arm
+    difference: float
+    ci95: tuple[float, float]
+    p_value: float
+    p_holm: float
+    questions: int
+    seeds: int
+
+
+def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
+    """The keys that have more than one value in a sweep, with these values, numbers ascending and the rest as they
+    come; None stands for the default where a trial does not set the key."""
+    keys = dict.fromkeys(key for result in results for key in result.values)
+    found = {}
+    for key in keys:
+        values: list[Any] = list(
+            {_frozen(value): value for result in results for value in [result.values.get(key)]}.values()
+        )
+        if len(values) > 1:
+            found[key] = sorted(values) if all(_is_number(value) for value in values) else values
+    return found
+
+
+def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
+    """The arms of a sweep's folder, in the order of `results` and of their methods; a trial that was stopped before it
+    evaluated anything has none.
+
+    Raises UserError when the records of a trial are missing or damaged.
+    """
+    keys = varied(results)
+    read: list[tuple[TrialResult, str, dict[str, float], float]] = []
+    for result in results:
+        scores: dict[str, dict[str, float]] = {method: {} for method in result.metrics.get("methods", {})}
+        tokens = dict.fromkeys(scores, 0)
+        for scored in by_question(RunFolder(folder / TRIALS / result.name).scores()):
+            if scored.method in scores:
+                scores[scored.method][scored.question] = scored.utility
+                tokens[scored.method] += scored.prompt_tokens + scored.completion_tokens
+        for method, utilities in scores.items():
+            if not utilities:
+                raise UserError(
+                    f"{folder / TRIALS / result.name} has no scores of {method}: restore its scores.jsonl, or delete "
+                    "its line from trials.jsonl and resume the sweep"
+                )
+            read.append((result, method, utilities, tokens[method] / len(utilities)))
+    questions = sorted({question for _, _, utilities, _ in read for question in utilities})
+    arms = [
+        Arm(
+            method=method,
+            values={key: result.values.get(key) for key in keys},
+            seeds=(result.seed,),
+            tokens=(cost,),
+            utilities=np.array([[utilities.get(question, np.nan) for question in questions]]),
+        )
+        for result, method, utilities, cost in read
+    ]
+    return merge(arms)
+
+
+def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
+    """Arms of one method and setting as one, whatever their values of the keys `over`, which it then lacks."""
+    groups: dict[str, list[Arm]] = {}
+    for arm in arms:
+        kept = replace(arm, values={key: value for key, value in arm.values.items() if key not in over})
+        groups.setdefault(_frozen([kept.method, dict(kept.values)]), []).append(kept)
+    return [
+        replace(
+            group[0],
+            seeds=tuple(seed for arm in group for seed in arm.seeds),
+            tokens=tuple(tokens for arm in group for tokens in arm.tokens),
+            utilities=np.concatenate([arm.utilities for arm in group]),
+        )
+        for group in groups.values()
+    ]
+
+
+def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Comparison]:
+    """Each pair's first arm against its second; a pair that shares no question at the same seed is left out.
+
+    Trials of one seed (an attacker at several positions) are averaged first, question by question.
+    """
+    found: list[Comparison] = []
+    for arm, reference in pairs:
+        differences = _differences(arm, reference)
+        asked = np.isfinite(differences)
+        if not asked.any():
+            continue
+        draws = derive_seed(seed, "compare", arm.name, reference.name)
+        of_questions = _mean(differences)
+        of_questions = of_questions[np.isfinite(of_questions)]
+        found.append(
+            Comparison(
+                arm,
+                reference,
+                difference=float(differences[asked].mean()),
+                ci95=crossed_interval(differences, draws),
+                p_value=paired_test(of_questions, np.zeros_like(of_questions), draws)["p_value"],
+                p_holm=1.0,
+                questions=len(of_questions),
+                seeds=int(asked.any(axis=1).sum()),
+            )
+        )
+    adjusted = holm([comparison.p_value for comparison in found])
+    return [replace(comparison, p_holm=p) for comparison, p in zip(found, adjusted, strict=True)]
+
+
+def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
+    """What a sweep asks: under attacks each method against itself without one; else each setting of a method against
+    the sweep's first, for the methods that the settings change."""
+    pairs: list[tuple[Arm, Arm]] = []
+    for method in dict.fromkeys(arm.method for arm in arms):
+        own = [arm for arm in arms if arm.method == method]
+        if all(np.array_equal(arm.utilities, own[0].utilities, equal_nan=True) for arm in own):
+            continue
+        for arm in own:
+            rivals = [other for other in own if KIND not in arm.values or _is_clean(other, arm)]
+            pairs += [(arm, rival) for rival in rivals[:1] if rival is not arm]
+    return pairs
+
+
+def _is_clean(other: Arm, arm: Arm) -> bool:
+    """Whether one is the other without an attack."""
+    rest = [key for key in arm.values if key not in (KIND, POSITION)]
+    return other.values[KIND] in UNATTACKED and all(other.values[key] == arm.values[key] for key in rest)
+
+
+def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
+    """A line for each comparison, and how they were corrected; a difference is claimed by the adjusted p-value and the
+    interval both."""
+    for found in comparisons:
+        low, high = found.ci95
+        shown = found.p_holm < SIGNIFICANT and not low <= 0 <= high
+        verdict = ("better" if low > 0 else "worse") if shown else "no difference shown"
+        yield (
+            f"{metric} of {found.arm.name} minus {found.reference.name}: {found.difference:+.3f} (95% interval "
+            f"{low:+.3f} to {high:+.3f}, p = {found.p_value:.2g}, {found.p_holm:.2g} adjusted; {found.questions:,} "
+            f"questions, {found.seeds} seeds): {verdict}."
+        )
+    if comparisons:
+        many = f"the {len(comparisons)} comparisons" if len(comparisons) > 1 else "this one comparison"
+        yield (
+            f"P-values are of sign-flip tests over questions, averaged over seeds, and adjusted for {many} by Holm's "
+            f"method; verdicts go by the adjusted ones, at {SIGNIFICANT}."
+        )
+
+
+def _differences(arm: Arm, reference: Arm) -> Floats:
+    """[seeds, questions], NaN where either lacks the question at the seed."""
+    seeds = sorted(set(arm.seeds) & set(reference.seeds))
+    if not seeds:
+        return np.full((1, 1), np.nan)
+    return np.array([_of_seed(arm, seed) - _of_seed(reference, seed) for seed in seeds])
+
+
+def _of_seed(arm: Arm, seed: int) -> Floats:
+    return _mean(arm.utilities[[own == seed for own in arm.seeds]])
+
+
+def _mean(values: Floats) -> Floats:
+    """Of every column, over what is not NaN; NaN where nothing is."""
+    asked = np.isfinite(values)
+    counts, sums = asked.sum(axis=0), np.where(asked, values, 0.0).sum(axis=0)
+    means = np.full(values.shape[1], np.nan)
+    means[counts > 0] = sums[counts > 0] / counts[counts > 0]
+    return means
+
+
+def _frozen(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _text(value: Any) -> str:
+    return "default" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,219 @@
+"""Utility over whatever a sweep varied: lines over one key, heat maps over two and more (M3Prune's Figs. 17 and 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.analysis.compare import Arm, merge
+from experiments.analysis.figures.edges import ABSENT
+from experiments.analysis.figures.style import (
+    COLOURS,
+    COLUMN,
+    FAINT,
+    LINES,
+    MARKERS,
+    PAGE,
+    SMALL,
+    ink,
+    plain,
+    probabilities,
+    styled,
+)
+
+MANY = 12  # more values than this on one axis are drawn as points, not as cells
+FEW = 5  # values that are all written at an axis
+WHAT = "95% interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A mean and half of what its 95% interval spans."""
+
+    mean: float
+    half: float
+
+    @staticmethod
+    def of(arm: Arm) -> Cell:
+        low, high = arm.ci95
+        return Cell(arm.mean, (high - low) / 2)
+
+
+def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
+    """Lines over one axis; heat maps over two, a row for each setting of further ones; points where values are many.
+
+    A heat map is drawn of the methods that the settings change; the last two keys with most values are its axes.
+    """
+    filled = len({str(arm.values) for arm in arms}) / np.prod([len(values) for values in keys.values()])
+    if len(keys) > 1 and (filled < 0.5 or max(map(len, keys.values())) > MANY):
+        return points(arms, keys, metric)
+    if len(keys) == 1:
+        ((key, values),) = keys.items()
+        return lines(arms, key, values, metric)
+    down, across = sorted(keys, key=lambda key: len(keys[key]))[-2:]
+    down, across = (key for key in keys if key in (down, across))
+    others = [key for key in keys if key not in (down, across)]
+    panels: dict[str, dict[tuple[str, str], Cell]] = {}
+    everyone = list(dict.fromkeys(arm.method for arm in arms))
+    methods = [method for method in everyone if _changes(arms, method)] or everyone
+    for setting, method in product(product(*(keys[key] for key in others)), methods):
+        title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
+        panels[title] = {
+            (shown(arm.values[down]), shown(arm.values[across])): Cell.of(arm)
+            for arm in arms
+            if arm.method == method and [arm.values[key] for key in others] == list(setting)
+        }
+    rows, columns = ([shown(value) for value in keys[key]] for key in (down, across))
+    same = [f"{arm.method} {arm.mean:.3f}" for arm in merge(arms, over=keys) if arm.method not in methods]
+    note = f"unchanged: {', '.join(same)}" if same else ""
+    return heat_map(panels, rows, columns, (down, across), metric, note)
+
+
+def _changes(arms: Sequence[Arm], method: str) -> bool:
+    """Whether a method's utility depends on what was varied, seed by seed."""
+    means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
+    return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
+
+
+@styled
+def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> Figure:
+    """Each method's utility over the values of one key, with intervals and a faint point per trial."""
+    numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    figure = Figure(figsize=(PAGE, 2.8), layout="constrained")
+    axes = figure.add_subplot()
+    methods = list(dict.fromkeys(arm.method for arm in arms))
+    places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
+    step = float(np.diff(places).min())
+    for i, method in enumerate(methods):
+        look: Any = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        aside = 0.3 * step * ((i + 0.5) / len(methods) - 0.5)
+        group = [arm for arm in arms if arm.method == method]
+        xs = [places[values.index(arm.values[key])] + aside for arm in group]
+        order = np.argsort(xs)
+        ends = np.array([arm.ci95 for arm in group])
+        means = np.array([arm.mean for arm in group])
+        for x, arm in zip(xs, group, strict=True):
+            if len(arm.seeds) > 1:
+                axes.plot(
+                    [x + 0.03 * step] * len(arm.seeds),
+                    arm.trial_means,
+                    "o",
+                    color=look["color"],
+                    markersize=2.5,
+                    alpha=FAINT,
+                    markeredgewidth=0,
+                )
+        axes.vlines(xs, ends[:, 0], ends[:, 1], color=look["color"], linewidth=0.8)
+        line = LINES[i % len(LINES)] if numeric else ""
+        axes.plot(
+            np.array(xs)[order], means[order], linestyle=line, linewidth=0.8, markersize=4.5, label=method, **look
+        )
+    axes.set_xticks(
+        places, [shown(value) for value in values], rotation=0 if max(len(shown(v)) for v in values) < 14 else 20
+    )
+    axes.set_xlabel(key)
+    axes.set_ylabel(f"{metric} (bars: {WHAT})")
+    plain(axes, grid="y")
+    figure.legend(loc="outside right upper")
+    return figure
+
+
+@styled
+def heat_map(
+    panels: Mapping[str, Mapping[tuple[str, str], Cell]],
+    down: Sequence[str],
+    across: Sequence[str],
+    names: tuple[str, str],
+    metric: str,
+    note: str = "",
+) -> Figure:
+    """A panel per title with its mean in every cell, and below it how far the interval reaches; hatched: not run.
+
+    names: of the axes down and across. note: stands above all panels.
+    """
+    wide = max(0.5 * len(across), 1.4)
+    columns = max(1, min(len(panels), int((PAGE - 0.8) / (wide + 0.6))))
+    rows = -(-len(panels) // columns)
+    beside = 0.06 * max(map(len, down))
+    width = COLUMN if columns == 1 and wide + beside + 1 < COLUMN else PAGE
+    figure = Figure(figsize=(width, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    means = [cell.mean for cells in panels.values() for cell in cells.values()]
+    low, high = min(means), max(means)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (title, cells) in zip(grid.flat, panels.items(), strict=False):
+        values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
+        for (row, column), cell in cells.items():
+            values[down.index(row), across.index(column)] = cell.mean
+        axes.patch.set(**ABSENT)
+        image = axes.pcolormesh(values, cmap=probabilities(), vmin=low, vmax=high, edgecolors="white", linewidth=0.8)
+        for (row, column), cell in cells.items():
+            colour = ink(probabilities(), (cell.mean - low) / (high - low) if high > low else 0)
+            place = (across.index(column) + 0.5, down.index(row) + 0.5)
+            axes.text(
+                *place,
+                f"{cell.mean:.3f}\n±{cell.half:.3f}",
+                ha="center",
+                va="center",
+                fontsize=SMALL,
+                color=colour,
+                linespacing=1.1,
+            )
+        axes.set_title(title, fontsize=SMALL)
+        axes.set_xticks(np.arange(len(across)) + 0.5, across)
+        axes.set_yticks(np.arange(len(down)) + 0.5, down)
+        axes.tick_params(length=0)
+    grid[0, 0].invert_yaxis()
+    if note:
+        figure.suptitle(note, fontsize=SMALL)
+    figure.supylabel(names[0])
+    figure.supxlabel(names[1])
+    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the {WHAT})")
+    return figure
+
+
+@styled
+def points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
+    """Every arm of a search, over each key in a panel of its own."""
+    columns = min(3, len(keys))
+    rows = -(-len(keys) // columns)
+    figure = Figure(figsize=(PAGE, 0.5 + 1.9 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    methods = list(dict.fromkeys(arm.method for arm in arms))
+    for axes in grid.flat[len(keys) :]:
+        axes.set_visible(False)
+    for axes, (key, values) in zip(grid.flat, keys.items(), strict=False):
+        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        for i, method in enumerate(methods):
+            group = [arm for arm in arms if arm.method == method]
+            xs = [arm.values[key] if numeric else values.index(arm.values[key]) for arm in group]
+            ends = np.array([arm.ci95 for arm in group])
+            colour = COLOURS[i % len(COLOURS)]
+            axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.5, alpha=FAINT)
+            axes.plot(
+                xs, [arm.mean for arm in group], MARKERS[i % len(MARKERS)], color=colour, markersize=3.5, label=method
+            )
+        if len(values) <= FEW or not numeric:
+            axes.set_xticks(values if numeric else range(len(values)), [shown(value) for value in values])
+            axes.margins(x=0.2)
+        axes.set_xlabel(key)
+        plain(axes)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(f"{metric} ({WHAT})")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    return figure
+
+
+def shown(value: Any) -> str:
+    """A value as it stands beside an axis."""
+    if value is None:
+        return "default"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,24 @@
+"""The figures of a run, from its records and metrics: edges over training, cost against utility, learning curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.analysis.figures.curves import learning_curves
+from experiments.analysis.figures.edges import edge_heatmaps
+from experiments.analysis.figures.style import save
+from experiments.analysis.figures.tokens import utility_against_tokens
+from experiments.analysis.summary import Metrics
+from experiments.records.recorder import RunFolder
+
+
+def draw(run: RunFolder, metrics: Metrics, metric: str) -> list[Path]:
+    """Every figure that the run has records for, as PDF, SVG and PNG in its folder; the PNGs' paths are returned.
+
+    `metric` names the data set's utility (EM, accuracy).
+    """
+    figures = edge_heatmaps(run)
+    if curves := learning_curves(run):
+        figures["learning-curves"] = curves
+    figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
+    return [save(figure, run.figures, name) for name, figure in figures.items()]

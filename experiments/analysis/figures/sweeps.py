@@ -1,0 +1,66 @@
+"""The figures of a sweep, from its results and the records of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, varied
+from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
+from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, plain, save, styled
+from experiments.analysis.figures.tokens import cost_axis
+from experiments.records.trials import TrialResult
+
+
+def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> list[Path]:
+    """Every figure that the sweep in a folder has results for, below `figures/`; the PNGs' paths are returned.
+
+    Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
+    one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and what answers cost.
+    Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
+    evaluation. Raises UserError when the records of a trial are missing.
+    """
+    arms = read_arms(folder, results)
+    if not arms:
+        return []
+    keys = varied(results)
+    figures: dict[str, Figure] = {}
+    if KIND in keys:
+        if POSITION in keys:
+            figures["attackers-position"] = by_position(arms, keys, metric)
+            arms = merge(arms, over=[POSITION])
+        figures["attacks"] = by_kind(arms, keys[KIND], metric)
+        figures["attacks-against-clean"] = against_clean(arms, keys[KIND], metric)
+    elif keys:
+        figures["settings"] = by_setting(arms, keys, metric)
+    figures["utility-against-tokens"] = costs(arms, metric)
+    return [save(figure, folder / "figures", name) for name, figure in figures.items()]
+
+
+@styled
+def costs(arms: Sequence[Arm], metric: str) -> Figure:
+    """Utility against tokens: a marker with its interval per method and setting, a faint one per trial."""
+    figure = Figure(figsize=(PAGE, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    methods = list(dict.fromkeys(arm.method for arm in arms))
+    for arm in arms:
+        i = methods.index(arm.method)
+        look: Any = {"marker": MARKERS[i % len(MARKERS)], "color": COLOURS[i % len(COLOURS)], "linestyle": ""}
+        if len(arm.seeds) > 1:
+            axes.plot(arm.tokens, arm.trial_means, markersize=3, markeredgewidth=0, alpha=FAINT, **look)
+        axes.vlines(float(np.mean(arm.tokens)), *arm.ci95, color=look["color"], linewidth=0.6, alpha=0.6)
+        axes.plot(
+            float(np.mean(arm.tokens)), arm.mean, markersize=5, markeredgecolor="white", markeredgewidth=0.4, **look
+        )
+    for i, method in enumerate(methods):
+        axes.plot([], [], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linestyle="", label=method)
+    cost_axis(axes, [tokens for arm in arms for tokens in arm.tokens])
+    axes.set_ylabel(f"{metric} (bars: 95% interval)")
+    plain(axes)
+    figure.legend(loc="outside right upper")
+    return figure

@@ -1,0 +1,74 @@
+"""What the judgements of a run come to: Acc* with intervals and paired tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.messages import derive_seed
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdicts
+from experiments.judging.judge import CORRECT, FORM, RUBRIC, Judgement
+from experiments.judging.judgements import judged
+from experiments.records.recorder import RunFolder
+
+
+def summarise(
+    folder: RunFolder, judge: str, methods: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
+) -> dict[str, Any]:
+    """What metrics.json says of the judgements: the judge and its rubric, and Acc* of every method, with its mean
+    grade (over the answers that got one), failed judgements (each wrong for Acc*), paired tests and mean cost.
+
+    Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
+    """
+    found: dict[str, dict[str, Judgement]] = {method: {} for method in methods}
+    digests = set()
+    for line in judged(folder):
+        if line.method in found:
+            found[line.method][line.question] = line.judgement
+            digests.add(line.judge)
+    questions = found[methods[0]].keys()
+    for method, judgements in found.items():
+        if not questions or judgements.keys() != questions:
+            raise ValueError(f"{len(judgements)} answers of {method} are judged, {len(questions)} of {methods[0]}")
+    correct = {method: [float(found[method][q].correct) for q in sorted(questions)] for method in methods}
+    return {
+        "judge": judge,
+        "digest": ", ".join(sorted(digests)),
+        "rubric": f"{RUBRIC}\n\n{FORM}",
+        "correct_from": CORRECT,
+        "methods": {
+            method: _row([*found[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
+            for method in methods
+        },
+        "paired": paired_tests(correct, pairs, seed, "paired acc*"),
+    }
+
+
+def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
+    n = len(judgements)
+    grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
+    costs = {
+        name: rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
+        for name in ("calls", "prompt_tokens", "completion_tokens")
+    }
+    return {
+        "acc_star": rounded(math.fsum(correct) / n),
+        "ci95": rounded(bootstrap_interval(correct, seed)),
+        "grade": rounded(sum(grades) / len(grades)) if grades else None,
+        "grades": [grades.count(grade) for grade in range(1, 6)],
+        "failed": n - len(grades),
+        **costs,
+    }
+
+
+def notes(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What stands below a table with Acc*: whose it is, what failed, and the paired tests in words."""
+    yield f"Acc* is the share of answers that {summary['judge']} grades {summary['correct_from']} or 5."
+    if summary["judge"] == EMBEDDED:
+        yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
+    failed = sum(row["failed"] for row in summary["methods"].values())
+    if failed:
+        yield f"{failed:,} of its judgements failed (no grade could be read): these answers count as wrong for Acc*."
+    yield from verdicts(summary["paired"], "Acc*")

@@ -1,0 +1,88 @@
+"""report.html of a run: what was run, its tables and figures, and its discussions turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from experiments.analysis import judged, page
+from experiments.analysis.report.embedded import LIMIT_TURNS, Embedded, embed
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, cells, headers, notes
+from experiments.records import usage
+from experiments.records.recorder import RunFolder
+
+SCRIPTS = ("tables.js", "data.js", "wiring.js", "discussion.js", "browse.js")
+
+
+def write(
+    run: RunFolder,
+    metrics: Metrics,
+    metric: str,
+    shown: str,
+    drawn: Sequence[Path],
+    limit_turns: int = LIMIT_TURNS,
+) -> Path:
+    """The report, written from the run's records and traces. Everything that was said is shown as text.
+
+    Args:
+        metric: what the data set's utility is called.
+        shown: the method whose discussions are listed at first.
+        drawn: figures; the PNG and SVG files among them are shown.
+        limit_turns: discussions with about so many turns are carried along, and the page says which were left out.
+    """
+    embedded = embed(run, tuple(metrics["methods"]), limit_turns)
+    sections = (
+        ("Summary", _summary(metrics, embedded)),
+        ("Results", _results(run, metrics, metric)),
+        ("Figures", page.figures(drawn)),
+        ("Discussions", _discussions(embedded, metric, shown)),
+        ("Configuration", (f'<pre tabindex="0">{escape(run.config.read_text(encoding="utf-8"))}</pre>',)),
+    )
+    return page.write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS)
+
+
+def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
+    if metrics["model"] == EMBEDDED:
+        yield from page.paragraphs([EMBEDDED_NOTE], "note")
+    attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
+    pairs = [
+        ("Experiment", metrics["experiment"]),
+        ("Model", metrics["model"]),
+        ("Data set", metrics["dataset"]),
+        ("Questions", f"{metrics['questions']:,}"),
+        ("Methods", ", ".join(metrics["methods"])),
+        *([("Attack", ", ".join(attacks))] if attacks else []),
+    ]
+    yield from page.facts(pairs)
+
+
+def _results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
+    caption = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
+    rows = (page.texts((method, *cells(metrics, method))) for method in metrics["methods"])
+    yield from page.table(caption, headers(metrics, metric), rows, sortable=True)
+    yield from page.paragraphs(note for note in notes(metrics, metric) if note != EMBEDDED_NOTE)
+    if "judged" in metrics:
+        yield from page.paragraphs(judged.notes(metrics["judged"]))
+    phases = usage.by_phase(run)
+    if phases:
+        spent = (page.texts(usage.cells(of_phase)) for of_phase in phases.values())
+        yield from page.table("What was really spent", usage.HEADERS, spent)
+        yield from page.paragraphs(usage.notes(usage.total(run)))
+
+
+def _discussions(embedded: Embedded, metric: str, shown: str) -> Iterable[str]:
+    """The browser of discussions, which the scripts fill, with the data that they read."""
+    yield from page.paragraphs(_left_out(embedded), "note")
+    yield page.asset("browse.html")
+    for number, chunk in enumerate(embedded.chunks):
+        yield f'<script type="application/gzip" id="chunk-{number}">{chunk}</script>'
+    about = f'data-metric="{escape(metric)}" data-shown="{escape(shown)}"'
+    yield f'<script type="application/gzip" id="index" {about}>{embedded.index()}</script>'
+
+
+def _left_out(embedded: Embedded) -> Iterator[str]:
+    partial = [group for group in embedded.groups if group.shown < group.recorded]
+    if partial:
+        told = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
+        yield f"The discussions of this run are too many for one page. A sample, drawn by ids alone, is here: {told}."

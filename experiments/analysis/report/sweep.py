@@ -1,0 +1,118 @@
+"""report.html of a sweep: what was varied, what came of it, and every trial with a link to its own report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from experiments.analysis import page
+from experiments.analysis import sweep_table as table
+from experiments.analysis.compare import varied
+from experiments.analysis.setting_names import plain
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE
+from experiments.analysis.tables.formats import html
+from experiments.analysis.tables.layout import Layout
+from experiments.records.trials import TRIALS, TrialResult
+
+REPORT = "report.html"
+INTERVALS = "Tokens and edges are per question; intervals are over questions and seeds, both resampled."
+
+
+def write(
+    folder: Path,
+    results: Sequence[TrialResult],
+    metric: str,
+    drawn: Sequence[Path],
+    rows: Sequence[table.Row],
+    compared: Sequence[str] = (),
+    papers: Sequence[Layout] = (),
+) -> None:
+    """The report of the trials that have ended; written again as more do.
+
+    Args:
+        folder: the sweep's, with its trials' folders below `trials/`.
+        metric: what the data set's utility is called.
+        drawn: figures; the PNG and SVG files among them are shown.
+        rows: of the table.
+        compared: the sweep's comparisons in words.
+        papers: tables in the form of the papers.
+    """
+    results_shown = chain(_results(rows, metric), page.paragraphs(compared))
+    sections = (
+        ("Summary", _summary(results)),
+        ("Results", results_shown),
+        ("Papers", chain.from_iterable(map(html, papers))),
+        ("Figures", page.figures(drawn)),
+        ("Trials", _trials(folder, results, metric)),
+    )
+    page.write(folder / REPORT, f"sweep: {folder.name}", sections, ("tables.js",))
+
+
+def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
+    told = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in _TOLD}
+    if EMBEDDED in told["model"]:
+        yield from page.paragraphs([EMBEDDED_NOTE], "note")
+    stopped = sum(bool(result.stopped) for result in results)
+    pairs = [
+        *((label, ", ".join(told[name])) for name, label in _TOLD.items() if told[name]),
+        ("Seeds", ", ".join(str(seed) for seed in sorted({result.seed for result in results}))),
+        ("Trials", f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")),
+    ]
+    yield from page.facts(pairs)
+    axes = varied(results)
+    if axes:
+        rows = (page.texts((key, ", ".join(map(_shown, values)))) for key, values in axes.items())
+        yield from page.table("What was varied", ("setting", "values"), rows)
+
+
+_TOLD = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
+
+
+def _results(rows: Sequence[table.Row], metric: str) -> Iterator[str]:
+    if rows:
+        told = (page.texts(table.cells(rows, row)) for row in rows)
+        yield from page.table("Settings and methods", table.headers(rows, metric), told, sortable=True)
+        yield from page.paragraphs([INTERVALS])
+
+
+def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterator[str]:
+    axes = tuple(varied(results))
+    attacked = any("attack_success" in row for result in results for row in result.metrics.get("methods", {}).values())
+    won = ("attack success",) if attacked else ()
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *won, "tokens", "edges", "failed turns")
+    rows = []
+    for result in results:
+        trial = (
+            _link(folder, result.name),
+            *page.texts(_shown(result.values.get(key)) for key in axes),
+            str(result.seed),
+        )
+        methods = result.metrics.get("methods", {})
+        rows += [(*trial, *page.texts(_row(name, methods[name], attacked))) for name in methods]
+        if not methods:
+            ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
+            rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
+    yield from page.table(f"{len(results):,} trials", headers, rows, sortable=True)
+
+
+def _row(method: str, row: Mapping[str, Any], attacked: bool) -> tuple[str, ...]:
+    low, high = row["ci95"]
+    won = (f"{row['attack_success']:.3f}" if "attack_success" in row else "",) if attacked else ()
+    tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
+    edges = f"{row['edges']:,.1f}".removesuffix(".0")
+    return (method, f"{row['utility']:.3f} ({low:.3f}-{high:.3f})", *won, tokens, edges, f"{row['failed_turns']:,}")
+
+
+def _shown(value: Any) -> str:
+    return "default" if value is None else str(plain(value))
+
+
+def _link(folder: Path, name: str) -> str:
+    """To the trial's report, from where this one lies; its bare name where it has none."""
+    if not (folder / TRIALS / name / REPORT).exists():
+        return escape(name)
+    return f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>'

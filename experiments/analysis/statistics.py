@@ -1,0 +1,108 @@
+"""What can be said of means: bootstrap intervals, paired tests, and corrections for many comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+
+def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of `values` (n,).
+
+    Resampling n values with replacement is a multinomial draw over the distinct ones, so scores of 0 and 1 cost two
+    counts per draw, and the order of `values` does not matter. Values that are all equal give an interval of no width.
+    Raises ValueError for no values.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.ndim != 1 or not len(scores):
+        raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
+    distinct, counts = np.unique(scores, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
+    low, high = np.quantile(drawn @ distinct / len(scores), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
+    """Bootstrap interval of the mean of `values` [trials, questions], NaN where a trial did not ask a question.
+
+    Questions and trials (seeds, an attacker's positions) are both resampled, each independently of the other: what a
+    trial learned is shared by all its questions, so resampling seeds within each question would average it away. This
+    is the pigeonhole bootstrap (Owen 2007). It counts noise that belongs to one trial and question alone more than
+    once, so it errs to the wide side, but from few trials it underestimates what differs between them, by the factor
+    sqrt(1 - 1 / trials). One trial gives `bootstrap_interval`'s idea of an interval: over questions alone.
+    Raises ValueError when nothing was asked.
+    """
+    scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    asked = np.isfinite(scores)
+    if scores.ndim != 2 or not asked.any():
+        raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
+    trials, questions = scores.shape
+    generator = np.random.default_rng(seed)
+    of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
+    of_questions = generator.multinomial(questions, np.full(questions, 1 / questions), size=draws)
+    counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
+    sums = np.einsum("dq,dq->d", of_trials @ np.where(asked, scores, 0.0), of_questions)
+    # A draw can hold no pair that was asked, where trials share few questions; it says nothing of the mean.
+    means = sums[counts > 0] / counts[counts > 0]
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+class PairedTest(TypedDict):
+    """`difference` is the mean of a - b with its bootstrap interval; wins are the questions where a scores more."""
+
+    difference: float
+    ci95: tuple[float, float]
+    p_value: float
+    n: int
+    wins: int
+    losses: int
+
+
+def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_000) -> PairedTest:
+    """Two-sided sign-flip test of two methods' scores (n,) on the same questions, in the same order.
+
+    Under the null each difference is as likely to have either sign. p = (1 + draws at least as extreme) / (1 + draws),
+    which is valid at any number of draws and never 0. Raises ValueError for vectors that do not pair.
+    """
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(
+            f"a paired test needs the same questions for both methods, not {first.shape} and {second.shape}"
+        )
+    difference = first - second
+    interval = bootstrap_interval(difference, seed)
+    # Flipping the signs of `count` differences of one size sums to size * (2 Binomial(count, 1/2) - count).
+    generator = np.random.default_rng(seed)
+    flipped = np.zeros(draws)
+    for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
+        flipped += size * (2 * generator.binomial(count, 0.5, size=draws) - count)
+    extreme = int(np.sum(np.abs(flipped) >= abs(difference.sum()) - 1e-9))
+    return PairedTest(
+        difference=float(difference.mean()),
+        ci95=interval,
+        p_value=(1 + extreme) / (1 + draws),
+        n=len(difference),
+        wins=int(np.sum(difference > 0)),
+        losses=int(np.sum(difference < 0)),
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for the number of tests by Holm's step-down method (1979), in the order given.
+
+    Calling those below 0.05 significant makes one false claim or more with a probability of at most 0.05, whatever the
+    dependence between the tests. Raises ValueError for a value outside [0, 1].
+    """
+    for p in p_values:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p-values lie between 0 and 1, got {p}")
+    ordered = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, worst = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(ordered):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = worst
+    return adjusted

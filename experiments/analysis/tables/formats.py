@@ -1,0 +1,167 @@
+"""A laid-out table as Markdown, LaTeX and HTML, and its figures as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from html import escape as html_text
+
+from experiments.analysis import page
+from experiments.analysis.tables.definition import Definition
+from experiments.analysis.tables.layout import Layout, Shown
+from experiments.analysis.tables.measured import Block
+from experiments.analysis.tables.reported import Figure
+
+DIGITS = 6
+CSV_HEADER = (
+    "table",
+    "source",
+    "model",
+    "system",
+    "label",
+    "column",
+    "value",
+    "ci95_low",
+    "ci95_high",
+    "questions",
+    "paper_questions",
+    "spread",
+    "doubt",
+)
+
+
+def markdown(layout: Layout) -> str:
+    """The caption, one table with a heading row before each block, and the notes."""
+    headers = ["", *map(_plain, _headers(layout))]
+    lines = [f"**{_plain(layout.caption)}**", "", _row(headers), _row(["---", *["---:"] * len(layout.columns)])]
+    for block in layout.blocks:
+        lines.append(_row([f"**{_plain(block.heading)}**", *[""] * len(layout.columns)]))
+        lines += [_row([_plain(name), *(_bold(cell) for cell in cells)]) for name, cells in block.rows]
+    return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in layout.notes), ""])
+
+
+def _headers(layout: Layout) -> list[str]:
+    """Where there is one row of headers: each with its group."""
+    over = [name for name, width in layout.groups for _ in range(width)]
+    return [f"{group}: {column}" if group else column for group, column in zip(over, layout.columns, strict=True)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _bold(cell: Shown) -> str:
+    return f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text)
+
+
+def _plain(text: str) -> str:
+    """As text in Markdown, also inside a table."""
+    for mark in ("\\", "|", "*", "_", "<", "`", "["):
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def latex(layout: Layout) -> str:
+    """A float with booktabs' rules, as wide as the text (needs the packages booktabs and graphicx)."""
+    width = len(layout.columns) + 1
+    lines = [
+        "% \\usepackage{booktabs,graphicx}",
+        "\\begin{table*}[t]",
+        "  \\centering",
+        f"  \\caption{{{escape(layout.caption)}}}",
+        f"  \\label{{tab:{layout.name.replace('_', '-')}}}",
+        "  \\resizebox{\\textwidth}{!}{%",
+        f"  \\begin{{tabular}}{{l{'r' * (width - 1)}}}",
+        "    \\toprule",
+    ]
+    if any(name for name, _ in layout.groups):
+        lines += _latex_groups(layout)
+    lines.append(_latex_row(["", *map(escape, layout.columns)]))
+    for block in layout.blocks:
+        lines += ["    \\midrule", f"    \\multicolumn{{{width}}}{{l}}{{\\emph{{{escape(block.heading)}}}}} \\\\"]
+        lines += [_latex_row([escape(name), *(_latex_cell(cell) for cell in cells)]) for name, cells in block.rows]
+    lines += ["    \\bottomrule", "  \\end{tabular}}", "", "  \\raggedright\\footnotesize"]
+    lines += [f"  {escape(note)}" for note in layout.notes]
+    return "\n".join([*lines, "\\end{table*}", ""])
+
+
+def _latex_groups(layout: Layout) -> list[str]:
+    cells, rules, at = [""], [], 2
+    for name, width in layout.groups:
+        cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape(name)}}}")
+        if name:
+            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
+        at += width
+    return [_latex_row(cells), f"    {' '.join(rules)}"]
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return f"    {' & '.join(cells)} \\\\"
+
+
+def _latex_cell(cell: Shown) -> str:
+    return f"\\textbf{{{escape(cell.text)}}}" if cell.best else escape(cell.text)
+
+
+ESCAPED = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "–": "--",
+    "±": "$\\pm$",
+    "³": "$^3$",
+    "⁺": "$^+$",
+    "<": "$<$",
+    ">": "$>$",
+    "ε": "$\\epsilon$",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+}
+
+
+def escape(text: str) -> str:
+    """As text in LaTeX."""
+    return "".join(ESCAPED.get(letter, letter) for letter in text)
+
+
+def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Figure]) -> str:
+    """A line for every figure, `source` measured (fractions, with intervals) or reported (as printed)."""
+    told = io.StringIO()
+    lines = csv.writer(told, lineterminator="\n")
+    lines.writerow(CSV_HEADER)
+    labels = {row.key: row.label for row in table.rows}
+    for block in measured:
+        for row, cells in block.rows:
+            for column, cell in zip(table.columns, cells, strict=True):
+                low, high = cell.ci95 or ("", "")
+                numbers = (_rounded(value) for value in (cell.mean, low, high))
+                size = "" if column.size is None else column.size
+                what = (table.name, "measured", block.label, row.key, row.label, column.name)
+                lines.writerow([*what, *numbers, cell.questions, size, "", ""])
+    for figure in figures:
+        label = labels.get(figure.system, figure.system)
+        what = (table.name, "reported", figure.model, figure.system, label, figure.column)
+        lines.writerow([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
+    return told.getvalue()
+
+
+def _rounded(value: float | str | None) -> float | str:
+    return "" if value is None else value if isinstance(value, str) else round(value, DIGITS)
+
+
+def html(layout: Layout) -> Iterator[str]:
+    """For a report's page."""
+    rows = [
+        row
+        for block in layout.blocks
+        for row in (
+            [f"<em>{html_text(block.heading)}</em>", *[""] * len(layout.columns)],
+            *([html_text(name), *(_strong(cell) for cell in cells)] for name, cells in block.rows),
+        )
+    ]
+    yield from page.table(layout.caption, ["", *_headers(layout)], rows)
+    yield from page.paragraphs(layout.notes)
+
+
+def _strong(cell: Shown) -> str:
+    return f"<strong>{html_text(cell.text)}</strong>" if cell.best else html_text(cell.text)

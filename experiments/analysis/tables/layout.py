@@ -1,0 +1,190 @@
+"""A table as it is shown: headers, blocks of rows with the text of every cell, a caption and notes.
+
+What was measured and what papers report stand in blocks of their own, which say which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.analysis.compare import in_words
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE
+from experiments.analysis.tables.definition import COSTS, JUDGED, STAND_IN, Column, Definition
+from experiments.analysis.tables.evaluated import Evaluated
+from experiments.analysis.tables.measured import FEWEST, Block, Cell
+from experiments.analysis.tables.reported import Figure, doubts
+from experiments.judging.judge import CORRECT
+
+DATA = {
+    "mmqa": "MultimodalQA",
+    "scienceqa": "ScienceQA",
+    "vidoseek": "ViDoSeek",
+    "webqa": "WebQA",
+    "crisismmd": "CrisisMMD",
+    "mmbench": "MMBench",
+    "mh": "MH-Benchmark",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A cell's text, and whether it is the best measured of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBlock:
+    """Rows under one heading: the row's name and its cells."""
+
+    heading: str
+    rows: tuple[tuple[str, tuple[Shown, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`groups` are headings over as many columns each, "" for none."""
+
+    name: str
+    caption: str
+    groups: tuple[tuple[str, int], ...]
+    columns: tuple[str, ...]
+    blocks: tuple[ShownBlock, ...]
+    notes: tuple[str, ...]
+
+
+def lay_out(
+    table: Definition, measured: Sequence[Block], figures: Sequence[Figure], runs: Sequence[Evaluated]
+) -> Layout:
+    """Measured blocks first, then those that the paper reports, by model."""
+    groups: list[tuple[str, int]] = []
+    for column in table.columns:
+        if groups and groups[-1][0] == column.group:
+            groups[-1] = column.group, groups[-1][1] + 1
+        else:
+            groups.append((column.group, 1))
+    return Layout(
+        name=table.name,
+        caption=" ".join([table.caption, *_sizes(table, measured), *_data(table, runs)]),
+        groups=tuple(groups),
+        columns=tuple(column.name for column in table.columns),
+        blocks=(*(_measured(table, block) for block in measured), *_reported(table, figures)),
+        notes=tuple(_notes(table, measured, figures, runs)),
+    )
+
+
+def _measured(table: Definition, block: Block) -> ShownBlock:
+    best = [_best([cells[i] for _, cells in block.rows], column) for i, column in enumerate(table.columns)]
+    rows = tuple(
+        (
+            row.label,
+            tuple(
+                Shown(text(table, column, cell), best=cell.mean is not None and cell.mean == top)
+                for column, cell, top in zip(table.columns, cells, best, strict=True)
+            ),
+        )
+        for row, cells in block.rows
+    )
+    return ShownBlock(f"Measured here: {block.label}", rows)
+
+
+def _best(cells: Sequence[Cell], column: Column) -> float | None:
+    means = [cell.mean for cell in cells if cell.mean is not None]
+    return max(means) if len(set(means)) > 1 and column.measure not in COSTS else None
+
+
+def text(table: Definition, column: Column, cell: Cell) -> str:
+    """The mean with its interval, in the paper's units; costs without one."""
+    if cell.mean is None or cell.ci95 is None:
+        return ""
+    if column.measure in COSTS:
+        return f"{cell.mean:,.1f}" if column.measure == "calls" else f"{cell.mean:,.0f}"
+    scale, digits = (100, 1) if table.percent else (1, 3)
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in (cell.mean, *cell.ci95))
+    return f"{mean} ({low}–{high})"
+
+
+def _reported(table: Definition, figures: Sequence[Figure]) -> Iterator[ShownBlock]:
+    for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
+        own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
+        rows = []
+        for row in table.rows:
+            cells = {figure.column: figure.shown for figure in own if figure.system == row.key}
+            if cells:
+                rows.append((row.label, tuple(Shown(cells.get(column.name, "")) for column in table.columns)))
+        yield ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows))
+
+
+def sizes(table: Definition, measured: Sequence[Block]) -> Mapping[str, tuple[int, int]]:
+    """Of the columns that were evaluated and whose size in the paper is known: what we have, and the paper."""
+    found = {}
+    for i, column in enumerate(table.columns):
+        had = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
+        if column.size is not None and had:
+            found[column.name] = had, column.size
+    return found
+
+
+def _sizes(table: Definition, measured: Sequence[Block]) -> Iterator[str]:
+    found = sizes(table, measured)
+    different = {name: had for name, had in found.items() if had[0] != had[1]}
+    if different:
+        told = ", ".join(f"{name} {had:,} (paper {size:,})" for name, (had, size) in different.items())
+        yield f"Not the paper's evaluation sets; questions evaluated: {told}."
+    if found and len(different) < len(found):
+        same = ", ".join(f"{name} {had:,}" for name, (had, size) in found.items() if had == size)
+        yield f"As many questions as in the paper: {same}."
+
+
+def _data(table: Definition, runs: Sequence[Evaluated]) -> Iterator[str]:
+    had = {run.data for run in runs}
+    for made, of in STAND_IN.items():
+        if made in had and of in table.data:
+            yield f"In the columns of {DATA[of]} the generated {made} stands in: these are not its questions."
+    covered = had | {STAND_IN[data] for data in had if data in STAND_IN}
+    lacking = [DATA.get(data, data) for data in table.data if data not in covered]
+    if lacking:
+        yield f"Not evaluated, and empty: {', '.join(lacking)}."
+
+
+def _notes(
+    table: Definition, measured: Sequence[Block], figures: Sequence[Figure], runs: Sequence[Evaluated]
+) -> Iterator[str]:
+    seeds = sorted({run.seed for run in runs})
+    over = f"questions and {len(seeds)} seeds" if len(seeds) > 1 else "questions (one seed)"
+    yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
+    if figures:
+        yield "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
+    few = any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells)
+    if few:
+        yield f"Cells with fewer than {FEWEST} questions are empty."
+    ran = {row.key for block in measured for row, _ in block.rows}
+    if absent := [row.label for row in table.rows if row.key not in ran]:
+        yield f"Not run: {', '.join(absent)}."
+    yield from _judged(table, runs)
+    if any(run.model == EMBEDDED for run in runs):
+        yield EMBEDDED_NOTE
+    for block in measured:
+        for data, compared in block.compared.items():
+            name = DATA.get(data, data)
+            yield from (f"{block.label}, {name}: {line}" for line in in_words(compared, "utility"))
+    yield from table.notes
+    for why, whose in doubts(figures).items():
+        shown = "; ".join(whose) if len(whose) <= 4 else f"{'; '.join(whose[:3])} and {len(whose) - 3} more"
+        yield f"Doubtful (?), {shown}: {why}."
+    if table.missing:
+        yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
+
+
+def _judged(table: Definition, runs: Sequence[Evaluated]) -> Iterator[str]:
+    if not any(column.measure == JUDGED for column in table.columns):
+        return
+    judges = sorted({run.judge for run in runs if run.judge})
+    if judges:
+        yield f"A judged answer is right when {', '.join(judges)} grades it {CORRECT} or 5."
+    else:
+        yield "Nothing was judged: choose a judge, such as judge=openai judge.name=<model> judge.base_url=<address>."
+    if EMBEDDED in judges:
+        yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."

@@ -1,0 +1,191 @@
+"""What runs have measured, cut as a paper's table cuts it: a cell for each block of settings, row and column."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from actors.messages import derive_seed
+from experiments.analysis.compare import Arm, Comparison, compare_pairs
+from experiments.analysis.setting_names import plain
+from experiments.analysis.tables.definition import COSTS, STAND_IN, Column, Definition, Row
+from experiments.analysis.tables.evaluated import Evaluated
+from experiments.analysis.tables.intervals import Part, mean_interval
+from experiments.config.config import read
+
+FEWEST = 5  # questions; a mean of fewer is not shown
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`mean` and `ci95` are fractions, or counts for costs; None where `questions` (those of one trial, the most) are
+    fewer than `FEWEST`. A mean of columns counts the questions that are in any of them."""
+
+    mean: float | None
+    ci95: tuple[float, float] | None
+    questions: int
+
+
+EMPTY = Cell(None, None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What was measured with one model and setting: rows with a cell for every column, and the row `ours` against each
+    other one, for every data set (by its name)."""
+
+    label: str
+    rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
+    compared: Mapping[str, tuple[Comparison, ...]]
+
+
+def measure(table: Definition, runs: Sequence[Evaluated], seed: int, elsewhere: Collection[str] = ()) -> list[Block]:
+    """In the order of the runs. `seed` is of the intervals' and tests' draws. Methods that the table does not name
+    come last, under their own names, but for those that another of the experiment's tables has (`elsewhere`)."""
+    fixed = {key for row in table.rows for key in row.values}
+    blocks: dict[str, list[Evaluated]] = {}
+    for run in runs:
+        rest = {k: v for k, v in run.values.items() if k not in fixed and k.partition(".")[0] != "data"}
+        blocks.setdefault(json.dumps([run.model, rest], sort_keys=True), []).append(run)
+    labels = _labels(list(blocks))
+    named = {*elsewhere, *(row.method for row in table.rows)}
+    return [
+        _block(table, named, labels[key], own, derive_seed(seed, "table", table.name, key))
+        for key, own in blocks.items()
+    ]
+
+
+def _labels(keys: Sequence[str]) -> dict[str, str]:
+    """The model's name; with all that was varied where several blocks have the same."""
+    models = [json.loads(key)[0] for key in keys]
+    return {
+        key: model if models.count(model) == 1 else ", ".join([model, *_told(json.loads(key)[1])])
+        for key, model in zip(keys, models, strict=True)
+    }
+
+
+def _told(values: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key}={plain(value)}" for key, value in values.items())
+
+
+def _block(table: Definition, named: Collection[str], label: str, runs: Sequence[Evaluated], seed: int) -> Block:
+    others = dict.fromkeys(method for run in runs for method in run.answers if method not in named)
+    rows, parts_of = [], {}
+    for row in (*table.rows, *(Row(method, method, "not in the paper's table") for method in others)):
+        own = [run for run in runs if row.method in run.answers and _under(run, row.values)]
+        if own:
+            parts = {column.name: _part(table, column, row, own) for column in table.columns}
+            cells = tuple(_cell(column, parts, derive_seed(seed, row.key, column.name)) for column in table.columns)
+            rows.append((row, cells))
+            parts_of[row.key] = own
+    return Block(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], parts_of, seed)))
+
+
+def _under(run: Evaluated, values: Mapping[str, Any]) -> bool:
+    """Whether a run had a row's setting: in what was varied, or else in its configuration."""
+    if all(key in run.values for key in values):
+        return all(run.values[key] == value for key, value in values.items())
+    config = read(run.folder.config)
+    return all(_setting(config, key) == value for key, value in values.items())
+
+
+def _setting(config: Any, key: str) -> Any:
+    for part in key.split("."):
+        config = getattr(config, part, None)
+    return config
+
+
+def _counts(table: Definition, column: Column, run: Evaluated) -> bool:
+    data = (column.data,) if column.data else table.data
+    of_it = run.data in data or STAND_IN.get(run.data) in data
+    return of_it and column.split in ("", run.split)
+
+
+def _part(table: Definition, column: Column, row: Row, runs: Sequence[Evaluated]) -> Part | None:
+    """Of the column's questions in the runs that evaluated its data set; None for means and where there is nothing."""
+    of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
+    questions = sorted({question for run in of_it for question in run.answers[row.method]})
+    values = np.array([[_value(run, row.method, question, column) for question in questions] for run in of_it])
+    return Part(f"{column.data} {column.split}", values) if values.size and np.isfinite(values).any() else None
+
+
+def _value(run: Evaluated, method: str, question: str, column: Column) -> float:
+    tags, measures = run.answers[method].get(question, ({}, {}))
+    return measures.get(column.measure, math.nan) if column.takes(tags) else math.nan
+
+
+def _cell(column: Column, parts: Mapping[str, Part | None], seed: int) -> Cell:
+    wanted = [parts[name] for name in column.mean_of or (column.name,)]
+    held = [part for part in wanted if part is not None]
+    if len(held) < len(wanted):
+        return EMPTY
+    if any(_most(part) < FEWEST for part in held):
+        return Cell(None, None, _together(held) if column.mean_of else _most(held[0]))
+    mean = sum(part.mean for part in held) / len(held)
+    return Cell(mean, mean_interval(held, seed), _together(held))
+
+
+def _most(part: Part) -> int:
+    """Questions of one trial, the most."""
+    return int(np.isfinite(part.values).sum(axis=1).max())
+
+
+def _together(parts: Sequence[Part]) -> int:
+    """Questions of one trial that are in any of the parts, over all data sets."""
+    total = 0
+    for origin in dict.fromkeys(part.origin for part in parts):
+        asked = np.array([np.isfinite(part.values) for part in parts if part.origin == origin]).any(axis=0)
+        total += int(asked.sum(axis=1).max())
+    return total
+
+
+def _compared(
+    table: Definition, rows: Sequence[Row], runs: Mapping[str, Sequence[Evaluated]], seed: int
+) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
+    """The row `ours` (or else the last that ran) minus each other one over all questions that the table takes of a
+    data set, Holm-adjusted within the data set."""
+    for data in table.data:
+        columns = [column for column in table.columns if column.data == data and column.measure not in COSTS]
+        measures = [column.measure for column in columns]
+        chosen = "utility" if "utility" in measures else measures[0] if measures else ""
+        counted = [column for column in columns if column.measure == chosen]
+        arms = {}
+        for row in rows:
+            of_it = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
+            if arm := _arm(row, of_it, counted, chosen):
+                arms[row.key] = arm
+        if len(arms) > 1:
+            ours = table.ours if table.ours in arms else list(arms)[-1]
+            questions = sorted({question for _, _, told in arms.values() for of in told for question in of})
+            made = {key: _as_arm(arm, questions) for key, arm in arms.items()}
+            pairs = [(made[ours], arm) for key, arm in made.items() if key != ours]
+            if compared := compare_pairs(pairs, derive_seed(seed, "compared", data)):
+                yield data, tuple(compared)
+
+
+_Told = tuple[Row, tuple[int, ...], list[dict[str, float]]]
+
+
+def _arm(row: Row, runs: Iterable[Evaluated], columns: Sequence[Column], measure: str) -> _Told | None:
+    told, seeds = [], []
+    for run in runs:
+        of_run = {
+            question: measures[measure]
+            for question, (tags, measures) in run.answers[row.method].items()
+            if measure in measures and any(column.takes(tags) for column in columns)
+        }
+        if of_run:
+            told.append(of_run)
+            seeds.append(run.seed)
+    return (row, tuple(seeds), told) if told else None
+
+
+def _as_arm(arm: _Told, questions: Sequence[str]) -> Arm:
+    row, seeds, told = arm
+    values = np.array([[of.get(question, math.nan) for question in questions] for of in told])
+    return Arm(row.label, {}, seeds, (), values)

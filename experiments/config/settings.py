@@ -1,0 +1,94 @@
+"""What a user can choose, group by group; plain dataclasses, so that OmegaConf can read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from topologies.learning.settings import Estimator, Inference
+
+
+@dataclass
+class RoleSettings:
+    """One role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
+
+    agent: str | None = None
+    """`package.module:function` that makes the AutoGen agent holding the role (null: ours)."""
+
+
+@dataclass
+class ReplaySettings:
+    run: str | None = None
+    """The run folder whose recorded turns `model=replay` answers with."""
+
+
+@dataclass
+class RateSettings:
+    """What tokens cost, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
+    together."""
+
+    prompt_price: float | None = None
+    completion_price: float | None = None
+    prompt_tokens_per_s: float | None = None
+    completion_tokens_per_s: float | None = None
+
+
+@dataclass
+class TopologySettings:
+    """The agents and how they discuss."""
+
+    text: list[str] = field(
+        default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist", "logic_expert"]
+    )
+    """Textual roles."""
+    visual: list[str] = field(default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist"])
+    """Visual roles."""
+    rounds: int = 2
+    """T of the paper."""
+    inference: Inference = Inference.THRESHOLD
+    """How to answer with what was learned: `threshold` (one deterministic wiring) or `sampled`."""
+
+
+@dataclass
+class TrainingSettings:
+    """How discussions are drawn for learning; a stage has `pruning.steps` steps."""
+
+    samples: int = 10
+    """K of the paper: wirings sampled for each question of a step."""
+    questions_per_step: int = 1
+
+
+@dataclass
+class RedundancySettings:
+    """Definition 1, measured: `job: redundancy` takes every edge away in turn."""
+
+    questions: int = 40
+    """Evaluated questions on which each edge's absence is tried."""
+    estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
+    """Learners whose pruning is compared with what is redundant."""
+
+
+@dataclass
+class SweepSettings:
+    """Many runs that share their agents, replicas, indexes and completions. A run is a sweep when it has axes, points
+    or more than one seed.
+    """
+
+    axes: dict[str, Any] = field(default_factory=dict)
+    """Values to try by key: `sweep.axes.topology.rounds=[2,4,8]`; every combination is a trial. A value may be a list
+    or a group itself."""
+    points: list[dict[str, Any]] = field(default_factory=list)
+    """Settings that go together, by dotted key; each is combined with all axes."""
+    seeds: int = 1
+    """Every trial once for each of so many seeds, from `seed` on."""
+    search: Literal["grid", "random"] = "grid"
+    samples: int | None = None
+    """random: how many of the combinations of points and axes to draw, each for every seed."""
+    stop: Literal["none", "asha"] = "none"
+    """asha: trials whose mean training utility falls behind end early, without an evaluation."""
+    grace: int = 10
+    """asha: training steps that every trial gets."""
+    reduction: int = 3
+    """asha: one in so many goes on at every rung."""
+    parallel: int = 2
+    """Trials under way at once."""

@@ -1,0 +1,23 @@
+"""Which questions a run asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass
+class DataSettings:
+    """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
+
+    kind: Literal["sample", "mmqa", "scienceqa", "tatqa", "mh", "vidoseek", "webqa", "crisismmd", "mmbench"] = "sample"
+    root: str | None = None
+    """Folder of the benchmark's official release; the generated sample needs none."""
+    limit: int | None = 100
+    """Evaluated questions, chosen by seed; null for all."""
+    selection: Literal["all", "paper"] = "all"
+    """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""
+    split: Literal["test", "minitest", "val", "minival"] = "test"
+    """ScienceQA only: what is evaluated."""
+    task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
+    """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""

@@ -1,0 +1,260 @@
+"""`dry_run=true`: how many turns and calls a run takes and about how many tokens, before any is spent.
+
+The discussions of a sample of questions are really walked, along wirings as the run would draw them, with the prompts
+that it would send; only the agents are stood in for, by replies of one stated length. The learner goes through all its
+steps with scores of zero: what it samples and prunes is then what the pruning rate says, and no edge is preferred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from actors.errors import StoreError, UserError
+from actors.messages import Question, Role, Trace
+from experiments.config.config import Config
+from experiments.datasets.item import Dataset, Item
+from experiments.estimate.plan import Phase, Plan, Range, hours, price, show, total
+from experiments.estimate.stand_ins import ANSWER, REPLY, StandIns, Tally
+from experiments.estimate.token_count import Counter, counter_for
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.knowledge import triples_given
+from experiments.evidence.library import LabelledLibrary
+from experiments.judging import judge
+from experiments.running.calibration import watched_items, watched_topology
+from experiments.running.launch import launched_roles, learner_settings, team_roles
+from experiments.running.launched import check_learner
+from experiments.running.local import Local
+from experiments.running.methods import CALIBRATED, LEARNED, check_methods, learner_of, make_method
+from experiments.running.opening import open_cache, open_dataset, open_store
+from experiments.running.systems import SYSTEMS
+from experiments.studies.redundancy.edges import edges_of, full_graph
+from topologies.graphs import as_wirings, complete
+from topologies.learning.pruned import M3Prune, split
+from topologies.learning.settings import Decision
+from topologies.topology import Wired, Wiring
+
+QUESTIONS = 40  # looked at, of each split
+DISCUSSIONS = 400  # walked to estimate training
+
+
+def dry_run(config: Config) -> Plan:
+    """Estimates and prints. Starts no process and makes no run folder.
+
+    Raises:
+        UserError: what would end the run as well.
+    """
+    roles = team_roles(config)
+    if config.job == "recall":
+        raise UserError("experiment=recall asks no model: there is nothing to estimate")
+    if config.job == "redundancy":
+        graphs = 1 + len(edges_of(full_graph(len(roles), config.topology.rounds)))
+        raise UserError(
+            f"job=redundancy is not estimated: beside learning it holds {graphs * config.redundancy.questions:,} to "
+            f"{2 * graphs * config.redundancy.questions:,} discussions of nearly the full graph; what one takes is "
+            "told by experiment=mmqa_prune methods=[full] dry_run=true with the same settings"
+        )
+    plan = plan_of(config)
+    show(plan)
+    return plan
+
+
+def plan_of(config: Config) -> Plan:
+    """What one run would take, from its data and index, which are made where they are not there yet."""
+    cache = open_cache(config)
+    dataset = open_dataset(config, cache)
+    try:
+        evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+        return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
+    except StoreError as error:
+        raise UserError(str(error)) from error
+
+
+def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> Plan:
+    """What this configuration would take. Asks no model; writes nothing but what `evidence` does for its index.
+
+    Args:
+        roles: those that discuss; those beside the team (the decision agent and others) are added.
+
+    Raises:
+        UserError: for what would end the run as well: too few training questions, a method that does not exist,
+            learner settings that make no sense.
+    """
+    check_methods(config.methods)
+    return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan())
+
+
+class _Estimate:
+    def __init__(
+        self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
+    ) -> None:
+        self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
+        self._team = StandIns(launched_roles(config, roles), config.agents, counter)
+        asked = dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
+        self._library = LabelledLibrary(evidence, asked, triples=triples_given(dataset))
+        self._seen: set[str] = set()
+        self._watched: list[Trace] = []
+        self._agents = [role.name for role in roles]
+        rounds = config.topology.rounds
+        empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
+        self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
+        [self._upper] = split(as_wirings(complete(len(roles)), rounds))
+        self._learner = check_learner(config, roles)
+        self._topology = M3Prune(
+            self._agents, Local(self._learner), config.topology.inference, learner_of(config.methods)
+        )
+
+    async def plan(self) -> Plan:
+        config = self._config
+        phases = []
+        if set(CALIBRATED) & set(config.methods):
+            phases.append(await self._calibration())
+        if set(LEARNED) & set(config.methods):
+            phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
+            await self._topology.freeze()
+        items = list(self._dataset.evaluate())
+        if not items:
+            raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
+        looked_at = [(item, self._question(item)) for item in spread(items, QUESTIONS)]
+        questions = [question for _, question in looked_at]
+        for name in config.methods:
+            phases.append(await self._evaluation(name, questions, len(items)))
+        judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
+        whole = total(phases)
+        return Plan(
+            phases=tuple(phases),
+            judged=judged,
+            rule=self._counter.rule,
+            reply_tokens=self._team.reply_tokens,
+            questions=len(questions),
+            max_tokens=config.agents.max_tokens,
+            reuse=config.completions.reuse,
+            hours=hours(config.rates, whole.prompt, whole.completion),
+            price=price(config.rates, whole.prompt, whole.completion),
+            warnings=tuple(self._warnings(whole)),
+        )
+
+    async def _calibration(self) -> Phase:
+        items = watched_items(self._config, self._dataset)
+        topology = watched_topology(self._agents, self._config.topology.rounds)
+        expected = Tally(seen=self._seen)
+        for item in spread(items, QUESTIONS):
+            question = self._question(item)
+            self._watched.append(await self._team.hold(topology, question, self._config.seed, 0, expected))
+        return phase("watching unlabelled discussions", len(items), expected, expected, expected)
+
+    async def _training(self, stage: int) -> Phase:
+        """All steps of a stage, of which some, evenly spread, are walked."""
+        config = self._config
+        steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
+        needed = steps * per_step
+        items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
+        if len(items) < needed:
+            raise UserError(
+                f"stage {stage} needs {needed} training questions of its own and {self._dataset.name} has only "
+                f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
+            )
+        walked = set(spread(range(steps), max(1, DISCUSSIONS // (self._learner.stages * k))))
+        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        for step in range(steps):
+            wirings, walks = await self._topology.sample(k)
+            if step in walked:
+                question = self._question(items[step * per_step])
+                for sample, walk in enumerate(walks):
+                    await self._team.hold(walk, question, config.seed, sample, expected)
+                await self._bounds(question, bounds, every_turn=True)
+            self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
+        self._learner.next_stage()
+        return phase(f"learning, stage {stage}", needed * k, expected, *bounds)
+
+    async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
+        config = self._config
+        rounds, dropped = config.topology.rounds, config.defence.dropped
+        if name in SYSTEMS:  # what it asks next depends on what it was told
+            system = SYSTEMS[name].make(name, self._library, config)
+            tally = Tally(seen=self._seen)
+            for question in questions:
+                await self._team.hold(system, question, config.seed, 0, tally)
+            return replace(phase(f"evaluating {name}", total, tally, tally, tally), exact=False)
+        method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
+        # Whose turns the answer depends on is known before only where the decision agent reads everyone.
+        certain = name not in LEARNED or self._reads_everyone()
+        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        for question in questions:
+            await self._team.hold(method, question, config.seed, 0, expected)
+            if name in (*LEARNED, *CALIBRATED):  # the others' edges are certain
+                await self._bounds(question, bounds, every_turn=certain)
+        if not bounds[0].discussions:
+            bounds = expected, expected
+        return replace(phase(f"evaluating {name}", total, expected, *bounds), exact=certain)
+
+    def _reads_everyone(self) -> bool:
+        return learner_settings(self._config)[0].decides() == Decision.ALL
+
+    async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
+        for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):
+            walk = Wired("bound", self._agents, wiring, every_turn)
+            await self._team.hold(walk, question, self._config.seed, 0, tally)
+
+    def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
+        """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""
+        tally = Tally()
+        for item, _ in looked_at:
+            request = judge.request(item, ANSWER)
+            tally.prompt += self._counter.shared(request) + self._counter.own(request)
+            tally.discussions, tally.calls, tally.distinct = (
+                n + 1 for n in (tally.discussions, tally.calls, tally.distinct)
+            )
+        calls = total * len(self._config.methods)
+        tally.completion = tally.calls * self._counter.text(f"Reason: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
+        return phase("judging, at most", calls, tally, tally, tally)
+
+    def _question(self, item: Item) -> Question:
+        return replace(item.question, evidence=self._evidence.retrieve(item))
+
+    def _warnings(self, whole: Phase) -> Iterable[str]:
+        config = self._config
+        limit, reply = config.model.max_model_len, config.agents.max_tokens
+        for sure, longest in (("will", whole.longest), ("may", whole.at_most)):
+            if limit is not None and longest + reply > limit:
+                yield (
+                    f"model.max_model_len={limit:,} is less than the {longest:,} tokens of the longest prompt with "
+                    f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
+                )
+                break
+        held = [name for name, role in config.roles.items() if role.agent]
+        if config.attack.kind != "none":
+            yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
+        if held:
+            yield f"{', '.join(held)}: an AutoGen agent of your own may call the model more often than counted here"
+        if config.model.kind == "replay":
+            yield "model=replay answers from a recorded run: none of this is computed"
+
+
+def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tally) -> Phase:
+    """What was counted of some discussions, scaled to all of them."""
+    n = expected.discussions
+    prompt = [tally.prompt * discussions / tally.discussions for tally in (lower, expected, upper)]
+    return Phase(
+        name=name,
+        discussions=discussions,
+        turns=expected.turns * discussions // n,
+        calls=expected.calls * discussions // n,
+        prompt=Range(min(prompt), prompt[1], max(prompt)),
+        completion=expected.completion * discussions / n,
+        shared=expected.shared * discussions / n,
+        distinct=expected.distinct * discussions / n,
+        longest=max(expected.longest, upper.longest),
+        at_most=max(expected.at_most, upper.at_most),
+    )
+
+
+def spread(items: Sequence[Any], count: int) -> list[Any]:
+    """At most `count` of the items, evenly spread."""
+    n = min(count, len(items))
+    return [items[i * len(items) // n] for i in range(n)]

@@ -1,0 +1,212 @@
+"""What a run would take, as data and as the table that a dry run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.analysis.summary import plain_console
+from experiments.config.settings import RateSettings
+
+HEADERS = (
+    "phase",
+    "discussions",
+    "turns",
+    "calls",
+    *(f"prompt\n{bound}" for bound in ("lowest", "expected", "highest")),
+    "completion\nexpected",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`lower`: nobody is heard; `expected`: as planned; `upper`: everybody is heard, as in the complete graph."""
+
+    lower: float
+    expected: float
+    upper: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.lower + other.lower, self.expected + other.expected, self.upper + other.upper)
+
+    def times(self, factor: float) -> Range:
+        return Range(self.lower * factor, self.expected * factor, self.upper * factor)
+
+
+NOTHING = Range(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One part of a run. `turns` and `calls` are `exact`, as long as every reply can be read, or estimates, where they
+    depend on what will be learned; tokens are estimates.
+
+    `shared` of the expected prompt tokens are what agents of one modality have in common on a question. `distinct` is
+    how many of the calls differ from each other and from those of the phases before, as far as can be said before any
+    reply is known. `longest` are the tokens of the longest prompt, and
+    `at_most` of the one that would be the longest if all that its agent reads of replies had the length allowed.
+    """
+
+    name: str
+    discussions: int
+    turns: int
+    calls: int
+    prompt: Range
+    completion: float
+    shared: float
+    distinct: float
+    longest: int
+    at_most: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would take. `judged` apart from the rest: a judge may be another model, at another price.
+
+    `rule` says how tokens were counted, `questions` how many were looked at for each phase, and `reuse` whether
+    completions are kept. `hours` and `price` are None where no rates are given; `warnings` say what will not go as the
+    user may think.
+    """
+
+    phases: tuple[Phase, ...]
+    judged: Phase | None
+    rule: str
+    reply_tokens: int
+    questions: int
+    max_tokens: int
+    reuse: bool
+    hours: Range | None
+    price: Range | None
+    warnings: tuple[str, ...]
+
+    @property
+    def whole(self) -> Phase:
+        """All phases as one, the judge left out."""
+        return total(self.phases)
+
+    @property
+    def saved(self) -> float:
+        """The share of calls that a completion cache answers."""
+        return 1 - self.whole.distinct / max(1, self.whole.calls)
+
+
+def total(phases: Iterable[Phase]) -> Phase:
+    """The sum of phases, and the longest of their prompts."""
+    phases = list(phases)
+    return Phase(
+        name="all",
+        discussions=sum(phase.discussions for phase in phases),
+        turns=sum(phase.turns for phase in phases),
+        calls=sum(phase.calls for phase in phases),
+        prompt=sum((phase.prompt for phase in phases), NOTHING),
+        completion=sum(phase.completion for phase in phases),
+        shared=sum(phase.shared for phase in phases),
+        distinct=sum(phase.distinct for phase in phases),
+        longest=max((phase.longest for phase in phases), default=0),
+        at_most=max((phase.at_most for phase in phases), default=0),
+        exact=all(phase.exact for phase in phases),
+    )
+
+
+def hours(rates: RateSettings, prompt: Range, completion: float) -> Range | None:
+    """Both speeds, of all replicas together: a prompt's tokens are computed before its reply's."""
+    if rates.prompt_tokens_per_s is None and rates.completion_tokens_per_s is None:
+        return None
+    per_prompt_token = 1 / rates.prompt_tokens_per_s if rates.prompt_tokens_per_s else 0.0
+    per_completion_token = 1 / rates.completion_tokens_per_s if rates.completion_tokens_per_s else 0.0
+    replies = completion * per_completion_token
+    return (prompt.times(per_prompt_token) + Range(replies, replies, replies)).times(1 / 3600)
+
+
+def price(rates: RateSettings, prompt: Range, completion: float) -> Range | None:
+    """In the currency of the rates, without anybody's discount for cached prompts."""
+    if rates.prompt_price is None and rates.completion_price is None:
+        return None
+    replies = completion * (rates.completion_price or 0.0)
+    return (prompt.times(rates.prompt_price or 0.0) + Range(replies, replies, replies)).times(1e-6)
+
+
+def table(plan: Plan) -> Table:
+    """A row per phase; turns and calls exact, tokens rounded."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    for i, name in enumerate(HEADERS):
+        shown.add_column(name, justify="right" if i else "left", no_wrap=True, vertical="bottom")
+    for phase in plan.phases:
+        shown.add_row(*_cells(phase))
+    if len(plan.phases) > 1:
+        shown.add_row(*_cells(plan.whole), style="bold")
+    if plan.judged:
+        shown.add_row(*_cells(plan.judged))
+    return shown
+
+
+def notes(plan: Plan) -> Iterator[str]:
+    """What stands below the table: how exact it is, what caches may serve, hours, price, and warnings."""
+    whole = plan.whole
+    yield "Turns and calls are exact; only a reply that cannot be read, or a call that fails, takes one more."
+    if vague := [phase.name for phase in plan.phases if not phase.exact]:
+        yield (
+            f"Those of {', '.join(vague)} are estimates all the same: which turns are needed is known only when the "
+            "graph is learned, and what a system asks next depends on what it was told."
+        )
+    yield (
+        f"Tokens are estimated from the real prompts of {plan.questions:,} questions in each phase, counted as "
+        f"{plan.rule}. Every reply is taken to have {plan.reply_tokens:,} tokens; with the {plan.max_tokens:,} that "
+        f"agents.max_tokens allows there would be {_short(whole.calls * plan.max_tokens)} completion tokens."
+    )
+    yield "Lowest: nobody is heard; expected: along edges drawn and pruned as planned; highest: everybody is heard."
+    yield (
+        f"{whole.shared / max(1.0, whole.prompt.expected):.0%} of the expected prompt tokens are instruction, "
+        "question, evidence and pictures, which all agents of one modality share: a prefix cache can serve them from "
+        "the second prompt on."
+    )
+    if plan.reuse:
+        yield (
+            f"About {whole.distinct:,.0f} of the calls differ from each other, if no two different prompts get the "
+            f"same reply; the others ({plan.saved:.0%}) are answered from the completion cache."
+        )
+    yield (
+        f"The longest prompt has about {whole.longest:,} tokens, and {whole.at_most:,} at most (were every reply in it "
+        "as long as is allowed)."
+    )
+    if plan.hours:
+        yield f"Hours at the given rates: {_range(plan.hours)} (without any cache)."
+    if plan.price:
+        yield f"Price at the given rates: {_range(plan.price)} (without any cache)."
+    if plan.judged and (plan.hours or plan.price):
+        yield "The judge is in neither."
+    yield from (f"Warning: {warning}." for warning in plan.warnings)
+
+
+def show(plan: Plan, console: Console | None = None) -> None:
+    """Prints table and notes."""
+    console = plain_console(console)
+    console.print(table(plan))
+    console.print()
+    for note in notes(plan):
+        console.print(note, markup=False, highlight=False)
+
+
+def _cells(phase: Phase) -> tuple[str, ...]:
+    return (
+        phase.name,
+        *(f"{n:,}" for n in (phase.discussions, phase.turns, phase.calls)),
+        *(_short(n) for n in (phase.prompt.lower, phase.prompt.expected, phase.prompt.upper, phase.completion)),
+    )
+
+
+def _range(value: Range) -> str:
+    return f"{value.expected:,.2f} expected, {value.lower:,.2f} to {value.upper:,.2f}"
+
+
+def _short(tokens: float) -> str:
+    """Three digits: 812, 45.6k, 7.89M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if tokens >= size:
+            value = tokens / size
+            return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{unit}"
+    return f"{tokens:.0f}"

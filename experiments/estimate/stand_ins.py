@@ -1,0 +1,97 @@
+"""Agents that are stood in for, so that a discussion's prompts can be counted without a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from actors.agents.memory import Memory
+from actors.agents.roles import DUMMY_SENTENCE
+from actors.messages import Message, Question, Role, Trace, Turn
+from actors.prompting.prompt import build_request
+from actors.settings import AgentSettings
+from experiments.estimate.token_count import Counter
+from topologies.topology import Topology
+
+REPLY = (
+    "{key} The passage about the bridge says that it was opened by the mayor in 1931, and the table lists the same "
+    "year next to its name; the second picture shows the date above the northern arch, so the colleague who named "
+    "another year had mistaken it for the older one."
+)
+ANSWER = "the northern bridge"
+CONFIDENCE = 0.85
+
+
+@dataclass
+class Tally:
+    """What some discussions took. `distinct` counts the calls that were not in `seen`, to which they are added."""
+
+    discussions: int = 0
+    turns: int = 0
+    calls: int = 0
+    prompt: int = 0
+    shared: int = 0
+    completion: int = 0
+    longest: int = 0
+    at_most: int = 0
+    distinct: int = 0
+    seen: set[str] = field(default_factory=set)
+
+
+class StandIns:
+    """Agents that answer at once with a reply of one length, and count what a model would have been sent.
+
+    The reply names its request, so that two are the same just where a model that is asked the same says the same.
+    """
+
+    def __init__(self, roles: Iterable[Role], settings: AgentSettings, counter: Counter) -> None:
+        self._roles = {role.name: role for role in roles}
+        self._memories = {name: Memory() for name in self._roles}
+        self._settings = settings
+        self._counter = counter
+        self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
+
+    async def hold(self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally) -> Trace:
+        """One discussion, added to the tally."""
+
+        async def ask(turn: Turn) -> Message:
+            return self._take(turn, tally)
+
+        trace = await topology.answer(question, ask, seed, sample)
+        tally.discussions += 1
+        for name in self._memories:
+            self._memories[name] = Memory()
+        return trace
+
+    def _take(self, turn: Turn, tally: Tally) -> Message:
+        role, memory = self._roles[turn.agent], self._memories[turn.agent]
+        recalled = memory.recall(turn)
+        tally.turns += 1
+        content = DUMMY_SENTENCE
+        if not role.dummy:
+            request = build_request(turn, role.modality, role.instruction, recalled, self._settings)
+            told = "\x1f".join((request.prefix, request.own, str(request.seed)))
+            digest = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+            content = REPLY.format(key=digest[:8])
+            shared = self._counter.shared(request)
+            prompt = shared + self._counter.own(request)
+            tally.calls += 1
+            tally.prompt += prompt
+            tally.shared += shared
+            tally.longest = max(tally.longest, prompt)
+            longer = max(0, self._settings.max_tokens - self.reply_tokens) * (len(turn.heard) + len(recalled))
+            tally.at_most = max(tally.at_most, prompt + longer)
+            tally.completion += self.reply_tokens
+            tally.distinct += digest not in tally.seen
+            tally.seen.add(digest)
+        answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
+        fields = tuple((f.name, f.values[0] if f.values else ANSWER) for f in turn.task.fields) if turn.task else ()
+        id = f"{turn.round}/{turn.agent}"
+        message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)
+        memory.remember(turn, message)
+        return message
+
+
+def reply(key: str) -> str:
+    return f"Reasoning: {REPLY.format(key=key)}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"

@@ -1,0 +1,92 @@
+"""How tokens are counted before a run: the model's own tokenizer where there is one, else a rule that is stated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from PIL import Image
+
+from actors.backends.chat import DESCRIPTIONS
+from actors.backends.tokenizer import token_counter
+from actors.messages import Request, Source
+from actors.prompting.prompt import one_line
+from actors.reader.reader import CHAT_OVERHEAD_TOKENS
+from actors.reader.text import count_tokens
+from experiments.config.config import Config
+from experiments.running.launch import vllm_settings
+
+CHARACTERS_PER_TOKEN = 4.0
+CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
+PATCH = 28  # pixels, per side, of what becomes one token of Qwen2.5-VL
+LEAST_PIXELS, MOST_PIXELS = 56 * 56, 16_384 * PATCH**2
+UNREADABLE_PIXELS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """`rule` says in words how `text` and `picture` count; `chat` tokens are added to each prompt."""
+
+    rule: str
+    text: Callable[[str], int]
+    picture: Callable[[Source], int]
+    chat: int = CHAT_TOKENS
+
+    def shared(self, request: Request) -> int:
+        """Tokens of what every agent of one modality is sent on one question."""
+        return (
+            self.chat + self.text(request.system) + self.text(request.shared) + sum(map(self.picture, request.images))
+        )
+
+    def own(self, request: Request) -> int:
+        """Tokens of the rest: the discussion, role and weights."""
+        return sum(self.text(f"{line}\n") for line in request.own.split("\n"))
+
+
+def counter_for(config: Config) -> Counter:
+    """The embedded reader's own count, the tokenizer of vLLM's model, or characters."""
+    model = config.model
+    if model.kind == "reader":
+        picture_tokens = config.reader.picture_tokens
+        rule = f"words and punctuation marks, as the embedded reader counts them; {picture_tokens} for a picture"
+        return Counter(rule, _kept(count_tokens), lambda _: picture_tokens, CHAT_OVERHEAD_TOKENS)
+    own: Callable[[str], int] | None = token_counter(vllm_settings(model)) if model.kind == "vllm" else None
+    count = _kept(own or _characters)
+    limits = model.engine.get("mm_processor_kwargs") or {}
+    least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)
+    counted = f"the tokenizer of {model.name}" if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
+    rule = f"{counted}; for a picture (height/{PATCH}) x (width/{PATCH}), as Qwen2.5-VL, of {most:,} pixels at most"
+
+    @lru_cache(maxsize=1 << 14)
+    def picture(source: Source) -> int:
+        if source.image is None:  # told in words
+            return count(f"{DESCRIPTIONS}\n[{source.id}] {one_line(source.text)}\n")
+        return tokens_of_size(*_size(source.image), least, most)
+
+    return Counter(rule, count, picture)
+
+
+def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int = MOST_PIXELS) -> int:
+    """Qwen2.5-VL's tokens of a picture: scaled to between `least` and `most` pixels, one for each 28 x 28, plus two."""
+    pixels = max(1, width * height)
+    scale: float = (min(max(pixels, least), most) / pixels) ** 0.5
+    return max(1, round(width * scale / PATCH)) * max(1, round(height * scale / PATCH)) + 2
+
+
+def _size(path: str) -> tuple[int, int]:
+    """From the file's header; of a picture that cannot be read, which a run would report, a plausible size."""
+    try:
+        with Image.open(path) as picture:
+            return picture.size
+    except (OSError, ValueError):
+        side = round(UNREADABLE_PIXELS**0.5)
+        return side, side
+
+
+def _characters(text: str) -> int:
+    return round(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def _kept(count: Callable[[str], int]) -> Callable[[str], int]:
+    return lru_cache(maxsize=1 << 16)(count)

@@ -1,0 +1,79 @@
+"""What systems look things up in, question by question: the corpus, its knowledge graph, and the web."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Literal
+
+from actors.errors import UserError, WebError
+from actors.messages import Found, Kind, Question, Source, Triple
+from experiments.datasets.item import Item
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.knowledge import Knowledge
+from retrieval.web import Web
+from topologies.systems.library import TEXTS, Mode
+
+
+class LabelledLibrary:
+    """A `topologies.systems.library.Library` over the run's evidence. It holds labelled items, so that pools and what
+    is withheld are kept to; no system sees more of them than what is found.
+
+    `items` are those that questions may be about, by the questions' ids; without a `web`, the corpus stands in for it
+    where `retrieval.web` says so. `triples` are the data set's own, if it has any.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        items: Iterable[Item],
+        web: Web | None = None,
+        triples: Callable[[], Iterable[Triple]] | None = None,
+    ) -> None:
+        self._evidence = evidence
+        self._knowledge = Knowledge(evidence, triples)
+        self._web = web
+        self._items = {item.question.id: item for item in items}
+
+    async def own(self, question: Question) -> tuple[Source, ...]:
+        return await self._evidence.own(self._items[question.id])
+
+    async def search(
+        self,
+        question: Question,
+        query: str | Source,
+        k: int,
+        *,
+        kinds: Collection[Kind] = TEXTS,
+        mode: Mode = "hybrid",
+        radius: float | None = None,
+    ) -> tuple[Found, ...]:
+        item = self._items[question.id]
+        return await asyncio.to_thread(self._evidence.search, item, query, k, kinds, mode, radius)
+
+    async def graph(
+        self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
+    ) -> tuple[Triple, ...]:
+        return await asyncio.to_thread(self._knowledge.search, self._items[question.id], words, k, level)
+
+    async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
+        return await asyncio.to_thread(self._knowledge.neighbours, self._items[question.id], entity)
+
+    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
+        return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
+
+    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+        """As the protocol says. Raises UserError where the web cannot be searched: that ends the run, to be resumed,
+        since what is found must not depend on the state of a network."""
+        if self._web is None:
+            return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
+        try:
+            return await self._web.search(query, k)
+        except WebError as error:
+            raise UserError(f"{error}; what is recorded stays and can be resumed") from error
+
+    async def topics(self, question: Question) -> tuple[str, ...]:
+        return self._items[question.id].topics
+
+    async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
+        return self._items[question.id].paths

@@ -1,0 +1,31 @@
+"""How evidence is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass
+class RetrievalSettings:
+    """Which evidence the agents get."""
+
+    encoder: str = "lexical"
+    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`)."""
+    mode: Literal["hybrid", "vector", "text"] = "hybrid"
+    scope: Literal["question", "corpus", "both"] = "question"
+    """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
+    texts: int = 8
+    """Passages and table rows for each question."""
+    pictures: int = 5
+    radius: float | None = None
+    """Leave out what is farther than this from the question (distance of the vectors)."""
+    web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
+    """What systems that search the web get. `corpus`: no web, but texts of the corpus outside the question's own pool
+    in its stead; `serper`: Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: only what
+    `retrieval.web_file` holds; `none`: nothing is ever found."""
+    web_file: str | None = None
+    """recorded: the web.jsonl of an earlier run. A query that it does not hold is an error."""
+    web_key_env: str = "SERPER_API_KEY"
+    """serper: the environment variable that holds the key, which is never written down."""
+    web_url: str = "https://google.serper.dev/search"

@@ -1,0 +1,51 @@
+"""The web of a run: what it is told is kept in its folder, so that a resumed or replayed run is told the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from actors.errors import UserError, WebError
+from experiments.evidence.settings import RetrievalSettings
+from retrieval.web import RecordedWeb, Serper, Web
+
+RECORDING = "web.jsonl"
+
+
+def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
+    """Raises UserError for a web that cannot be searched, before anything is started."""
+    if retrieval.web == "serper" and not replayed and not os.environ.get(retrieval.web_key_env):
+        raise UserError(
+            f"retrieval.web=serper needs a key of serper.dev in the environment variable {retrieval.web_key_env}: "
+            "export it first, or choose retrieval.web=corpus"
+        )
+    if retrieval.web == "recorded" and not (retrieval.web_file and Path(retrieval.web_file).is_file()):
+        raise UserError(
+            f"retrieval.web=recorded needs retrieval.web_file=<web.jsonl of a run>; {retrieval.web_file} is no file"
+        )
+
+
+def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None = None) -> Web | None:
+    """Whom a run asks; None where the corpus stands in for the web, or nothing does.
+
+    What was recorded before (by this run, in the file that is to be replayed, or in the run `replayed`) comes first,
+    and a replay searches nothing live.
+
+    Raises UserError when the recording cannot be read.
+    """
+    if retrieval.web not in ("serper", "recorded"):
+        return None
+    recording = folder / RECORDING
+    before = Path(retrieval.web_file) if retrieval.web == "recorded" and retrieval.web_file else None
+    if replayed is not None:
+        before = replayed / RECORDING
+    live = None
+    if retrieval.web == "serper" and replayed is None:
+        live = Serper(retrieval.web_url, os.environ.get(retrieval.web_key_env, ""), retrieval.web_key_env)
+    try:
+        if before is not None and before.is_file() and not recording.exists():
+            shutil.copyfile(before, recording)
+        return RecordedWeb(recording, live)
+    except (WebError, OSError) as error:
+        raise UserError(str(error)) from error

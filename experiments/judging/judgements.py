@@ -1,0 +1,115 @@
+"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order, and what it tells.
+
+A killed run judges only what is missing. A judgement that failed stays in the file as such; to have these judged
+again, delete judgements.jsonl and resume: with the completion cache only they are computed anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+from actors.errors import UserError
+from actors.runtime.in_order import in_order
+from experiments.datasets.item import Item
+from experiments.judging.judge import Judge, Judgement
+from experiments.records.progress import Progress
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
+
+JUDGEMENTS = "judgements.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One method's answer to one question as it was judged; `judge` is the digest of the judge and its rubric."""
+
+    method: str
+    question: str
+    judge: str
+    judgement: Judgement
+
+    def encode(self) -> str:
+        """One line of plain ASCII, without its newline."""
+        told = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
+        return json.dumps(told, separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> Judged:
+        told = json.loads(line)
+        return Judged(told.pop("method"), told.pop("question"), told.pop("judge"), Judgement(**told))
+
+
+def judged(folder: RunFolder) -> Iterator[Judged]:
+    """The complete lines of judgements.jsonl. Raises UserError for one that is no judgement."""
+    path = folder.path / JUDGEMENTS
+    if path.exists():
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                yield _decoded(path, number, line)
+
+
+async def judge_run(
+    folder: RunFolder, judge: Judge, items: Mapping[str, Item], concurrency: int, progress: Progress
+) -> None:
+    """Judge every answer in scores.jsonl that is not judged yet. Call it while the folder's `Recorder` is open, which
+    keeps other writers out.
+
+    Args:
+        items: by question id, all that were evaluated.
+        concurrency: judgements asked for at once.
+
+    Raises:
+        UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.
+    """
+    path = folder.path / JUDGEMENTS
+    done, size = _cut(folder, judge)
+    total = sum(1 for _ in folder.scores())
+    bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
+
+    async def grade(scored: Scored) -> Judgement:
+        return await judge.grade(items[scored.question], scored.answer)
+
+    with path.open("ab", buffering=0) as file:
+        file.truncate(size)
+        async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
+            line = Judged(scored.method, scored.question, judge.digest, judgement).encode().encode() + b"\n"
+            try:
+                if file.write(line) != len(line):
+                    raise OSError("no space left for a whole line")
+            except OSError as error:
+                raise UserError(f"cannot write {path}: {error}; make room and resume={folder.path}") from error
+            bar.advance()
+
+
+def _cut(folder: RunFolder, judge: Judge) -> tuple[int, int]:
+    """How many lines are to be kept, and their size in bytes: those that go with the scores, line by line."""
+    path = folder.path / JUDGEMENTS
+    number = size = 0
+    scores = folder.scores()
+    for number, line in enumerate(judged(folder), start=1):
+        scored = next(scores, None)
+        if scored is None or (scored.method, scored.question) != (line.method, line.question):
+            raise UserError(
+                f"{path}, line {number}: judges another answer than scores.jsonl has there; delete the file"
+            )
+        if line.judge != judge.digest:
+            raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
+    if number:
+        with path.open("rb") as lines:
+            size = sum(len(line) for line in islice(lines, number))
+    return number, size
+
+
+def _decoded(path: Path, number: int, line: bytes) -> Judged:
+    try:
+        return Judged.decode(line.decode())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path}, line {number}: not a judgement ({error!r}); delete the file to judge again"
+        ) from error

@@ -1,0 +1,114 @@
+"""WebQA's QA-Acc: how far an answer has the gold answer's keywords, by the category of the question.
+
+The rules are those of WebQnA/WebQA_Baseline, vlp/eval_1022.py: text is normalised, both answers become bags of words
+(for a colour, shape or yes-no question only the words of that domain, for a number question only whole numbers), and
+the accuracy is F1 for these four categories and recall of the gold bag for the others. Where a gold answer has no
+keywords of its own, which are released with no split that has answers, the whole answer stands for them, as in
+eval_webqa.md of WebQnA/WebQA. F1 is not lowered by the script's 1e-5 in the denominator.
+
+The script also lemmatises with spaCy's en_core_web_sm. Without it (it is no Python package of the index) words are
+compared as they are: see `lemmatiser`. QA-FL, the fluency by BARTScore, needs its authors' weights and is not computed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from experiments.metrics.text import NUMBER_WORDS
+
+Lemmatise = Callable[[str], str]
+
+COLOURS = frozenset(
+    """orangebrown spot yellow blue rainbow ivory brown gray teal bluewhite orangepurple black white gold redorange
+    pink blonde tan turquoise grey beige golden orange bronze maroon purple bluere red rust violet transparent yes
+    silver chrome green aqua""".split()
+)
+SHAPES = frozenset(
+    """globular octogon ring hoop octagon concave flat wavy shamrock cross cylinder cylindrical pentagon point pyramidal
+    crescent rectangular hook tube cone bell spiral ball convex square arch h cuboid step rectangle dot oval circle star
+    crosse crest octagonal cube triangle semicircle domeshape obelisk corkscrew curve circular xs slope pyramid round
+    bow straight triangular heart fork teardrop fold curl spherical diamond keyhole conical dome sphere bellshaped
+    rounded hexagon flower globe torus""".split()
+)
+DOMAINS: dict[str, Collection[str]] = {"color": COLOURS, "shape": SHAPES, "YesNo": frozenset({"yes", "no"})}
+BY_RECALL = ("text", "choose", "Others")
+CATEGORIES = (*DOMAINS, "number", *BY_RECALL)
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation.replace(".", ""))
+_NO_DECIMAL_POINT = re.compile(r"\.(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """`accuracy` is QA-Acc; both in [0, 1]."""
+
+    accuracy: float
+    f1: float
+
+
+def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | None = None) -> Overlap:
+    """Raises ValueError for a category that is none of `CATEGORIES`."""
+    if category not in CATEGORIES:
+        raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
+    said, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
+    common = (said & gold).total()
+    if not common:
+        return Overlap(0.0, 0.0)
+    precision, recall = common / said.total(), common / gold.total()
+    f1 = 2 * precision * recall / (precision + recall)
+    return Overlap(recall if category in BY_RECALL else f1, f1)
+
+
+def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
+    """Lower case without punctuation, but for decimal points, and articles, but for an answer of one word; number words
+    as digits. One character stays as it is."""
+    text = text.lower()
+    words = len(text.split())
+    if len(text.strip()) == 1:
+        return _digits(text)
+    plain = _NO_DECIMAL_POINT.sub("", text.translate(_PUNCTUATION))
+    digits = _digits(plain if words == 1 else _ARTICLE.sub(" ", plain))
+    return lemmatise(digits) if lemmatise else digits
+
+
+def lemmatiser() -> Lemmatise | None:
+    """The script's own, where spaCy and its model en_core_web_sm are installed (`python -m spacy download
+    en_core_web_sm`)."""
+    if not (importlib.util.find_spec("spacy") and importlib.util.find_spec("en_core_web_sm")):
+        return None
+    model = importlib.import_module("spacy").load("en_core_web_sm", disable=["ner", "textcat", "parser"])
+    return lambda text: " ".join(token.lemma_ for token in model(text))
+
+
+def _bag(text: str, category: str, lemmatise: Lemmatise | None) -> Counter[str]:
+    words = normalised(text, lemmatise).split()
+    if category == "number":
+        return Counter(str(number) for word in words if (number := _whole(word)) is not None)
+    if category in DOMAINS:
+        return Counter(set(words) & set(DOMAINS[category]))
+    return Counter(words)
+
+
+def _digits(text: str) -> str:
+    return " ".join(_digit(word) for word in text.split())
+
+
+def _digit(word: str) -> str:
+    if word in NUMBER_WORDS:
+        return str(NUMBER_WORDS[word])
+    number = _whole(word) if word.isdigit() else None
+    return word if number is None else str(number)
+
+
+def _whole(word: str) -> int | None:
+    try:
+        return int(word)
+    except ValueError:
+        return None

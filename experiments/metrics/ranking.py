@@ -1,0 +1,14 @@
+"""How well one group of values ranks below another."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
+    """How often a value of `low` (n,) is below one of `high` (m,), ties counting half; None where one is empty."""
+    lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not lower.size or not higher.size:
+        return None
+    return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)

@@ -1,0 +1,74 @@
+"""A learner's state on disk, with how far every record file had got: a killed run goes on from exactly there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from actors.errors import UserError
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`state` after `step` training steps of `stage`; `sizes` are the bytes of each record file at that moment."""
+
+    stage: int
+    step: int
+    state: dict[str, Tensor]
+    sizes: dict[str, int]
+
+    def write(self, path: Path) -> None:
+        """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
+        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
+        about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digest": digest(state)}
+        # One entry: safetensors writes several in an order that changes from process to process.
+        replace(path, save(state, {"about": json.dumps(about)}))
+
+    @staticmethod
+    def read(path: Path) -> Checkpoint:
+        """Raises UserError when the file is damaged, in its header or in any byte of a tensor."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = json.loads((file.metadata() or {})["about"])
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            if digest(state) != about["digest"]:
+                raise ValueError("its tensors have changed")
+            return Checkpoint(about["stage"], about["step"], state, about["sizes"])
+        except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
+            raise UserError(
+                f"{path} is not an intact checkpoint ({error}); delete this file and resume to learn again from the "
+                "start (answers already recorded are kept), or restore it from a copy"
+            ) from error
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Writes a file so that it is there whole or not at all, whatever is killed or loses power meanwhile."""
+    beside = path.with_name(f".{path.name}.partial")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def digest(state: Mapping[str, Tensor]) -> str:
+    """Of names, types, shapes and bytes; safetensors itself notices a file cut short, but no changed byte."""
+    over = hashlib.blake2b(digest_size=16)
+    for name in sorted(state):
+        tensor = state[name]
+        over.update(f"{name}\x1f{tensor.dtype}\x1f{tuple(tensor.shape)}\x1f".encode())
+        over.update(save({name: tensor}))
+    return over.hexdigest()

@@ -1,0 +1,256 @@
+"""What a run writes while it runs: append-only records, a line at a time, that a killed run takes up again.
+
+    runs/<time>-<experiment>/
+        config.yaml                    written by the runner; its presence makes the folder a run
+        traces/calibrate.jsonl         the unlabelled discussions that some defences watch, written all at once
+        traces/train-<stage>.jsonl     every discussion of a training step
+        traces/evaluate-<method>.jsonl one discussion per evaluated question
+        learning.jsonl                 a LearningStep per line
+        scores.jsonl                   a Scored per line
+        topology.safetensors           the learner's state after its last training step
+
+A checkpoint says how long the training records were, so they are cut back to it. Evaluated questions need no
+checkpoint: those whose trace and score are both complete are kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, TypeVar
+
+from torch import Tensor
+
+from actors.errors import UserError
+from actors.messages import Trace
+from experiments.attacks.metrics import Harm
+from experiments.datasets.item import Item, Score
+from experiments.records.checkpoint import Checkpoint, replace
+from experiments.records.records import LearningStep, Scored
+from experiments.records.traces import decode, encode
+
+LEARNING, SCORES = "learning.jsonl", "scores.jsonl"
+
+_T = TypeVar("_T")
+
+
+class RunFolder:
+    """Where things lie in a run folder, and its records as iterators, readable while the run goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.topology = path / "topology.safetensors"
+        self.metrics = path / "metrics.json"
+        self.report = path / "report.html"
+        self.figures = path / "figures"
+        self.log = path / "run.log"
+
+    @classmethod
+    def create(cls, output: Path, experiment: str) -> RunFolder:
+        """A new folder `<output>/<time>-<experiment>`. Raises UserError when it cannot be made."""
+        name = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment}"
+        for n in range(1, 1000):
+            path = (output / (name if n == 1 else f"{name}-{n}")).absolute()
+            try:
+                output.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+            except OSError as error:
+                if path.is_dir():
+                    continue
+                raise UserError(f"cannot write a run folder in {output}: {error}; choose another output=") from error
+            return cls(path)
+        raise UserError(f"{output} already holds a thousand runs called {name}; choose another output=")
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Raises UserError when `path` is not a run folder."""
+        run = cls(path.absolute())
+        if not run.config.is_file():
+            what = "has no config.yaml" if path.is_dir() else "is not a folder"
+            raise UserError(f"{path} is not a run folder: it {what}; give a folder that a run printed as `run: ...`")
+        return run
+
+    def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
+        """Of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are the positions to read, from 0."""
+        return self._lines(f"traces/{phase}.jsonl", decode, only)
+
+    def learning(self) -> Iterator[LearningStep]:
+        return self._lines(LEARNING, LearningStep.decode)
+
+    def scores(self) -> Iterator[Scored]:
+        return self._lines(SCORES, Scored.decode)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The learner's state, None before the first training step. Raises UserError when it is damaged."""
+        return Checkpoint.read(self.topology) if self.topology.exists() else None
+
+    def _lines(self, name: str, decode: Callable[[str], _T], only: Container[int] | None = None) -> Iterator[_T]:
+        """Complete lines; a last one that is still being written is not there yet."""
+        path = self.path / name
+        if not path.exists():
+            return
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                if only is None or number - 1 in only:
+                    yield _decoded(path, number, line, decode)
+
+
+class Recorder:
+    """The one writer of a run folder. Opening it cuts away what a killed run had not completed.
+
+    Raises UserError when another process is writing the folder, or its checkpoint or records are damaged.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self._files: dict[str, FileIO] = {}
+        self._open = ExitStack()
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            (run.path / "traces").mkdir(exist_ok=True)
+            try:
+                fcntl.flock(self._file(LEARNING), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
+            self.checkpoint = run.checkpoint()
+            self._cut_training()
+            self._done = self._cut_evaluation()
+            undo.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._open.close()
+        self._files.clear()
+
+    def done(self, method: str) -> frozenset[str]:
+        """Ids of the questions that a resumed run has already evaluated with this method."""
+        return frozenset(self._done.get(method, ()))
+
+    def calibrated(self, traces: Sequence[Trace]) -> None:
+        """Records all unlabelled discussions: there are none in the folder, or all of them."""
+        path = self.run.path / "traces" / "calibrate.jsonl"
+        try:
+            replace(path, "".join(f"{encode(trace)}\n" for trace in traces).encode())
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
+
+    def trained(self, stage: int, trace: Trace) -> None:
+        """Records one discussion of a training step."""
+        self._append(f"traces/train-{stage}.jsonl", encode(trace))
+
+    def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+        """Records a training step and makes it the point from which a killed run goes on."""
+        self._append(LEARNING, step.encode())
+        sizes = {}
+        for name, file in self._files.items():
+            if _is_training(name):
+                os.fsync(file.fileno())
+                sizes[name] = file.tell()
+        self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
+        self.checkpoint.write(self.run.topology)
+
+    def evaluated(self, trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
+        """Records one evaluated question: the trace first, because the score vouches for it."""
+        scored = Scored.of(trace, item, score, harm)
+        self._append(_evaluation(trace.method), encode(trace))
+        self._append(SCORES, scored.encode())
+        return scored
+
+    def _append(self, name: str, line: str) -> None:
+        content = line.encode() + b"\n"
+        try:
+            if self._file(name).write(content) != len(content):
+                raise OSError("no space left for a whole line")
+        except OSError as error:
+            where = self.run.path / name
+            raise UserError(
+                f"cannot write {where}: {error}; make room and go on with resume={self.run.path}"
+            ) from error
+
+    def _file(self, name: str) -> FileIO:
+        if name not in self._files:
+            self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
+        return self._files[name]
+
+    def _cut_training(self) -> None:
+        sizes = self.checkpoint.sizes if self.checkpoint else {}
+        present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
+        for name in sorted({LEARNING, *present, *sizes}):
+            # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
+            file = self._file(name)
+            if file.tell() < sizes.get(name, 0):
+                raise UserError(
+                    f"{self.run.path / name} is shorter than when the checkpoint was written; restore it from a copy, "
+                    f"or delete {self.run.topology} and resume to learn again from the start"
+                )
+            file.truncate(sizes.get(name, 0))
+            file.seek(0, os.SEEK_END)
+
+    def _cut_evaluation(self) -> dict[str, set[str]]:
+        """Keeps the questions of which trace and score are both complete, and says which they are."""
+        done: dict[str, set[str]] = {}
+        kept = {SCORES: 0}
+        path = self.run.path
+        with ExitStack() as stack:
+            scores = stack.enter_context(self._reading(SCORES))
+            told: dict[str, BinaryIO] = {}
+            for number, line in enumerate(scores, start=1):
+                if not line.endswith(b"\n"):
+                    break
+                scored = _decoded(path / SCORES, number, line, Scored.decode)
+                name = _evaluation(scored.method)
+                if name not in told:
+                    told[name] = stack.enter_context(self._reading(name))
+                trace = told[name].readline()
+                if not trace.endswith(b"\n"):
+                    break
+                mine = done.setdefault(scored.method, set())
+                if _decoded(path / name, len(mine) + 1, trace, json.loads)["question"] != scored.question:
+                    raise UserError(f"{path / name} and {path / SCORES} list different questions; start a new run")
+                kept[SCORES] += len(line)
+                kept[name] = told[name].tell()
+                mine.add(scored.question)
+        for file in [path / SCORES, *(path / "traces").glob("evaluate-*.jsonl")]:
+            if file.exists():
+                os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
+        return done
+
+    def _reading(self, name: str) -> BinaryIO:
+        (self.run.path / name).touch()
+        return (self.run.path / name).open("rb")
+
+
+def _evaluation(method: str) -> str:
+    """Raises ValueError when a method's name cannot be a file's."""
+    if not re.fullmatch(r"[\w.-]+", method):
+        raise ValueError(f"method {method!r}: letters, digits, '-', '_' and '.' only, for its traces get a file")
+    return f"traces/evaluate-{method}.jsonl"
+
+
+def _is_training(name: str) -> bool:
+    return name == LEARNING or name.startswith("traces/train-")
+
+
+def _decoded(path: Path, number: int, line: bytes, decode: Callable[[str], _T]) -> _T:
+    try:
+        return decode(line.decode())
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}, line {number}: not a record of this kind ({error}); start a new run") from error

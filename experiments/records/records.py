@@ -1,0 +1,149 @@
+"""The two kinds of line beside traces: what a training step left behind, and how a question was answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from actors.messages import Status, Trace
+from experiments.attacks.metrics import Harm
+from experiments.datasets.item import Item, Score
+from experiments.metrics.paths import path_metrics
+
+Matrix = list[list[float | None]]
+
+SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns")
+
+
+@dataclass(frozen=True, slots=True)
+class LearningStep:
+    """The learner after `step` training steps of a stage; step 0 is where the stage starts.
+
+    `terms` are the terms of the objective by name, `edges` the edges left per matrix, and `probabilities` the
+    matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`, and where
+    rounds have weights of their own also `spatial, round 1` and so on.
+    `agents` and `modalities` name rows and columns.
+    """
+
+    stage: int
+    step: int
+    agents: tuple[str, ...]
+    modalities: tuple[str, ...]
+    terms: Mapping[str, float]
+    edges: Mapping[str, int]
+    probabilities: Mapping[str, Matrix]
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> LearningStep:
+        told = json.loads(line)
+        return LearningStep(**told | {name: tuple(told[name]) for name in ("agents", "modalities")})
+
+
+def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
+    """Edge probabilities [N, N] as a record holds them: four digits, None where `mask` [N, N] is zero."""
+    return [
+        [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]
+        for row, present_row in zip(probabilities.tolist(), mask.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One method's answer to one question, with the label beside it, and what the answer cost.
+
+    `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
+    `failed_turns` the turns of which nothing could be heard: failed or not parsed. `cut_turns` are those that were
+    asked without some of their evidence, because their prompt would not have fitted the model's context.
+    `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
+    and path and edge precision and recall those of `path_metrics`, where the method followed paths.
+    `group` is the item's: the question that this is one asking of.
+    """
+
+    method: str
+    question: str
+    text: str
+    gold: tuple[str, ...]
+    answer: str | None
+    utility: float
+    f1: float
+    prompt_tokens: int
+    completion_tokens: int
+    calls: int
+    edges: int
+    failed_turns: int
+    cut_turns: int = 0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    attack_success: float | None = None
+    infection: tuple[float, ...] = ()
+    carried: tuple[float, ...] = ()
+    path_precision: float | None = None
+    path_recall: float | None = None
+    edge_precision: float | None = None
+    edge_recall: float | None = None
+    group: str = ""
+
+    @staticmethod
+    def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
+        """Raises ValueError when trace and item are not of the same question."""
+        if trace.question != item.question.id:
+            raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
+        return Scored(
+            method=trace.method,
+            question=trace.question,
+            text=item.question.text,
+            gold=item.gold,
+            answer=trace.answer,
+            utility=score.utility,
+            f1=score.f1,
+            prompt_tokens=sum(turn.prompt_tokens for turn in trace.turns),
+            completion_tokens=sum(turn.completion_tokens for turn in trace.turns),
+            calls=sum(turn.calls for turn in trace.turns),
+            edges=sum(len({edge[1:] for edge in taken}) for taken in (trace.spatial, trace.temporal)),
+            failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
+            cut_turns=sum(bool(turn.cut) for turn in trace.turns),
+            tags=item.tags,
+            attack_success=harm.success if harm else None,
+            infection=harm.infection if harm else (),
+            carried=harm.carried if harm else (),
+            **path_metrics(trace.paths, item.paths),
+            group=item.group,
+        )
+
+    def encode(self) -> str:
+        # asdict would copy `tags` by its own type, which a loader may have made read-only.
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
+        return json.dumps(told, separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> Scored:
+        told = json.loads(line)
+        return Scored(**told | {name: tuple(told.get(name, ())) for name in ("gold", "infection", "carried")})
+
+
+def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
+    """One for each method and question, by which means and tests go: the askings of a group become one, under its name.
+
+    Such a question scores the least that any of its askings does and costs what all of them do; the rest is that of
+    its first asking. Grouped questions come after the others.
+    """
+    groups: dict[tuple[str, str], list[Scored]] = {}
+    for scored in scores:
+        if scored.group:
+            groups.setdefault((scored.method, scored.group), []).append(scored)
+        else:
+            yield scored
+    for (_, group), askings in groups.items():
+        yield replace(
+            askings[0],
+            question=group,
+            utility=min(asked.utility for asked in askings),
+            f1=min(asked.f1 for asked in askings),
+            **{name: sum(getattr(asked, name) for asked in askings) for name in SUMMED},
+        )

@@ -1,0 +1,116 @@
+"""The same figures in Weights & Biases, offline unless configured, and never able to end a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from actors.messages import Usage
+
+if TYPE_CHECKING:
+    import wandb
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["offline", "online", "disabled"]
+
+
+@dataclass
+class WandbSettings:
+    """Weights & Biases; offline runs lie in the run folder and are uploaded with `wandb sync`."""
+
+    mode: Literal["offline", "online", "disabled"] = "offline"
+    project: str = "agora-mm"
+    group: str | None = None
+
+
+class Tracker:
+    """One W&B run, whose id is the run folder's name: a resumed run goes on in it.
+
+    `disabled` tells W&B nothing and does not import it. `told` gets every training step as well. What fails is said
+    once in the log, and tracking ends there.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: Mapping[str, Any],
+        mode: Mode = "offline",
+        project: str = "agora-mm",
+        group: str | None = None,
+        resume_id: str | None = None,
+        told: Callable[[Mapping[str, Any]], None] = lambda step: None,
+    ) -> None:
+        self._run: wandb.Run | None = None
+        self._told = told
+        if mode != "disabled":
+            self._try("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
+
+    def log(self, step: Mapping[str, Any]) -> None:
+        """One training step: flat names to numbers; `stage` and `step` among them."""
+        self._told(step)
+        if run := self._run:
+            self._try("log", lambda: run.log(dict(step)))
+
+    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), spent: Usage | None = None) -> None:
+        """metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures.
+
+        What was really `spent` becomes `usage/<field>`.
+        """
+        if run := self._run:
+            self._try("summarise", lambda: _summarise(run, metrics, figures, spent))
+
+    def finish(self, exit_code: int = 0) -> None:
+        if run := self._run:
+            self._try("finish", lambda: run.finish(exit_code=exit_code))
+            self._run = None
+
+    def _start(
+        self, path: Path, config: Mapping[str, Any], mode: Mode, project: str, group: str | None, resume_id: str
+    ) -> None:
+        # Without this an offline run still asks the network for the error collector's address.
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        import wandb
+
+        self._run = wandb.init(
+            dir=path,
+            config=dict(config),
+            mode=mode,
+            project=project,
+            group=group,
+            id=resume_id,
+            name=path.name,
+            resume="allow",
+            reinit="create_new",
+            settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
+        )
+
+    def _try(self, what: str, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._run = None
+            log.warning("W&B could not %s, the run goes on without it: %s", what, " ".join(str(error).split()))
+
+
+def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path], spent: Usage | None) -> None:
+    import wandb
+
+    methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
+    columns = list(next(iter(methods.values())))
+    rows = [[method, *(_plain(row[column]) for column in columns)] for method, row in methods.items()]
+    images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
+    run.log({"methods": wandb.Table(columns=["method", *columns], data=rows), **images})
+    groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(spent) if spent else {}}
+    for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
+        groups[f"judged/{method}"] = row
+    run.summary.update({f"{group}/{name}": value for group, row in groups.items() for name, value in row.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A table's column holds one type: an interval is told in words."""
+    return f"{value[0]} to {value[1]}" if isinstance(value, list) else value

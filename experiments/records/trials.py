@@ -1,0 +1,93 @@
+"""What a sweep has found so far: a line per finished trial, from which its tables, figures and report are made."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from actors.errors import UserError
+
+RESULTS, TRIALS = "trials.jsonl", "trials"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """One finished trial.
+
+    `name` is its folder's below `trials/`, itself a run folder; `values` are what was varied, by dotted key, without
+    the seed; `metrics` is its metrics.json. One that was stopped early has none: `stopped` is after how many training
+    steps (0: it was not), `utility` the mean training utility until then.
+    """
+
+    name: str
+    values: Mapping[str, Any]
+    seed: int
+    metrics: Mapping[str, Any]
+    stopped: int = 0
+    utility: float | None = None
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
+    """Of a sweep's folder, in the order of their names; complete lines only. Those that were `stopped` early on
+    demand."""
+    path = folder / RESULTS
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    results = sorted((_decoded(path, line) for line in lines), key=lambda result: result.name)
+    return [result for result in results if stopped or not result.stopped]
+
+
+def _decoded(path: Path, line: str) -> TrialResult:
+    try:
+        return TrialResult(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} holds a line that is no trial's result ({error}); start a new sweep") from error
+
+
+class Results:
+    """The one writer of trials.jsonl. Opening it cuts away a line that a killed sweep had not completed.
+
+    Raises UserError when another process is running the sweep, or the file is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = (folder / RESULTS).open("ab+", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
+        self._file.seek(0)
+        self._file.truncate(self._file.read().rfind(b"\n") + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    @property
+    def done(self) -> set[str]:
+        """Names of the trials that are not to be repeated."""
+        return {result.name for result in read_results(self._folder, stopped=True)}
+
+    def append(self, result: TrialResult) -> None:
+        """On disk when this returns. Raises UserError when there is no room for it."""
+        line = result.encode().encode() + b"\n"
+        try:
+            if self._file.write(line) != len(line):
+                raise OSError("no space left for a whole line")
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UserError(f"cannot write {self._folder / RESULTS}: {error}; make room and resume") from error

@@ -1,0 +1,227 @@
+"""usage.jsonl: what a run really spent, by phase and agent, each time that it was started.
+
+Caches and crashes decide what a run spends, so neither traces nor metrics.json hold it. Lines are increments and are
+only ever appended: a phase has several where it lasted long or was resumed, and their sum is what it cost in all.
+Turns that were under way when a run ended are not in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+
+from actors.errors import UserError
+from actors.messages import Usage
+from experiments.records.recorder import RunFolder
+
+USAGE = "usage.jsonl"
+EVERY_S = 20.0
+HEADERS = ("phase", "time", "calls made", "answered again", "prompt tokens", "prefix-cached", "completion tokens")
+RECURRING = (
+    "The table counts every turn's calls and tokens as if nothing were kept; identical requests recur within a run "
+    "(a turn's seed does not depend on the sample), and those are made once."
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one phase took: seconds of wall clock, and what each agent spent (those that spent nothing are left out)."""
+
+    phase: str
+    seconds: float
+    agents: Mapping[str, Usage] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Usage:
+        return sum(self.agents.values(), Usage())
+
+    def encode(self) -> str:
+        agents = {name: {key: n for key, n in asdict(usage).items() if n} for name, usage in self.agents.items()}
+        told = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
+        return json.dumps(told, separators=(",", ":"))
+
+    @staticmethod
+    def decode(line: str) -> Spent:
+        told = json.loads(line)
+        return Spent(told["phase"], told["seconds"], {name: Usage(**usage) for name, usage in told["agents"].items()})
+
+
+class UsageLog:
+    """The one writer of usage.jsonl; open it where the folder's `Recorder` is open, which keeps other writers out.
+
+    Args:
+        spent: what every agent has spent so far, of which only the growth during a phase counts.
+        every_s: a killed run forgets this many seconds at most, where an event loop runs.
+    """
+
+    def __init__(self, folder: RunFolder, spent: Callable[[], Mapping[str, Usage]], every_s: float = EVERY_S) -> None:
+        self._path = folder.path / USAGE
+        self._spent = spent
+        self._every_s = every_s
+        _cut(folder)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Appends what is spent inside, now and then and at the end, however that comes about.
+
+        Raises:
+            UserError: the line at the end cannot be written, and nothing else has gone wrong.
+        """
+        meter = _Meter(name, self._spent)
+        timer = self._every(meter)
+        try:
+            yield
+        except BaseException:
+            try:
+                self._append(meter.read())
+            except OSError as error:
+                log.warning("%s: what %s spent is lost: %s", self._path, name, error)
+            raise
+        else:
+            try:
+                self._append(meter.read())
+            except OSError as error:
+                raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+        finally:
+            for handle in timer:
+                handle.cancel()
+
+    def _every(self, meter: _Meter) -> list[asyncio.TimerHandle]:
+        """Appends what was spent since the last line, again and again; the list holds the timer to cancel."""
+        timer: list[asyncio.TimerHandle] = []
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return timer
+
+        def tick() -> None:
+            try:
+                self._append(meter.read())
+            except OSError as error:
+                log.warning("%s: %s", self._path, error)  # the end of the phase will say so to the user
+            timer[:] = [loop.call_later(self._every_s, tick)]
+
+        timer.append(loop.call_later(self._every_s, tick))
+        return timer
+
+    def _append(self, spent: Spent) -> None:
+        line = spent.encode().encode() + b"\n"
+        with self._path.open("ab", buffering=0) as file:
+            if file.write(line) != len(line):
+                raise OSError("no space left for a whole line")
+
+
+class _Meter:
+    """What has been spent since it was last read."""
+
+    def __init__(self, phase: str, spent: Callable[[], Mapping[str, Usage]]) -> None:
+        self._phase = phase
+        self._spent = spent
+        self._then, self._read_at = dict(spent()), time.monotonic()
+
+    def read(self) -> Spent:
+        now, at = dict(self._spent()), time.monotonic()
+        grown = {name: _minus(usage, self._then.get(name, Usage())) for name, usage in sorted(now.items())}
+        spent = Spent(
+            self._phase, at - self._read_at, {name: usage for name, usage in grown.items() if usage != Usage()}
+        )
+        self._then, self._read_at = now, at
+        return spent
+
+
+def read(folder: RunFolder) -> Iterator[Spent]:
+    """The complete lines of usage.jsonl. Raises UserError for one that is none."""
+    path = folder.path / USAGE
+    if not path.exists():
+        return
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield Spent.decode(line.decode())
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(f"{path}, line {number}: not a line of usage ({error!r}); delete the file") from error
+
+
+def by_phase(folder: RunFolder) -> dict[str, Spent]:
+    """The sum of each phase, in the order in which the run first came to them."""
+    phases: dict[str, Spent] = {}
+    for line in read(folder):
+        before = phases.get(line.phase, Spent(line.phase, 0.0))
+        agents = {
+            name: before.agents.get(name, Usage()) + line.agents.get(name, Usage())
+            for name in dict.fromkeys((*before.agents, *line.agents))
+        }
+        phases[line.phase] = Spent(line.phase, before.seconds + line.seconds, agents)
+    return phases
+
+
+def by_agent(folder: RunFolder) -> dict[str, Usage]:
+    """What each agent spent in all, in alphabetical order."""
+    agents: dict[str, Usage] = {}
+    for line in read(folder):
+        for name, usage in line.agents.items():
+            agents[name] = agents.get(name, Usage()) + usage
+    return dict(sorted(agents.items()))
+
+
+def total(folder: RunFolder) -> Usage:
+    return sum(by_agent(folder).values(), Usage())
+
+
+def notes(usage: Usage) -> Iterator[str]:
+    """What was spent in all, in two or three lines; nothing where no model was asked."""
+    if usage == Usage():
+        return
+    answered = usage.calls + usage.reused
+    yield (
+        f"Spent in all: {usage.calls:,} model calls made and {usage.reused:,} of {answered:,} "
+        f"({_share(usage.reused, answered)}) answered from the completion cache, which saved {usage.reused_tokens:,} "
+        "tokens."
+    )
+    yield (
+        f"Prompt tokens computed: {usage.prompt_tokens - usage.cached_tokens:,}; served by the model's prefix cache: "
+        f"{usage.cached_tokens:,} ({_share(usage.cached_tokens, usage.prompt_tokens)}); completion tokens: "
+        f"{usage.completion_tokens:,}."
+    )
+    if usage.reused:
+        yield RECURRING
+
+
+def cells(spent: Spent) -> tuple[str, ...]:
+    """One phase's figures as they are shown, below `HEADERS`."""
+    usage = spent.total
+    return (
+        spent.phase,
+        f"{spent.seconds:,.1f} s",
+        f"{usage.calls:,}",
+        f"{usage.reused:,}",
+        f"{usage.prompt_tokens:,}",
+        f"{usage.cached_tokens:,}",
+        f"{usage.completion_tokens:,}",
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(1, whole):.1%}"
+
+
+def _minus(now: Usage, then: Usage) -> Usage:
+    return Usage(*(getattr(now, f.name) - getattr(then, f.name) for f in fields(Usage)))
+
+
+def _cut(folder: RunFolder) -> None:
+    """Takes away a last line that a killed run left half written, or the next one would be spoilt by it."""
+    path = folder.path / USAGE
+    if path.exists():
+        whole = path.read_bytes()
+        if not whole.endswith(b"\n"):
+            path.write_bytes(whole[: whole.rfind(b"\n") + 1])

@@ -1,0 +1,69 @@
+"""Unlabelled discussions before the evaluation, from which some defences find whom to silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from actors.errors import UserError
+from actors.messages import Trace
+from actors.runtime.in_order import in_order
+from experiments.attacks.attack import Attack
+from experiments.config.config import Config
+from experiments.datasets.item import Dataset, Item
+from experiments.running.context import RunContext
+from topologies.discussion import Team
+from topologies.graphs import as_wirings, complete
+from topologies.learning.pruned import split
+from topologies.topology import Topology, Wired
+
+CALIBRATION = "calibrate"
+
+
+def watched_items(config: Config, dataset: Dataset) -> list[Item]:
+    """The first `defence.calibration` training questions, whose labels nobody looks at.
+
+    Raises UserError when there are fewer, or when nobody would be left to speak.
+    """
+    agents, dropped = len(config.topology.text) + len(config.topology.visual), config.defence.dropped
+    if dropped >= agents:
+        raise UserError(f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left")
+    wanted = config.defence.calibration
+    items = list(islice(dataset.train(), wanted))
+    if len(items) < wanted:
+        raise UserError(
+            f"defence.calibration={wanted}: {dataset.name} has only {len(items)} training questions; lower it"
+        )
+    return items
+
+
+def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
+    """The complete graph, in which everybody is heard by everybody."""
+    [wiring] = split(as_wirings(complete(len(agents)), rounds))
+    return Wired(CALIBRATION, agents, wiring)
+
+
+async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:
+    """The discussions of a run's calibration, attacked as those of its training are; recorded once, all together.
+
+    A run that was killed in between holds them again, from the completion cache.
+    """
+    config, recorder = context.config, context.recorder
+    recorded = list(recorder.run.traces(CALIBRATION))
+    if recorded:
+        return recorded
+    topology = watched_topology(context.agents, config.topology.rounds)
+    items = watched_items(config, context.dataset)
+
+    async def discuss(numbered: tuple[int, Item]) -> Trace:
+        number, item = numbered
+        question = await context.evidence.question(item)
+        return await attack.hold(topology, item, question, team, config.seed, phase="train", number=number)
+
+    bar = context.progress.phase("watching unlabelled discussions", total=len(items))
+    traces = []
+    async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
+        traces.append(trace)
+        bar.advance()
+    recorder.calibrated(traces)
+    return traces

@@ -1,0 +1,48 @@
+"""The end of a run: metrics, figures and report, all from its records."""
+
+from __future__ import annotations
+
+from actors.messages import Usage
+from experiments.analysis import judged, summary
+from experiments.analysis.figures import run as figures
+from experiments.analysis.report import run as report
+from experiments.config.config import Config
+from experiments.datasets.item import Dataset
+from experiments.records import usage
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.launch import model_name
+from experiments.running.methods import pairs
+
+
+def conclude(
+    config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str
+) -> tuple[summary.Metrics, Usage]:
+    """metrics.json, figures and the report, all from the records; `answering` is the model's name.
+
+    Returns the metrics and what the run has spent.
+    """
+    about = summary.About(
+        experiment=config.experiment,
+        model=answering,
+        dataset=config.data.kind,
+        metric=dataset.metric,
+        methods=tuple(config.methods),
+        pairs=pairs(config.methods),
+        seed=config.seed,
+    )
+    metrics = summary.summarise(folder, about)
+    if config.judge.kind != "none":
+        metrics["judged"] = judged.summarise(folder, model_name(config.judge), about.methods, about.pairs, config.seed)
+    summary.write(folder, metrics)
+    drawn = figures.draw(folder, metrics, dataset.metric)
+    spent = usage.total(folder)
+    tracker.summary(metrics, drawn, spent)
+    report.write(folder, metrics, dataset.metric, config.methods[-1], drawn)
+    return metrics, spent
+
+
+def show(metrics: summary.Metrics, metric: str, spent: Usage) -> None:
+    print()
+    acc_star = judged.notes(metrics["judged"]) if "judged" in metrics else ()
+    summary.show(metrics, metric, further=(*acc_star, *usage.notes(spent)))

@@ -1,0 +1,131 @@
+"""A wiring as an AutoGen GraphFlow team, which runs by itself and says what the simulator's agents say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
+
+from actors.autogen.agent import RoleChatAgent
+from actors.autogen.client import ModelClient
+from actors.autogen.model_choice import ModelChoice
+from actors.messages import Role
+from actors.settings import AgentSettings
+from experiments.config.config import Config
+from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
+from topologies.wiring import Bools, Floats, receiver_weights
+
+FILE = "team.json"
+VLLM_SERVER = "http://localhost:8000/v1"
+
+
+def export_team(
+    wiring: Wiring,
+    agents: Sequence[str],
+    roles: Mapping[str, Role],
+    seed: int,
+    model: ModelChoice,
+    settings: AgentSettings | None = None,
+) -> GraphFlow:
+    """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
+
+    An edge is what a node waits for: its senders of this round and the last, and its own last turn. AutoGen tells every
+    node everything, so each lists whom it hears and with which weight (Eqs. 6, 10); edges have no conditions. The
+    decision waits for those of the last round, as the simulator's does, whom the wiring lets it hear, and those whom
+    these hear.
+
+    Args:
+        wiring: of N agents over T rounds.
+        agents: N names, each an identifier.
+        roles: by name; the agents' and `decision`.
+        seed: the run's.
+        model: who answers; the nodes of a team share it.
+        settings: what all agents share.
+
+    Raises:
+        ValueError: an agent's name is not an identifier.
+    """
+    rounds, needed = len(wiring.spatial), needed_turns(wiring)
+    spatial, temporal = _weights(wiring.spatial, wiring.spatial_p), _weights(wiring.temporal, wiring.temporal_p)
+    client = ModelClient(model.model(), choice=model)
+    nodes: list[tuple[RoleChatAgent, list[str]]] = []
+    for t in range(rounds):
+        for i, agent in enumerate(agents):
+            if not needed[t, i]:
+                continue
+            own = [node(agent, r) for r in range(1, t + 1)]
+            hears = {node(agents[j], t + 1): weight for j, weight in spatial[t][i].items()}
+            hears |= {node(agents[j], t): weight for j, weight in temporal[t][i].items()}
+            speaker = RoleChatAgent(roles[agent], client, node(agent, t + 1), t + 1, hears, own, seed, settings)
+            nodes.append((speaker, [*hears, *own[-1:]]))
+    last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
+    heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
+    weights = {name: 1 / len(heard) for name in heard}
+    decision = RoleChatAgent(roles[DECISION_AGENT], client, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
+    graph = DiGraphBuilder()
+    for speaker, _ in (*nodes, (decision, last)):
+        graph.add_node(speaker)
+    for speaker, senders in (*nodes, (decision, last)):
+        for sender in dict.fromkeys(senders):
+            graph.add_edge(sender, speaker.name)
+    return GraphFlow(graph.get_participants(), graph.build(), name="m3prune")
+
+
+def node(agent: str, round: int) -> str:
+    """Under which name an agent speaks in a round. Raises ValueError when AutoGen would not take it."""
+    if not agent.isidentifier():
+        raise ValueError(f"agent {agent!r} cannot be exported: AutoGen's names have letters, digits and _ only")
+    return f"{agent}_{round}"
+
+
+def write_team(
+    folder: Path,
+    wiring: Wiring,
+    agents: Sequence[str],
+    roles: Mapping[str, Role],
+    config: Config,
+) -> Path | None:
+    """`team.json` in a run's folder.
+
+    None, and no file, when its team would say something else than the run's agents: for a replay, which has no model,
+    and where an AutoGen agent of the user's own holds a role.
+    """
+    model = model_choice(config)
+    if model is None or any(role.agent for role in roles.values()):
+        return None
+    team = export_team(wiring, agents, roles, config.seed, model, config.agents)
+    path = folder / FILE
+    path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
+    return path
+
+
+def model_choice(config: Config) -> ModelChoice | None:
+    """The run's model as the team's: its own replicas of vLLM become a server (`vllm serve <name>`) on this machine."""
+    model = config.model
+    match model.kind:
+        case "reader":
+            return ModelChoice(kind="reader", settings=asdict(config.reader))
+        case "openai":
+            names = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
+            settings = {name: getattr(model, name) for name in names}
+            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
+        case "vllm":
+            settings = {"base_url": VLLM_SERVER, "name": model.name}
+            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
+        case _:
+            return None
+
+
+def _weights(present: Bools, probabilities: Floats | None) -> list[list[dict[int, float]]]:
+    """[round][receiver] -> the weight of each sender."""
+    weights = receiver_weights(EQUAL if probabilities is None else probabilities, present)
+    return [
+        [
+            {j: float(weights[t, j, i]) for j in range(len(senders)) if senders[j]}
+            for i, senders in enumerate(present[t].T.tolist())
+        ]
+        for t in range(len(present))
+    ]

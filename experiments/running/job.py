@@ -1,0 +1,133 @@
+"""The main job while its actors live: learn, evaluate every method, and judge the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from actors.messages import Trace
+from actors.runtime.in_order import in_order
+from experiments.attacks.attack import Attack
+from experiments.attacks.edge_scores import write_edge_scores
+from experiments.attacks.metrics import Harm
+from experiments.datasets.item import Item
+from experiments.evidence.knowledge import triples_given
+from experiments.evidence.library import LabelledLibrary
+from experiments.evidence.web import open_web
+from experiments.judging import judgements
+from experiments.records.usage import UsageLog
+from experiments.running.calibration import calibrate
+from experiments.running.context import RunContext
+from experiments.running.launch import attackable, closing_roles
+from experiments.running.launched import Launched
+from experiments.running.learning import Training
+from experiments.running.methods import CALIBRATED, LEARNED, learner_of, make_method
+from experiments.running.replay import replayed_folder
+from experiments.running.systems import SYSTEMS
+from topologies.graphs import to_networkx
+from topologies.learning.pruned import M3Prune
+from topologies.topology import Topology
+from topologies.wiring import Edges
+
+
+@dataclass
+class Job:
+    """What a run holds while its agents discuss: `agents` and a `learner` that others have launched.
+
+    `learner` has the methods of `topologies.learning.learner.Learner` as coroutines.
+    """
+
+    context: RunContext
+    agents: Launched
+    learner: Any
+
+    def __post_init__(self) -> None:
+        context, config = self.context, self.context.config
+        compromised = attackable(config, context.roles)
+        self.attack = Attack(config.attack, compromised, context.dataset, config.seed)
+        self.topology = M3Prune(context.agents, self.learner, config.topology.inference, learner_of(config.methods))
+        self.usage = UsageLog(context.recorder.run, self.agents.spent)
+
+    async def run(self) -> None:
+        """Learn, evaluate and judge; what a killed run has done is not done again."""
+        context, config, agents = self.context, self.context.config, self.topology.agents
+        watched: Sequence[Trace] = ()
+        if set(CALIBRATED) & set(config.methods):
+            with self.usage.phase("watching unlabelled discussions"):
+                watched = await calibrate(context, self.agents.team, self.attack)
+        if set(LEARNED) & set(config.methods):
+            await self.learn()
+        questions = sum(1 for _ in context.dataset.evaluate())
+        rounds, dropped = config.topology.rounds, config.defence.dropped
+        asked = context.dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
+        library = LabelledLibrary(
+            context.evidence,
+            asked,
+            open_web(config.retrieval, context.recorder.run.path, replayed_folder(config)),
+            triples_given(context.dataset),
+        )
+        for name in config.methods:
+            if name in SYSTEMS:
+                method = SYSTEMS[name].make(name, library, config)
+            else:
+                method = make_method(name, agents, rounds, config.seed, self.topology, watched, dropped)
+            with self.usage.phase(f"evaluating {name}"):
+                await self.evaluate(method, questions)
+        if self.agents.judge:
+            items = {item.question.id: item for item in context.dataset.evaluate()}
+            with self.usage.phase("judging"):
+                await judgements.judge_run(
+                    context.recorder.run, self.agents.judge, items, config.concurrency, context.progress
+                )
+
+    async def learn(self) -> None:
+        """Optimise and prune the graph, and write down what is left of it."""
+        training = Training(self.context, self.agents.team, self.attack, self.topology, self.learner)
+        await training.run(self.usage)
+        await self.topology.freeze()
+        folder, scores = self.context.recorder.run.path, await self.learner.edge_scores()
+        write_edge_scores(folder, self.topology.agents, self.attack.attackers, scores)
+        export_topology(folder, self.topology)
+        self._export_team()
+
+    async def evaluate(self, method: Topology, questions: int) -> None:
+        """Every evaluated question once, along one topology."""
+        context, config = self.context, self.context.config
+        done = context.recorder.done(method.method)
+
+        async def answer(numbered: tuple[int, Item]) -> Trace:
+            number, item = numbered
+            question = await context.evidence.question(item)
+            team = self.agents.team
+            return await self.attack.hold(method, item, question, team, config.seed, phase="evaluate", number=number)
+
+        bar = context.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
+        items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
+        async for (_, item), trace in in_order(items, answer, config.concurrency):
+            score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
+            context.recorder.evaluated(trace, item, score, harm)
+            bar.advance()
+
+    def _export_team(self) -> None:
+        from experiments.running.graph_flow import write_team  # imports AutoGen, which nothing before this point needs
+
+        context = self.context
+        roles = {role.name: role for role in (*context.roles, *closing_roles(context.config))}
+        write_team(context.recorder.run.path, self.topology.wiring, self.topology.agents, roles, context.config)
+
+
+def export_topology(folder: Path, topology: M3Prune) -> None:
+    """The learned graph as GraphML and as networkx's node-link JSON."""
+    wiring = topology.wiring
+    edges = Edges(wiring.spatial[-1], wiring.temporal[-1])
+    probabilities = None
+    if wiring.spatial_p is not None and wiring.temporal_p is not None:
+        probabilities = Edges(wiring.spatial_p, wiring.temporal_p)
+    graph = to_networkx(edges, topology.agents, probabilities)
+    nx.write_graphml(graph, folder / "topology.graphml")
+    (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

@@ -1,0 +1,69 @@
+"""What a run opens before it starts: its cache, data set and index; and whether there is room for it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import psutil
+
+from actors.errors import UserError
+from experiments.config.config import Config
+from experiments.datasets.catalogue import make_dataset
+from experiments.datasets.item import Dataset
+from experiments.running.methods import CALIBRATED, LEARNED
+from retrieval.embed import make_encoder
+from retrieval.store import Store
+
+ACTOR_MB = 150  # an idle actor's process
+FREE_DISK_MB = 500
+
+
+def open_cache(config: Config) -> Path:
+    cache = Path(config.cache or Path(config.output) / "cache")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write in cache={cache}: {error}; choose another cache= or output=") from error
+    return cache
+
+
+def open_store(config: Config, dataset: Dataset, cache: Path) -> Store:
+    try:
+        encoder = make_encoder(config.retrieval.encoder)
+    except (ModuleNotFoundError, ValueError, OSError) as error:
+        raise UserError(str(error)) from error
+    return Store.open(cache / "indexes", dataset.corpus, encoder)
+
+
+def open_dataset(config: Config, cache: Path) -> Dataset:
+    """The data set that a configuration asks for, with as many training questions as the run learns from or watches.
+
+    Raises UserError when its release is missing or broken.
+    """
+    train = 2 * config.pruning.steps * config.training.questions_per_step
+    methods = set(config.methods)
+    if set(CALIBRATED) & methods:
+        train = max(train, config.defence.calibration)
+    learns = config.job == "redundancy" or {*LEARNED, *CALIBRATED} & methods
+    return make_dataset(
+        config.data,
+        cache,
+        train=train,
+        held_out=train if learns else 0,
+        seed=config.seed,
+        scope=config.retrieval.scope,
+    )
+
+
+def check_room(output: Path, actors: int) -> None:
+    """Raises UserError when memory or disk would run out before the run does."""
+    free_mb = psutil.virtual_memory().available // 2**20
+    if free_mb < actors * ACTOR_MB:
+        raise UserError(
+            f"{free_mb} MB of memory are free and {actors} actors need about {actors * ACTOR_MB} MB: close other "
+            "programs, or use fewer roles (topology.text, topology.visual) and model.replicas"
+        )
+    disk_mb = shutil.disk_usage(output).free // 2**20
+    if disk_mb < FREE_DISK_MB:
+        raise UserError(f"{disk_mb} MB are free in {output}, expected {FREE_DISK_MB}: make room or set output=<folder>")

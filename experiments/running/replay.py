@@ -1,0 +1,265 @@
+"""A recorded run in place of a team: every turn is answered with what was said then, without agents and models.
+
+What a turn was asked must be what it was asked then: the same seed, the same messages heard and the same evidence.
+The metric, the judge, fewer of the questions and some of the methods may be other ones; what was learned is taken over
+(`copy_learning`), or learned again from the recorded discussions, which goes well as long as all is scored as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from actors.errors import UserError
+from actors.messages import Message, Source, Trace, Turn, Usage
+from experiments.config.config import Config
+from experiments.config.config import read as read_config
+from experiments.datasets.item import Dataset, Item, Score
+from experiments.datasets.subset import choose
+from experiments.records.recorder import LEARNING, RunFolder
+from experiments.records.traces import decode
+from experiments.running.launch import model_name
+from experiments.running.opening import open_dataset
+from experiments.running.systems import SYSTEMS
+
+# What may differ between a run and its replay, with all that lies below: none of it changes what an agent is asked.
+# `model` and `reader` do not count because whoever answered, answered. Of `data.limit` and `methods`, less is allowed.
+FREE = (
+    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "rates"),
+    *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
+)
+_ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
+
+
+def open_recorded(config: Config) -> tuple[Recorded, Config]:
+    """The recorded run that a configuration replays, and its configuration. Raises UserError when it cannot be."""
+    if config.replay.run is None:
+        raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
+    folder = RunFolder.open(Path(config.replay.run))
+    recorded = read_config(folder.config)
+    check_same(config, recorded)
+    return Recorded(folder), recorded
+
+
+def replayed_folder(config: Config) -> Path | None:
+    """The folder of the run that a configuration replays; None for a run that asks a model."""
+    return Path(config.replay.run) if config.model.kind == "replay" and config.replay.run else None
+
+
+def answering(recorded: Config) -> str:
+    """The name of the model whose words these are; of a replay's, where its own recorded run is still there."""
+    if recorded.model.kind == "replay" and recorded.replay.run is not None:
+        path = RunFolder(Path(recorded.replay.run)).config
+        if path.is_file():
+            return answering(read_config(path))
+    return model_name(recorded.model)
+
+
+def check_same(config: Config, recorded: Config) -> None:
+    """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
+    asked, then = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
+    differing = [
+        f"{key}={_shown(then.get(key))} (not {_shown(asked.get(key))})"
+        for key in sorted({*asked, *then})
+        if asked.get(key) != then.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
+    ]
+    if differing:
+        raise UserError(
+            f"the run to be replayed was recorded with {', '.join(differing)}: set the same, or ask a model"
+        )
+    if others := [method for method in config.methods if method not in recorded.methods]:
+        raise UserError(
+            f"methods: {', '.join(others)} was not part of the run to be replayed: "
+            f"choose from {', '.join(recorded.methods)}, or ask a model"
+        )
+    limit, most = config.data.limit, recorded.data.limit
+    if most is not None and (limit is None or limit > most):
+        raise UserError(
+            f"data.limit={_shown(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
+        )
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value).replace(" ", "")
+
+
+class Recorded:
+    """The turns of a run folder, asked for like a team's. Holds where each discussion lies, and those not yet closed.
+
+    Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.
+    """
+
+    recorded = True
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.usage: dict[str, Usage] = {}  # nothing is spent
+        self.folder = folder
+        self._places: dict[str, dict[str, _Place]] = {}
+        self._open: dict[str, _Discussion] = {}
+
+    async def ask(self, turn: Turn) -> Message:
+        """The message that was recorded for this turn.
+
+        Raises:
+            UserError: the turn was never recorded, or it was asked with another seed, evidence or messages.
+        """
+        return self._discussion(turn).said(turn)
+
+    def close(self, discussion: str) -> None:
+        """No more turns of this discussion will come."""
+        self._open.pop(discussion, None)
+
+    def _discussion(self, turn: Turn) -> _Discussion:
+        if turn.discussion not in self._open:
+            method = turn.discussion.partition("/")[0]
+            if method not in self._places:
+                self._places[method] = _places(self.folder, method)
+            place = self._places[method].get(turn.discussion)
+            if place is None:
+                held = f"{len(self._places[method]):,} discussions of {method}" if self._places[method] else "none"
+                raise UserError(
+                    f"{_named(turn)} was never recorded: {self.folder.path} holds {held} and not this one; replay "
+                    "with the recorded methods, questions and training.samples, or ask a model"
+                )
+            self._open[turn.discussion] = _Discussion(self.folder, _read(place))
+        return self._open[turn.discussion]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the line of a discussion begins."""
+
+    path: Path
+    offset: int
+
+
+class _Discussion:
+    def __init__(self, folder: RunFolder, trace: Trace) -> None:
+        self._folder = folder
+        self._trace = trace
+        self._turns = {message.id: message for message in trace.turns}
+
+    def said(self, turn: Turn) -> Message:
+        message = self._turns.get(f"{turn.round}/{turn.agent}")
+        if message is None:
+            raise UserError(
+                f"{_named(turn)} was never recorded: in {self._folder.path} {turn.agent} did not speak then; "
+                "replay the roles, rounds and wiring of that run, or ask a model"
+            )
+        heard = sorted(heard.message.id for heard in turn.heard)
+        for what, now, then in (
+            ("its seed is", [turn.seed], [message.seed]),
+            ("it hears", heard, sorted(message.heard)),
+            ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
+        ):
+            if now != then:
+                raise UserError(
+                    f"{_named(turn)}: {what} {_listed(now)}, and in {self._folder.path} {_listed(then)}; replay with "
+                    "that run's settings, data and scores, or ask a model"
+                )
+        return message
+
+    def _evidence(self, turn: Turn) -> list[str]:
+        """What the turn reads; a part of what the trace lists counts as all, as turns of a system read such parts."""
+        read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
+        return listed if self._trace.method in SYSTEMS and set(read) <= set(listed) else read
+
+
+def _ids(evidence: Sequence[Source]) -> list[str]:
+    return [source.id for source in evidence]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values)) if values else "nothing"
+
+
+def _named(turn: Turn) -> str:
+    method, _, rest = turn.discussion.partition("/")
+    sample = rest.rpartition("/")[2]
+    return f"turn {turn.round}/{turn.agent} of question {turn.question.id} (method {method}, sample {sample})"
+
+
+def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
+    """Where the discussions of a method lie, by their ids."""
+    pattern = {"train": "train-*.jsonl", "calibrate": "calibrate.jsonl"}.get(method, f"evaluate-{method}.jsonl")
+    found = {}
+    for path in sorted((folder.path / "traces").glob(pattern)):
+        offset = 0
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    break  # it is still being written, or its run was killed
+                about, ends, _ = line.partition(_ABOUT_ENDS)
+                try:
+                    told = json.loads(about + b"}" if ends else line)
+                    found[f"{told['method']}/{told['question']}/{told['sample']}"] = _Place(path, offset)
+                except (ValueError, KeyError, TypeError) as error:
+                    raise UserError(f"{path}, line {number}: not a trace ({error!r}); replay an intact run") from error
+                offset += len(line)
+    return found
+
+
+def _read(place: _Place) -> Trace:
+    with place.path.open("rb") as file:
+        file.seek(place.offset)
+        try:
+            return decode(file.readline().decode())
+        except ValueError as error:
+            raise UserError(f"{place.path}: {error}; replay an intact run") from error
+
+
+def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
+    """Takes over what a run learned, before the replay's `Recorder` is opened, which then finds its learning done.
+
+    Scores of another metric would teach another wiring, whose discussions were never recorded. The checkpoint comes
+    last: it vouches for the rest, so a copy that was interrupted starts again.
+    """
+    if folder.topology.exists() or not recorded.topology.exists():
+        return
+    (folder.path / "traces").mkdir(exist_ok=True)
+    names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl")))]
+    beside = folder.topology.with_name(f".{folder.topology.name}.partial")
+    try:
+        for name in names:
+            shutil.copyfile(recorded.path / name, folder.path / name)
+        shutil.copyfile(recorded.topology, beside)
+        beside.rename(folder.topology)
+    except OSError as error:
+        raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error
+
+
+def replayed_dataset(config: Config, recorded: Config, cache: Path) -> Dataset:
+    """The data set of the recorded run, of which at most `data.limit` questions are evaluated.
+
+    It is made with the recorded limit, because the generated sample draws others for another one.
+    """
+    whole = open_dataset(replace(config, data=replace(config.data, limit=recorded.data.limit)), cache)
+    return whole if config.data.limit == recorded.data.limit else _Fewer(whole, config.data.limit, config.seed)
+
+
+class _Fewer:
+    """A data set with fewer evaluated questions, chosen as every data set chooses them."""
+
+    def __init__(self, whole: Dataset, limit: int | None, seed: int) -> None:
+        self.name, self.metric = whole.name, whole.metric
+        self.train, self.corpus = whole.train, whole.corpus
+        self._whole, self._limit, self._seed = whole, limit, seed
+
+    def evaluate(self) -> Iterator[Item]:
+        chosen = choose((item.question.id for item in self._whole.evaluate()), self._limit, self._seed)
+        return (item for item in self._whole.evaluate() if chosen is None or item.question.id in chosen)
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        return self._whole.score(item, answer)

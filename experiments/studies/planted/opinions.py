@@ -1,0 +1,132 @@
+"""An opinion model of a discussion, thousands at once: agents with skills that conform, persist and get distracted.
+
+It stands in for language models where what is studied is the communication graph: nothing in it is known to the learner
+but scores, everything about it is known to whoever measures the learner. Answer 0 is right, all others are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import one_hot
+
+from actors.messages import Modality, derive_seed
+from experiments.studies.planted.settings import OpinionSettings
+from topologies.wiring import Edges, Floats, Wirings
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Answers are ints below `options`. A question's draws are the same whatever the wiring.
+
+    private: [q, agents], what each agent believes alone; decision: [q], what the decision agent does; target: [q], the
+    wrong answer that adversaries push; sway: [q, rounds, agents, options], standard normal, and decision_sway:
+    [q, options].
+    """
+
+    private: Tensor
+    decision: Tensor
+    target: Tensor
+    sway: Tensor
+    decision_sway: Tensor
+
+
+class Team:
+    """Agents with fixed skills, some of them adversaries that hear nobody and push the target in every round."""
+
+    def __init__(self, settings: OpinionSettings, seed: int, adversaries: Sequence[int] = ()) -> None:
+        """Raises ValueError when an adversary is no agent of the team or the shares of question kinds are not three."""
+        self.settings, self.seed = settings, seed
+        self.modalities = [Modality.TEXT] * settings.text + [Modality.VISUAL] * settings.visual
+        self.agents = len(self.modalities)
+        if len(settings.kinds) != 3 or min(settings.kinds) < 0 or not sum(settings.kinds) > 0:
+            raise ValueError(f"kinds must be three shares (text, pictures, both), got {settings.kinds}")
+        if wrong := [a for a in adversaries if not 0 <= a < self.agents]:
+            raise ValueError(f"adversaries {wrong} are none of the {self.agents} agents, counted from 0")
+        self.adversary = torch.zeros(self.agents, dtype=torch.bool)
+        self.adversary[list(adversaries)] = True
+        by_modality = {
+            Modality.TEXT: [settings.skill_own, settings.skill_other, settings.skill_both],
+            Modality.VISUAL: [settings.skill_other, settings.skill_own, settings.skill_both],
+        }
+        talent = settings.spread * torch.randn(self.agents, 1, generator=self._generator("skills"))
+        self.skill = (torch.tensor([by_modality[m] for m in self.modalities]) + talent).clamp(0.05, 0.95)
+
+    def questions(self, count: int, *key: str | int) -> Questions:
+        """`count` questions; the same `key` gives the same ones."""
+        generator, s = self._generator("questions", *key), self.settings
+        kind = torch.multinomial(torch.tensor(s.kinds).float(), count, replacement=True, generator=generator)
+
+        def believed(chance: Tensor) -> Tensor:
+            knows = torch.rand(chance.shape, generator=generator) < chance
+            return torch.where(knows, 0, torch.randint(1, s.options, chance.shape, generator=generator))
+
+        return Questions(
+            private=believed(self.skill[:, kind].T),
+            decision=believed(torch.full((count,), s.decision_skill)),
+            target=torch.randint(1, s.options, (count,), generator=generator),
+            sway=torch.randn(count, s.rounds, self.agents, s.options, generator=generator),
+            decision_sway=torch.randn(count, s.options, generator=generator),
+        )
+
+    def discuss(
+        self, questions: Questions, index: Tensor, wirings: Wirings, probabilities: Edges[Floats] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of every turn [k, rounds, agents] and of the final answers [k], 0 or 1.
+
+        index: int [k], the question that each wiring is for; probabilities: as reading weights are made of (equal ones
+        if None). As in the runtime, an agent answers once all whom it hears in its round have.
+        """
+        s, k = self.settings, len(index)
+        weights = [reading_weights(e, p) for e, p in zip(_edges(wirings), probabilities or (None, None), strict=True)]
+        spatial, temporal = weights
+        heard = sum(torch.from_numpy(e.sum(axis=2, dtype=np.float32)) for e in _edges(wirings))
+        swayed = s.noise + s.distraction * torch.as_tensor(heard).sqrt()
+        order, each = torch.tensor(wirings.order), torch.arange(k)
+        private = one_hot(questions.private, s.options).float()
+        target = questions.target[index]
+        scores = torch.zeros(k, s.rounds, self.agents)
+        before = torch.zeros(k, self.agents, s.options)
+        for t in range(s.rounds):
+            answers = torch.zeros(k, self.agents, s.options)
+            for place in range(self.agents):
+                agent = order[:, t, place]
+                pull = private[index, agent] + swayed[each, t, agent, None] * questions.sway[index, t, agent]
+                pull += s.conformity * _blend(spatial[each, t, :, agent], answers)
+                if t:
+                    pull += s.conformity * _blend(temporal[each, t, :, agent], before)
+                    pull += s.persistence * before[each, agent]
+                said = torch.where(self.adversary[agent], target, pull.argmax(1))
+                answers[each, agent] = one_hot(said, s.options).float()
+                scores[each, t, agent] = (said == 0).float()
+            before = answers
+        read = torch.tensor(wirings.decision).float()
+        number = read.sum(1, keepdim=True)
+        pull = s.conformity * _blend(read / number.clamp(min=1), before)
+        pull += s.decision_pull * one_hot(questions.decision[index], s.options)
+        pull += (s.noise + s.distraction * number.sqrt()) * questions.decision_sway[index]
+        return scores, (pull.argmax(1) == 0).float()
+
+    def _generator(self, *key: str | int) -> Generator:
+        return Generator().manual_seed(derive_seed(self.seed, "opinions", *key))
+
+
+def reading_weights(present: Tensor | np.ndarray, probabilities: Floats | None) -> Tensor:
+    """Softmax of p over each receiver's present senders, float [..., sender, receiver] (Eqs. 6 and 10)."""
+    weights = torch.as_tensor(np.array(present)).float()
+    if probabilities is not None:
+        weights *= torch.from_numpy(np.exp(probabilities)).float()
+    return weights / weights.sum(-2, keepdim=True).clamp(min=1e-9)
+
+
+def _blend(weights: Tensor, answers: Tensor) -> Tensor:
+    """weights: [k, sender], answers: [k, sender, options]; result: [k, options]."""
+    return torch.bmm(weights[:, None], answers)[:, 0]
+
+
+def _edges(wirings: Wirings) -> Edges[np.ndarray]:
+    return Edges(wirings.spatial, wirings.temporal)

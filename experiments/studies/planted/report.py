@@ -1,0 +1,120 @@
+"""What the testbed with known truth found: means with intervals, two tables and a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.studies.planted.settings import PlantedSettings
+from experiments.studies.planted.worlds import Outcome
+
+Measure = tuple[float, float, float]  # mean, low, high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over the teams of one setting, or (None) of all settings, each with its 95% bootstrap interval."""
+
+    conformity: float | None
+    distraction: float | None
+    attacked: bool
+    learner: str
+    worlds: int
+    measures: dict[str, Measure]
+
+
+COLUMNS = {
+    "auc_adversary": "AUC adversary",
+    "auc_harmful": "AUC harmful",
+    "auc_costly": "AUC costly",
+    "utility": "utility",
+    "share": "of best",
+    "turns": "turns",
+    "readings": "readings",
+    "tokens": "tokens",
+}
+COUNTS = ("turns", "readings", "tokens")
+Key = tuple[float | None, float | None, bool, str]
+
+
+def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
+    """One per setting and graph, in the order of the outcomes, then all settings together.
+
+    Regret after q questions is `regret@q`.
+    """
+    single: dict[Key, list[Outcome]] = {}
+    every: dict[Key, list[Outcome]] = {}
+    for outcome in outcomes:
+        world, attacked = outcome.world, outcome.world.adversary is not None
+        single.setdefault((world.conformity, world.distraction, attacked, outcome.learner), []).append(outcome)
+        every.setdefault((None, None, attacked, outcome.learner), []).append(outcome)
+    return [Summary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
+
+
+def table(summaries: Sequence[Summary]) -> str:
+    """One line per setting and graph: means and half the width of their 95% intervals."""
+    return _lines(summaries, COLUMNS)
+
+
+def regret_table(summaries: Sequence[Summary]) -> str:
+    """Regret against the number of questions used, one line per setting and learner."""
+    learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
+    names = dict.fromkeys(name for row in learners for name in row.measures if name.startswith("regret"))
+    return _lines(learners, {name: name for name in names})
+
+
+def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], summaries: Sequence[Summary]) -> None:
+    """planted.json: the settings, every outcome and their summaries."""
+    content = {
+        "settings": asdict(settings),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "summaries": [asdict(row) for row in summaries],
+    }
+    (folder / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """All settings together, in the form of a run's metrics.json: `attacked/<graph>` and `clean/<graph>` as methods."""
+    methods = {}
+    for row in summaries:
+        if row.conformity is None:
+            means = {name: row.measures[name][0] if name in row.measures else None for name in COLUMNS}
+            interval = list(row.measures["utility"][1:])
+            methods[f"{_team(row)}/{row.learner}"] = {**means, "ci95": interval}
+    return {"methods": methods, "paired": {}}
+
+
+def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
+    values = {name: [getattr(o, name) for o in group if getattr(o, name) is not None] for name in COLUMNS}
+    values |= {f"regret@{used}": [o.regret[used] for o in group] for used in group[0].regret}
+    return {name: (float(np.mean(found)), *bootstrap_interval(found, seed)) for name, found in values.items() if found}
+
+
+def _lines(summaries: Sequence[Summary], columns: dict[str, str]) -> str:
+    lines = [
+        f"{'conformity':>10} {'distraction':>11} {'team':8} {'graph':10}"
+        + "".join(f"{t:>15}" for t in columns.values())
+    ]
+    for row in summaries:
+        setting = f"{'all':>22}" if row.conformity is None else f"{row.conformity:>10g} {row.distraction:>11g}"
+        cells = (_cell(row.measures.get(name), name) for name in columns)
+        lines.append(f"{setting} {_team(row):8} {row.learner:10}" + "".join(f"{cell:>15}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _team(row: Summary) -> str:
+    return "attacked" if row.attacked else "clean"
+
+
+def _cell(measure: Measure | None, name: str) -> str:
+    if measure is None:
+        return ""
+    mean, low, high = measure
+    digits = 1 if name in COUNTS else 3
+    return f"{mean:.{digits}f} ±{(high - low) / 2:.{digits}f}"

@@ -1,0 +1,62 @@
+"""What a user can choose about the testbed with known truth; plain dataclasses, so that OmegaConf can read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from topologies.learning.peers import Peer
+from topologies.learning.settings import Estimator
+
+
+@dataclass
+class OpinionSettings:
+    """A team and its questions. Pulls and noises are in units of the pull of an agent's own opinion."""
+
+    text: int = 5
+    visual: int = 4
+    rounds: int = 2
+    options: int = 8
+    """Possible answers, one of them right."""
+    kinds: list[float] = field(default_factory=lambda: [0.45, 0.35, 0.2])
+    """Shares of questions on text, on pictures and on both."""
+    skill_own: float = 0.55
+    """Chance of knowing the answer alone, on a question of the agent's modality ..."""
+    skill_other: float = 0.25
+    """... of the other one ..."""
+    skill_both: float = 0.4
+    """... of both."""
+    spread: float = 0.12
+    """Standard deviation of skill between agents."""
+    conformity: float = 1.2
+    """Pull of everyone heard in a round together, and as much again of everyone heard from the round before."""
+    persistence: float = 0.3
+    """Pull of the agent's own answer in the round before."""
+    noise: float = 0.05
+    """Standard deviation of what sways an agent at random, hearing nobody ..."""
+    distraction: float = 0.1
+    """... and by how much it grows with the root of the number of messages heard."""
+    decision_skill: float = 0.4
+    decision_pull: float = 0.6
+    """Pull of the decision agent's own opinion."""
+
+
+@dataclass
+class PlantedSettings:
+    """What is tried. Every estimator and peer learns in every world: strengths x seeds, with and without adversary."""
+
+    estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
+    peers: list[Peer] = field(default_factory=lambda: [peer for peer in Peer if peer is not Peer.M3PRUNE])
+    """Other learners, as they come: `learner` and `pruning` give them their rates and steps."""
+    seeds: int = 9
+    """Teams and questions of each setting; the adversary of team s is agent s modulo the number of agents."""
+    opinions: OpinionSettings = field(default_factory=OpinionSettings)
+    strengths: list[list[float]] = field(
+        default_factory=lambda: [[1.2, 0.1], [0.8, 0.1], [2.0, 0.1], [1.2, 0.05], [1.2, 0.2]]
+    )
+    """Pairs of conformity and distraction."""
+    truth: int = 40_000
+    """Discussions of the randomised run that tells the true effects."""
+    evaluated: int = 4_000
+    """Questions on which a learned graph is evaluated, none of them learned from."""
+    checkpoints: list[int] = field(default_factory=lambda: [10, 20, 40, 60, 80])
+    """Numbers of questions used after which regret is measured."""

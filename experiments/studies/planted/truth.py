@@ -1,0 +1,138 @@
+"""What is true of an opinion model's team: every edge's effect, and the best utility that pruning can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Generator
+
+from actors.messages import derive_seed
+from experiments.studies.planted.opinions import Team
+from topologies import wiring
+from topologies.graphs import acyclic, as_wirings
+from topologies.learning.effects import edge_moments
+from topologies.learning.objective import leave_one_out
+from topologies.wiring import Edges, Floats, Wirings
+
+CHUNK = 4_000  # discussions at once: what they need stays in a processor's cache
+LEVELS = 12  # thresholds on the effects that greedy removal tries
+PER_QUESTION = 4  # wirings of each question, compared with one another
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Effects of every edge when all others are drawn with probability one half, float [sender, receiver].
+
+    on_receiver: on the score of the receiver's own answer in that round. on_answer: on the final answer's utility.
+    readers: [agents], what being read by the decision agent does to the utility.
+    """
+
+    on_receiver: Edges[Floats]
+    on_answer: Edges[Floats]
+    readers: Floats
+
+
+def true_effects(team: Team, discussions: int) -> Truth:
+    """Estimated from so many randomised discussions; the standard error is about 1 / sqrt(discussions), or less."""
+    n = team.agents
+    half, kinds = torch.full((1, n, n), 0.5), ("spatial", "temporal")
+    products = {(kind, by): torch.zeros(n, n).double() for kind in kinds for by in ("receiver", "answer")}
+    squares = {kind: torch.zeros(n, n).double() for kind in kinds}
+    readers = torch.zeros(n).double(), torch.zeros(n).double()
+    for chunk in range(max(1, round(discussions / CHUNK))):
+        questions = team.questions(CHUNK // PER_QUESTION, "truth", chunk)
+        index = torch.arange(CHUNK) // PER_QUESTION
+        drawn = random_wirings(team, CHUNK, chunk)
+        scores, utilities = team.discuss(questions, index, drawn)
+        own, final = leave_one_out(scores, index), leave_one_out(utilities, index)
+        shared = final[:, None, None].expand_as(own)
+        for kind, taken, allowed in zip(kinds, (drawn.spatial, drawn.temporal), drawn.allowed, strict=True):
+            pair = torch.from_numpy(taken), torch.from_numpy(allowed)
+            for by, credit in (("receiver", own), ("answer", shared)):
+                product, square = edge_moments(*pair, half, credit)
+                products[kind, by] += product.sum(0)
+            squares[kind] += square.sum(0)
+        surprise = torch.from_numpy(drawn.decision).double() - 0.5
+        readers[0].add_(final.double() @ surprise)
+        readers[1].add_((surprise**2).sum(0))
+
+    def effects(by: str) -> Edges[Floats]:
+        return Edges(*((products[kind, by] / squares[kind].clamp(min=1e-9)).numpy() for kind in kinds))
+
+    return Truth(effects("receiver"), effects("answer"), (readers[0] / readers[1]).numpy())
+
+
+def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wirings:
+    """Every edge of the whole graph, and whom the decision agent reads, by chance; speaking orders at random."""
+    n, rounds = team.agents, team.settings.rounds
+    generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
+    order = wiring.sample_permutations(k, rounds, n, generator)
+    everyone, half = torch.ones(n, n, dtype=torch.bool), torch.full((1, n, n), chance)
+    allowed = wiring.allowed_spatial(everyone, order), wiring.allowed_temporal(everyone, k, rounds)
+    spatial, temporal = (wiring.sample_edges(half, edges, generator).numpy() for edges in allowed)
+    read = (torch.rand(k, n, generator=generator) < chance).numpy()
+    could = Edges(allowed[0].numpy(), allowed[1].numpy())
+    return Wirings(spatial, temporal, could, order.numpy(), read, np.ones_like(read))
+
+
+def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
+    """The best of greedy removal: edges taken away in the order of their true effects, worst first.
+
+    By either effect and with every number of readers, best first; chosen on questions of its own. The spatial edges
+    left are added in descending effect unless they close a cycle. Returns the wiring and its utility on the questions
+    that learners are evaluated on.
+    """
+    readers = np.argsort(-truth.readers, kind="stable")
+    candidates: list[tuple[Edges[Floats], float]] = []
+    for effects in (truth.on_receiver, truth.on_answer):
+        known = np.concatenate([effect.ravel() for effect in effects])
+        candidates += [(effects, float(level)) for level in np.quantile(known, np.linspace(0, 0.95, LEVELS))]
+
+    def graph(effects: Edges[Floats], level: float, number: int) -> Wirings:
+        kept = Edges(acyclic(off_diagonal(effects.spatial >= level), effects.spatial), effects.temporal >= level)
+        read = np.zeros(team.agents, dtype=bool)
+        read[readers[:number]] = True
+        return as_wirings(kept, team.settings.rounds, decision=read)
+
+    def tried(effects: Edges[Floats], level: float, number: int) -> float:
+        return utility(team, graph(effects, level, number), None, evaluated // 2, "choosing")
+
+    number = max(1, int((truth.readers > 0).sum()))
+    effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
+    number = max(range(1, team.agents + 1), key=lambda count: tried(effects, level, count))
+    effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
+    best = graph(effects, level, number)
+    return best, utility(team, best, None, evaluated)
+
+
+def off_diagonal(present: np.ndarray) -> np.ndarray:
+    return present & ~np.eye(len(present), dtype=bool)
+
+
+def utility(
+    team: Team, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
+) -> float:
+    """Mean utility of answers along one wiring, or one for each question, of questions that no learner sees."""
+    asked = team.questions(questions, key)
+    repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
+    _, utilities = team.discuss(asked, torch.arange(questions), repeated, probabilities)
+    return float(utilities.mean())
+
+
+def repeat(wirings: Wirings, k: int) -> Wirings:
+    """The first wiring `k` times, as views."""
+
+    def times(array: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(array[:1], (k, *array.shape[1:]))
+
+    allowed = Edges(*map(times, wirings.allowed))
+    return Wirings(
+        times(wirings.spatial),
+        times(wirings.temporal),
+        allowed,
+        times(wirings.order),
+        times(wirings.decision),
+        times(wirings.decision_allowed),
+    )

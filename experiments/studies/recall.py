@@ -1,0 +1,88 @@
+"""How often search finds the sources that hold the answer: recall@k of supporting documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from experiments.datasets.item import Dataset, Item
+from experiments.metrics.text import recall_at_k
+from experiments.records.progress import Progress
+from retrieval.store import Mode, Store
+from topologies.systems.library import query_of
+
+Scope = Literal["pool", "corpus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Means over questions with known supporting documents: the share of them among the best k documents
+    (`recall`), and whether all of them are there (`complete`)."""
+
+    scope: Scope
+    mode: Mode
+    k: int
+    recall: float
+    complete: float
+    questions: int
+
+
+def recall_report(
+    dataset: Dataset,
+    store: Store,
+    ks: Sequence[int] = (1, 3, 5, 10),
+    scopes: Sequence[Scope] = ("pool", "corpus"),
+    modes: Sequence[Mode] = ("text", "vector", "hybrid"),
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> list[Recall]:
+    """Recall on the evaluation split, or on its first `limit` questions that name supporting documents."""
+    items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
+    rows = []
+    for scope in scopes:
+        for mode in modes:
+            bar = progress.phase(f"searching, {scope}, {mode}", total=len(items)) if progress else None
+            ranked = []
+            for item in items:
+                ranked.append(best_documents(item, store, max(ks), scope, mode))
+                if bar:
+                    bar.advance()
+            rows += _recall(items, ranked, ks, scope, mode)
+    return rows
+
+
+def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: Mode) -> list[str]:
+    """The k documents whose best source ranks highest. Rows of one table are one document, so search on until k."""
+    pool = item.pool if scope == "pool" else None
+    sources = 2 * k
+    while True:
+        found = store.search(query_of(item.question), sources, mode=mode, pool=pool, withheld=item.withheld)
+        documents = list(dict.fromkeys(one.source.doc for one in found))
+        if len(documents) >= k or len(found) < sources:
+            return documents[:k]
+        sources *= 4
+
+
+def table(rows: Iterable[Recall]) -> str:
+    """One line per scope and mode: recall@k, and in brackets the share of questions with all documents found."""
+    rows = list(rows)
+    ks = sorted({row.k for row in rows})
+    cells = {(row.scope, row.mode, row.k): f"{row.recall:.3f} ({row.complete:.3f})" for row in rows}
+    lines = [f"{'scope':<8}{'search':<8}" + "".join(f"{f'recall@{k} (all)':>18}" for k in ks)]
+    for scope, mode in dict.fromkeys((row.scope, row.mode) for row in rows):
+        lines.append(f"{scope:<8}{mode:<8}" + "".join(f"{cells.get((scope, mode, k), ''):>18}" for k in ks))
+    return "\n".join(lines)
+
+
+def _recall(
+    items: Sequence[Item], ranked: Sequence[Sequence[str]], ks: Sequence[int], scope: Scope, mode: Mode
+) -> list[Recall]:
+    rows = []
+    for k in ks:
+        shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
+        count = max(1, len(shares))
+        complete = sum(share == 1 for share in shares) / count
+        rows.append(Recall(scope, mode, k, sum(shares) / count, complete, len(shares)))
+    return rows

@@ -1,0 +1,229 @@
+"""Definition 1 of M3Prune, measured: which edges of the full graph are redundant, and do learners cut those?
+
+Every edge is taken away in turn, and the same questions are asked again. A turn's seed depends on the question, round
+and agent alone, so discussions differ by what the missing edge changes and by nothing else; turns that read the same
+as before are answered from the completion cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from actors.errors import UserError
+from actors.messages import Role, Trace
+from actors.runtime.cluster import Cluster
+from actors.runtime.in_order import in_order
+from experiments.config.config import Config, save
+from experiments.datasets.item import Item
+from experiments.records.progress import Bar
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import Scored
+from experiments.records.tracking import Tracker
+from experiments.running.job import Job
+from experiments.running.launched import launch_learner
+from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
+from experiments.studies.redundancy.statistics import ROUNDING, redundant
+from topologies.learning.settings import Decision, Estimator
+from topologies.topology import Wired, Wiring
+from topologies.wiring import Bools, Floats
+
+FULL, WITHOUT, GREEDY = "full", "without", "greedy"
+AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What one learner made of the edges: its graph, and of each edge [edges] whether it could be cut, whether it was,
+    and how the learner ranks it (NaN where it has no say)."""
+
+    wiring: Wiring
+    candidate: Bools
+    cut: Bools
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the job found out. Rows of `utility` and `tokens` are FULL's and then one per edge, [1 + edges,
+    questions]; `removed` are the edges that greedy removal took away, in its order; `readers` says of each graph that
+    answered the other, held-out questions too how many agents its decision agent reads."""
+
+    edges: tuple[Edge, ...]
+    questions: tuple[str, ...]
+    held_out: tuple[str, ...]
+    utility: Floats
+    tokens: Floats
+    removed: tuple[Edge, ...]
+    pruned: Mapping[Estimator, Pruned]
+    readers: Mapping[str, int]
+    scores: Mapping[str, Mapping[str, Scored]]
+
+
+def launch_learners(config: Config, roles: Sequence[Role], cluster: Cluster) -> dict[Estimator, Any]:
+    """A topology actor for each learner to be compared."""
+    chosen = [Estimator(name) for name in config.redundancy.estimators]
+    return {
+        estimator: launch_learner(replace(config, learner=replace(config.learner, estimator=estimator)), roles, cluster)
+        for estimator in dict.fromkeys(chosen)
+    }
+
+
+class Redundancy:
+    """The job, on agents that others have launched; `learners` are actors, one for each estimator to be compared."""
+
+    def __init__(self, job: Job, learners: Mapping[Estimator, Any]) -> None:
+        """Raises UserError when no question is left on which what was measured can be checked."""
+        self._job = job
+        self._context = context = job.context
+        self._learners = learners
+        self._agents = job.topology.agents
+        items = list(context.dataset.evaluate())
+        wanted = context.config.redundancy.questions
+        if not 2 <= wanted < len(items):
+            raise UserError(
+                f"redundancy.questions={wanted}: expected 2 at least, and fewer than the {len(items)} evaluated ones "
+                "(data.limit), for graphs are checked on the others"
+            )
+        self._items, self._measured = items, items[:wanted]
+        self._graph = full_graph(len(self._agents), context.config.topology.rounds)
+        self.edges = edges_of(self._graph)
+        self._scores: dict[str, dict[str, Scored]] = {}
+
+    async def run(self) -> Found:
+        """Learn, take each edge away, remove greedily, check on held-out questions; nothing that is recorded is done
+        again."""
+        for scored in self._context.recorder.run.scores():
+            self._scores.setdefault(scored.method, {})[scored.question] = scored
+        pruned = {estimator: await self._learn(estimator) for estimator in self._learners}
+        await self._take_each_away()
+        removed = await self._remove_greedily()
+        graphs = {
+            FULL: self._graph,
+            AT_ONCE: without(self._graph, self._redundant()),
+            GREEDY: without(self._graph, removed),
+            **{str(estimator): learned.wiring for estimator, learned in pruned.items()},
+        }
+        bar = self._bar("evaluating what is left", graphs, self._items)
+        with self._job.usage.phase("evaluating what is left"):
+            await self._answer(graphs, self._items, bar)
+        ids = [item.question.id for item in self._items]
+        return Found(
+            edges=self.edges,
+            questions=tuple(ids[: len(self._measured)]),
+            held_out=tuple(ids[len(self._measured) :]),
+            utility=np.array([self._utility(method) for method in self._measured_methods()]),
+            tokens=np.array([self._tokens(method) for method in self._measured_methods()]),
+            removed=tuple(removed),
+            pruned=pruned,
+            readers={method: int(graph.decision.sum()) for method, graph in graphs.items()},
+            scores=self._scores,
+        )
+
+    async def _learn(self, estimator: Estimator) -> Pruned:
+        """One learner, trained in a run folder of its own, and what it says of every edge of the full graph."""
+        job, context, learner = self._job, self._context, self._learners[estimator]
+        folder = RunFolder(context.recorder.run.path / "learners" / str(estimator))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        settings = replace(context.config.learner, estimator=estimator)
+        config = replace(context.config, job="prune", learner=settings, resume=None)
+        save(config, folder.config)
+        context.progress.tell(f"learning by {estimator}")
+        with Recorder(folder) as recorder, job.usage.phase(f"learning by {estimator}"):
+            tracker = Tracker(folder.path, {}, mode="disabled")  # the W&B run is the whole comparison's
+            own = replace(context, config=config, recorder=recorder, tracker=tracker)
+            training = replace(job, context=own, learner=learner)
+            await training.learn()
+        spatial, temporal = await learner.edge_scores()
+        decision = await learner.decision_probabilities()
+        if settings.decides() == Decision.ALL:
+            decision = np.full(len(self._agents), np.nan)
+        ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
+        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
+        scores[np.isneginf(scores)] = np.nan
+        # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
+        cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
+        return Pruned(training.topology.wiring, ~np.isnan(scores), cut, scores)
+
+    async def _take_each_away(self) -> None:
+        graphs = {
+            FULL: self._graph,
+            **{self.method(edge): without(self._graph, [edge]) for edge in self.edges},
+        }
+        bar = self._bar("taking edges away", graphs, self._measured)
+        with self._job.usage.phase("taking edges away"):
+            await self._answer(graphs, self._measured, bar)
+
+    async def _remove_greedily(self) -> list[Edge]:
+        """One pass over the edges, most harmful first and of equal ones the most expensive: each is taken away for good
+        if the utility of what is left by then does not fall (Definition 1 again, applied to the graph so far)."""
+        order = np.lexsort((self._tokens_without(), -self._utility_without()))
+        removed: list[Edge] = []
+        utility = self._utility(FULL).sum()
+        bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
+        with self._job.usage.phase("removing greedily"):
+            for n, index in enumerate(order):
+                method, edge = f"{GREEDY}.{n}", self.edges[index]
+                if not matters(without(self._graph, removed), edge):
+                    removed.append(edge)  # whoever hears it, nobody hears any more
+                    bar.advance(len(self._measured))
+                    continue
+                await self._answer({method: without(self._graph, [*removed, edge])}, self._measured, bar)
+                left = self._utility(method).sum()
+                if left >= utility - ROUNDING:
+                    removed.append(edge)
+                    utility = left
+        return removed
+
+    async def _answer(self, graphs: Mapping[str, Wiring], items: Sequence[Item], bar: Bar) -> None:
+        """Every question along every graph, as far as it is not recorded yet."""
+        job, context = self._job, self._context
+        walks = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
+
+        async def answer(asked: tuple[str, int, Item]) -> Trace:
+            method, number, item = asked
+            question = await context.evidence.question(item)
+            team, seed = job.agents.team, context.config.seed
+            return await job.attack.hold(walks[method], item, question, team, seed, phase="evaluate", number=number)
+
+        missing = (
+            (method, number, item)
+            for method in graphs
+            for number, item in enumerate(items)
+            if item.question.id not in self._scores.get(method, {})
+        )
+        async for (method, _, item), trace in in_order(missing, answer, context.config.concurrency):
+            scored = context.recorder.evaluated(trace, item, context.dataset.score(item, trace.answer))
+            self._scores.setdefault(method, {})[item.question.id] = scored
+            bar.advance()
+
+    def method(self, edge: Edge) -> str:
+        """What the graph without this edge is called in the records."""
+        return f"{WITHOUT}.{edge.name(self._agents)}"
+
+    def _measured_methods(self) -> list[str]:
+        return [FULL, *map(self.method, self.edges)]
+
+    def _bar(self, name: str, methods: Mapping[str, Wiring] | Sequence[str], items: Sequence[Item]) -> Bar:
+        done = sum(item.question.id in self._scores.get(method, {}) for method in methods for item in items)
+        return self._context.progress.phase(name, total=len(methods) * len(items), done=done)
+
+    def _utility(self, method: str) -> Floats:
+        return np.array([self._scores[method][item.question.id].utility for item in self._measured])
+
+    def _tokens(self, method: str) -> Floats:
+        scored = [self._scores[method][item.question.id] for item in self._measured]
+        return np.array([float(one.prompt_tokens + one.completion_tokens) for one in scored])
+
+    def _utility_without(self) -> Floats:
+        return np.array([self._utility(self.method(edge)).sum() for edge in self.edges])
+
+    def _tokens_without(self) -> Floats:
+        return np.array([self._tokens(self.method(edge)).sum() for edge in self.edges])
+
+    def _redundant(self) -> list[Edge]:
+        effects = self._utility(FULL) - np.array([self._utility(self.method(edge)) for edge in self.edges])
+        return [edge for edge, can_go in zip(self.edges, redundant(effects), strict=True) if can_go]

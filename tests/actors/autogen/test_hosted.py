@@ -1,0 +1,287 @@
+"""AutoGen agents that hold a role: what they are asked, what becomes of their words, factories that cannot work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.base import ChatAgent, Response
+from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
+from autogen_core import CancellationToken
+from autogen_core.models import ChatCompletionClient, RequestUsage
+from autogen_core.tools import FunctionTool
+
+from actors.agents.agent import RoleAgent
+from actors.agents.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
+from actors.autogen.hosted import HostedAgent, load_factory
+from actors.autogen.pictures import SourceImage
+from actors.errors import MemoryLost
+from actors.messages import (
+    Completion,
+    Field,
+    Heard,
+    Kind,
+    Message,
+    Question,
+    Request,
+    Role,
+    Source,
+    Status,
+    Task,
+    Turn,
+    Usage,
+)
+from actors.reader.reader import Reader, ReaderSettings
+
+REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
+SOURCES = (
+    Source("t1", "t1", Kind.TEXT, "Ana Brix", "She was born in Tarn Hollow."),
+    Source("t2", "t2", Kind.TEXT, "Lake Orm", "It is deep."),
+    Source("i1", "i1", Kind.IMAGE, "A poster", "Two boats.", "poster.png"),
+)
+QUESTION = Question("q1", "Where was Ana Brix born?", evidence=SOURCES)
+TURN = Turn("d1", QUESTION, "text_critic", 1, seed=7)
+
+
+class Scripted:
+    def __init__(self, *replies: str | Completion) -> None:
+        self._replies = list(replies)
+        self.requests: list[Request] = []
+
+    async def complete(self, request: Request) -> Completion:
+        self.requests.append(request)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        return reply if isinstance(reply, Completion) else Completion(request.id, reply, 10, 3)
+
+
+class Own(BaseChatAgent):
+    """A user's agent, without our model: says what it is told to."""
+
+    says: Sequence[str] = (REPLY,)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "a user's agent")
+        self.heard: list[BaseChatMessage] = []
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        return (TextMessage,)
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        self.heard += messages
+        MADE.append(self)
+        text = self.says[min(len(self.heard), len(self.says)) - 1]
+        if text == "raise":
+            raise LookupError("no such\nbook")
+        return Response(chat_message=TextMessage(content=text, source=self.name, models_usage=RequestUsage(20, 5)))
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        pass
+
+
+class Sloppy(Own):
+    says = ("Tarn Hollow, I think", REPLY)
+
+
+class Stubborn(Own):
+    says = ("Tarn Hollow, I think",)
+
+
+class Broken(Own):
+    says = ("raise",)
+
+
+MADE: list[Own] = []
+
+
+def own(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return Own(role.name)
+
+
+def sloppy(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return Sloppy(role.name)
+
+
+def stubborn(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return Stubborn(role.name)
+
+
+def broken(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return Broken(role.name)
+
+
+def assistant(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return AssistantAgent(role.name, client, system_message="Think of birthplaces.")
+
+
+def look_up(query: str) -> str:
+    return "Ana Brix: Ana Brix was born in Salt Quay."
+
+
+LOOK_UP = FunctionTool(look_up, description="Finds where people were born.")
+
+
+def with_tool(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return AssistantAgent(role.name, client, tools=[LOOK_UP], max_tool_iterations=3)
+
+
+def summarising(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return AssistantAgent(role.name, client, tools=[LOOK_UP])
+
+
+async def asynchronous(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return own(role, client)
+
+
+def of_one(role: Role) -> ChatAgent:
+    return Own(role.name)
+
+
+NOT_A_FUNCTION = 3
+
+
+def hosted(factory: str, model: Scripted | Reader | None = None, role: Role = TEXTUAL[0]) -> HostedAgent:
+    return HostedAgent(replace(role, agent=f"{__name__}:{factory}"), model or Scripted(REPLY))
+
+
+async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_same_prefix() -> None:
+    theirs, ours = Scripted(REPLY), Scripted(REPLY)
+    message, usage = await hosted("assistant", theirs).take(TURN)
+    expected, _ = await RoleAgent(TEXTUAL[0], ours).take(TURN)
+    [asked], [usual] = theirs.requests, ours.requests
+    assert (asked.prefix, asked.system, asked.shared) == (usual.prefix, usual.system, usual.shared)
+    assert asked.own.startswith(usual.own)
+    assert "Think of birthplaces." in asked.own
+    assert message == expected
+    assert usage == Usage(1, 10, 0, 3)
+
+
+async def test_a_visual_role_s_agent_sees_the_pictures() -> None:
+    model = Scripted(REPLY)
+    await hosted("assistant", model, VISUAL[0]).take(TURN)
+    assert [(image.id, image.image) for image in model.requests[0].images] == [("3", "poster.png")]
+    MADE.clear()
+    await hosted("own", model, VISUAL[0]).take(TURN)
+    [heard] = MADE[0].heard
+    assert isinstance(heard, MultiModalMessage)
+    assert isinstance(heard.content[1], SourceImage)
+
+
+async def test_an_agent_with_a_tool_answers_from_what_the_tool_returns() -> None:
+    asked = replace(TURN, question=replace(QUESTION, evidence=()))
+    message, usage = await hosted("with_tool", Reader(ReaderSettings())).take(asked)
+    assert (message.answer, message.status, message.calls) == ("Salt Quay", Status.OK, 2)
+    assert "[look_up]" in message.content
+    assert usage.calls == 2
+
+
+async def test_an_agent_that_ends_with_its_tool_s_result_is_asked_for_the_form() -> None:
+    asked = replace(TURN, question=replace(QUESTION, evidence=()))
+    message, _ = await hosted("summarising", Reader(ReaderSettings())).take(asked)
+    assert (message.answer, message.calls) == ("Salt Quay", 2)
+
+
+async def test_a_user_s_own_agent_needs_no_model_of_ours_and_its_reported_tokens_count() -> None:
+    model = Scripted(REPLY)
+    message, usage = await hosted("own", model).take(TURN)
+    assert message.answer == "Tarn Hollow"
+    assert model.requests == []
+    assert (message.calls, message.prompt_tokens, usage) == (1, 20, Usage(1, 20, 0, 5))
+
+
+async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after_that() -> None:
+    MADE.clear()
+    message, _ = await hosted("sloppy").take(TURN)
+    assert (message.answer, message.calls) == ("Tarn Hollow", 2)
+    assert "could not be read" in MADE[0].heard[1].to_model_text()
+    message, _ = await hosted("stubborn").take(TURN)
+    assert (message.status, message.answer, message.calls) == (Status.UNPARSED, None, 2)
+    assert message.content == "Tarn Hollow, I think"
+
+
+async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form() -> None:
+    MADE.clear()
+    task = Task("Say whether that suffices.", (Field("Enough", "whether it does", ("yes", "no")),))
+    await hosted("sloppy").take(replace(TURN, task=task))
+    again = MADE[0].heard[1].to_model_text()
+    assert again.endswith("Enough: whether it does; one of yes | no")
+    assert "Answer:" not in again
+
+
+async def test_what_a_user_s_agent_raises_is_why_the_turn_failed() -> None:
+    message, _ = await hosted("broken").take(TURN)
+    assert (message.status, message.error) == (Status.FAILED, "LookupError: no such book")
+
+
+async def test_evidence_is_cut_until_the_prompt_fits() -> None:
+    class Small:
+        async def complete(self, request: Request) -> Completion:
+            if "Lake Orm" in request.shared:
+                return Completion(request.id, "", 900, stop="too_long", limit_tokens=890)
+            return Completion(request.id, REPLY, 10, 3)
+
+    agent = HostedAgent(replace(TEXTUAL[0], agent=f"{__name__}:assistant"), Small())
+    message, _ = await agent.take(TURN)
+    assert (message.answer, message.cut) == ("Tarn Hollow", ("t2",))
+
+
+async def test_many_turns_at_once_keep_out_of_each_other_s_way() -> None:
+    agent = hosted("assistant", Reader(ReaderSettings()))
+    turns = [replace(TURN, discussion=f"d{i}", seed=i) for i in range(20)]
+    together = await asyncio.gather(*(agent.take(turn) for turn in turns))
+    assert len(agent.memory) == 20
+    alone = [await hosted("assistant", Reader(ReaderSettings())).take(turn) for turn in turns]
+    assert [message for message, _ in together] == [message for message, _ in alone]
+
+
+async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
+    model = Scripted(REPLY)
+    agent = hosted("assistant", model)
+    heard = Heard(Message("1/b", "b", 1, "I saw Salt Quay.", "Salt Quay"), 1.0)
+    await agent.take(TURN)
+    message, _ = await agent.take(replace(TURN, round=2, recall=1, heard=(heard,)))
+    assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
+    assert "I saw Salt Quay." in model.requests[1].own
+    assert message.heard == ("1/b",)
+    with pytest.raises(MemoryLost):
+        await hosted("assistant", model).take(replace(TURN, round=2, recall=1))
+
+
+async def test_a_dummy_says_its_sentence_whoever_holds_the_role() -> None:
+    message, usage = await hosted("broken", role=replace(TEXTUAL[0], dummy=True)).take(TURN)
+    assert (message.content, usage) == (DUMMY_SENTENCE, Usage())
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("", "expected package.module:function"),
+        ("tests.actors.autogen.test_hosted", "expected package.module:function"),
+        ("no_such_package.agents:make", "no module no_such_package;"),
+        ("tests.no_such_module:make", "no module tests.no_such_module;"),
+        (".relative:make", "cannot be imported"),
+        ("tests.actors.autogen.test_hosted:no_such", "has no no_such;"),
+        ("tests.actors.autogen.test_hosted:NOT_A_FUNCTION", "NOT_A_FUNCTION is not a plain function;"),
+        ("tests.actors.autogen.test_hosted:asynchronous", "asynchronous is not a plain function;"),
+        (
+            "tests.actors.autogen.test_hosted:of_one",
+            r"called as of_one\(role, client\), but it has too many positional arguments",
+        ),
+    ],
+)
+def test_a_factory_that_cannot_work_is_refused_in_one_line(spec: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as raised:
+        load_factory(spec)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_module_that_fails_to_import_says_how(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    Path(str(tmp_path), "half_written.py").write_text("import nothing_like_it\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"half_written cannot be imported \(ModuleNotFoundError: .*nothing_like_it"):
+        load_factory("half_written:make")

@@ -1,0 +1,561 @@
+"""What was answered once is not asked again; what could differ is never confused; and no disk stops a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.completions import file as completion_file
+from actors.completions import store as completion_store
+from actors.completions.cache import CachedModel, Reuse, completion_key
+from actors.completions.file import file_name
+from actors.completions.store import CompletionStore
+from actors.errors import ModelError
+from actors.messages import Completion, Kind, Question, Request, Source, Turn
+from actors.messages import Modality as M
+from actors.prompting.prompt import build_request
+
+KEY = bytes(16)
+
+
+class Echo:
+    """Answers with the request's own part and counts; waits while `gate` is closed and fails `failures` times."""
+
+    def __init__(self, stop: str = "stop", failures: int = 0) -> None:
+        self.asked: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._stop = stop
+        self._failures = failures
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.append(request.id)
+        await self.gate.wait()
+        if self._failures:
+            self._failures -= 1
+            raise ModelError("the replica died")
+        text = f"{request.own} {request.seed}"
+        return Completion(request.id, text, 10, 5, cached_tokens=8, stop=self._stop, limit_tokens=9)
+
+
+def ask(id: str, own: str = "who?", **changes: Any) -> Request:
+    return Request(**{"id": id, "prefix": "p", "system": "s", "shared": "q", "own": own, **changes})
+
+
+def picture(image: Path | None, text: str = "") -> Source:
+    return Source("i1", "d1", Kind.IMAGE, "a lake", text, None if image is None else str(image))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "not" / "there yet")
+
+
+@pytest.fixture(params=["memory", "disk"])
+def reuse(request: pytest.FixtureRequest, folder: str) -> Reuse:
+    """Either place alone."""
+    return Reuse(folder, "echo", disk_gb=0, memory_mb=1) if request.param == "memory" else on_disk(folder)
+
+
+def on_disk(folder: str, disk_gb: float = 1.0) -> Reuse:
+    return Reuse(folder, "echo", disk_gb, memory_mb=0)
+
+
+@pytest.fixture
+def store(folder: str) -> Iterator[CompletionStore]:
+    opened = CompletionStore(folder, 10**9)
+    yield opened
+    opened.close()
+
+
+def database(folder: str) -> Path:
+    return Path(folder) / file_name(Path(folder))
+
+
+# What is given again
+
+
+async def test_an_equal_request_is_answered_again_without_asking(reuse: Reuse) -> None:
+    model = Echo()
+    cached = CachedModel(model, reuse)
+    first = await cached.complete(ask("a"))
+    again = await cached.complete(ask("b", prefix="another replica"))
+    cached.close()
+    assert first == Completion("a", "who? 0", 10, 5, cached_tokens=8, limit_tokens=9)
+    assert again == Completion("b", "who? 0", 10, 5, limit_tokens=again.limit_tokens, reused=True)
+    assert model.asked == ["a"]
+
+
+async def test_what_was_computed_is_found_by_the_next_process(folder: str) -> None:
+    ugly = "a \ud800 b \0 c 🂡"
+    for asked in (["a"], []):
+        model = Echo("length")
+        cached = CachedModel(model, on_disk(folder))
+        completion = await cached.complete(ask("a", own=ugly))
+        cached.close()
+        assert completion.text == f"{ugly} 0"
+        assert completion.stop == "length"
+        assert model.asked == asked
+
+
+@pytest.mark.parametrize("stop", ["too_long", "error"])
+async def test_what_is_no_answer_is_not_kept(reuse: Reuse, stop: str) -> None:
+    model = Echo(stop)
+    cached = CachedModel(model, reuse)
+    for id in "ab":
+        assert not (await cached.complete(ask(id))).reused
+    cached.close()
+    assert model.asked == ["a", "b"]
+
+
+async def test_memory_is_bounded_and_what_was_used_longest_ago_goes_first(folder: str) -> None:
+    model = Echo()
+    cached = CachedModel(model, Reuse(folder, "echo", disk_gb=0, memory_mb=0.02))
+    long = "x" * 4000
+    for id in "abcdaea":
+        await cached.complete(ask(id, own=id + long))
+    assert model.asked == ["a", "b", "c", "d", "e"]
+    await cached.complete(ask("b", own="b" + long))
+    assert model.asked[5:] == ["b"]
+    cached.close()
+
+
+# Keys
+
+words = st.text(max_size=8)
+sources = st.builds(Source, words, words, st.just(Kind.IMAGE), words, words, st.none() | words)
+pairs = st.tuples(sources, st.none() | st.binary(min_size=16, max_size=16))
+asked = st.builds(
+    Request, words, words, words, words, words, seed=st.integers(0, 2**63), temperature=st.floats(0, 2), max_tokens=...
+)
+UNSEEN = ("id", "prefix", "images")
+
+
+def visible(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) -> tuple[object, ...]:
+    """All that a model can tell two requests apart by."""
+    values = tuple(getattr(request, field.name) for field in fields(Request) if field.name not in UNSEEN)
+    return model, values, [(s.id, s.title, s.text, digest) for s, digest in shown]
+
+
+def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) -> bytes:
+    values = {field.name: getattr(request, field.name) for field in fields(Request)}
+    return completion_key(Request(**{**values, "images": tuple(s for s, _ in shown)}), model, [d for _, d in shown])
+
+
+@given(asked, asked, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
+    one: Request,
+    other: Request,
+    model: str,
+    other_model: str,
+    shown: list[tuple[Source, bytes | None]],
+    other_shown: list[tuple[Source, bytes | None]],
+    data: st.DataObject,
+) -> None:
+    swapped = data.draw(st.sets(st.sampled_from([field.name for field in fields(Request)])))
+    values = {field.name: getattr(other if field.name in swapped else one, field.name) for field in fields(Request)}
+    changed = Request(**values)
+    new_model = data.draw(st.sampled_from([model, other_model]))
+    moved = [(Source(s.id, "doc", s.kind, s.title, s.text, "elsewhere"), digest) for s, digest in shown]
+    new_shown = data.draw(st.sampled_from([shown, moved, other_shown, shown[::-1]]))
+    same = visible(one, model, shown) == visible(changed, new_model, new_shown)
+    assert (key(one, model, shown) == key(changed, new_model, new_shown)) == same
+
+
+@given(st.lists(words, min_size=4, max_size=4), st.lists(words, min_size=4, max_size=4))
+def test_words_moved_from_one_part_of_the_prompt_to_another_make_another_key(one: list[str], other: list[str]) -> None:
+    first, second = (completion_key(Request("", "", *parts[:3]), parts[3], ()) for parts in (one, other))
+    assert (first == second) == (one == other)
+
+
+async def test_pictures_count_by_what_is_in_their_files(tmp_path: Path, reuse: Reuse) -> None:
+    model = Echo()
+    cached = CachedModel(model, reuse)
+    here, copy = tmp_path / "here.png", tmp_path / "copy.png"
+    here.write_bytes(b"a lake")
+    copy.write_bytes(b"a lake")
+    assert not (await cached.complete(ask("1", images=(picture(here),)))).reused
+    assert (await cached.complete(ask("2", images=(picture(here),)))).reused
+    assert (await cached.complete(ask("3", images=(picture(copy),)))).reused
+    assert not (await cached.complete(ask("4", images=(picture(None),)))).reused
+    assert not (await cached.complete(ask("5", images=(picture(None, "a lake"),)))).reused
+    here.write_bytes(b"a pond")
+    os.utime(here, ns=(0, 0))
+    assert not (await cached.complete(ask("6", images=(picture(here),)))).reused
+    assert (await cached.complete(ask("7", images=(picture(copy),)))).reused
+    cached.close()
+
+
+async def test_a_picture_that_cannot_be_read_is_for_the_model_to_report(tmp_path: Path, reuse: Reuse) -> None:
+    model = Echo()
+    cached = CachedModel(model, reuse)
+    for missing in (tmp_path / "none.png", tmp_path, tmp_path / "\0"):
+        for _ in range(2):
+            assert not (await cached.complete(ask("1", images=(picture(missing),)))).reused
+    cached.close()
+    assert len(model.asked) == 6
+
+
+async def test_agents_that_read_the_same_in_two_discussions_share_one_answer(reuse: Reuse) -> None:
+    model = Echo()
+    cached = CachedModel(model, reuse)
+    question = Question("q", "Which lake?", evidence=(picture(None, "a lake at dusk"),))
+    for sample in range(3):
+        turn = Turn(f"{sample}/q", question, "ann", 1, seed=3)
+        await cached.complete(build_request(turn, M.VISUAL, "You doubt."))
+    cached.close()
+    assert model.asked == ["0/q/1/ann"]
+
+
+# Requests under way
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_equal_requests_under_way_are_asked_once(reuse: Reuse) -> None:
+    model = Echo("too_long")
+    model.gate.clear()
+    cached = CachedModel(model, reuse)
+    waiting = [asyncio.create_task(cached.complete(ask(id))) for id in "abcd"]
+    await settle()
+    model.gate.set()
+    completions = await asyncio.gather(*waiting)
+    cached.close()
+    assert model.asked == ["a"]
+    assert [c.id for c in completions] == list("abcd")
+    assert [c.reused for c in completions] == [False, True, True, True]
+    assert [c.cached_tokens for c in completions] == [8, 0, 0, 0]
+    assert {c.limit_tokens for c in completions} == {9}
+
+
+async def test_a_failure_is_not_shared_and_one_that_waited_asks(reuse: Reuse) -> None:
+    model = Echo(failures=2)
+    cached = CachedModel(model, reuse)
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(*(cached.complete(ask(id)) for id in "abcd"), return_exceptions=True)
+    cached.close()
+    assert model.asked == ["a", "b", "c"]
+    assert [type(result) for result in results] == [ModelError, ModelError, Completion, Completion]
+
+
+async def test_when_the_one_that_asks_is_cancelled_one_that_waited_asks(reuse: Reuse) -> None:
+    model = Echo()
+    model.gate.clear()
+    cached = CachedModel(model, reuse)
+    waiting = [asyncio.create_task(cached.complete(ask(id))) for id in "abc"]
+    await settle()
+    waiting[0].cancel()
+    await settle()
+    model.gate.set()
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+    cached.close()
+    assert model.asked == ["a", "b"]
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert [result.text for result in results[1:] if isinstance(result, Completion)] == ["who? 0", "who? 0"]
+
+
+async def test_one_that_waits_and_is_cancelled_harms_nobody(reuse: Reuse) -> None:
+    model = Echo()
+    model.gate.clear()
+    cached = CachedModel(model, reuse)
+    waiting = [asyncio.create_task(cached.complete(ask(id))) for id in "abc"]
+    await settle()
+    waiting[1].cancel()
+    await settle()
+    model.gate.set()
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+    cached.close()
+    assert model.asked == ["a"]
+    assert [type(result) for result in results] == [Completion, asyncio.CancelledError, Completion]
+
+
+# The disk
+
+WORKER = """
+import sys
+from actors.completions.store import CompletionStore
+from actors.messages import Completion
+
+folder, limit, start, end, rounds = sys.argv[1], *map(int, sys.argv[2:])
+for _ in range(rounds):
+    store = CompletionStore(folder, limit)
+    for number in range(start, end):
+        key = number.to_bytes(16, "big")
+        found = store.get(key)
+        assert found is None or found.text == f"{number} " * 50, found
+        if found is None:
+            store.put(key, Completion("", f"{number} " * 50, number, 1))
+    print("put", flush=True)
+    if limit > 0 and rounds > 1:
+        store.close()
+sys.stdin.read()
+store.close()
+"""
+
+
+def worker(folder: str, start: int, end: int, limit: int = 10**9, rounds: int = 1) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-W", "error", "-c", WORKER, folder, *map(str, (limit, start, end, rounds))]
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def numbers(folder: str, of: range) -> int:
+    """How many of the workers' completions a new process finds, all whole."""
+    store = CompletionStore(folder, 10**9)
+    found = [(n, store.get(n.to_bytes(16, "big"))) for n in of]
+    store.close()
+    assert all(c.text == f"{n} " * 50 for n, c in found if c is not None)
+    return sum(c is not None for _, c in found)
+
+
+def test_many_processes_open_write_and_read_one_new_folder_at_once(folder: str) -> None:
+    workers = [worker(folder, 40 * i, 40 * i + 80, rounds=5) for i in range(6)]
+    for process in workers:
+        _, errors = process.communicate("", timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    assert numbers(folder, range(280)) == 280
+
+
+def test_a_killed_writer_loses_only_what_was_not_yet_written(folder: str) -> None:
+    process = worker(folder, 0, 500)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "put\n"
+    deadline = time.monotonic() + 30
+    while numbers(folder, range(500)) < 500 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert numbers(folder, range(500)) == 500
+
+
+def test_killing_writers_at_any_moment_harms_nothing(folder: str) -> None:
+    for kill_after_s in (0.0, 0.1, 0.2, 0.3, 0.4):
+        processes = [worker(folder, 0, 2000, rounds=50), worker(folder, 2000, 4000, limit=10**6, rounds=50)]
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        time.sleep(kill_after_s)
+        for process in processes:
+            process.kill()
+            process.communicate()
+    with sqlite3.connect(database(folder)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
+    assert numbers(folder, range(4000)) > 0
+
+
+def put_many(store: CompletionStore, of: range) -> None:
+    for n in of:
+        store.put(n.to_bytes(16, "big"), Completion("", f"{n} " * 50, 1, 1))
+
+
+def written(store: CompletionStore) -> None:
+    """Wait until the writer has caught up."""
+    deadline = time.monotonic() + 30
+    while (store._gathered or store._in_writing or store._used) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any((store._gathered, store._in_writing, store._used))
+
+
+def test_the_file_stays_within_its_bound_and_what_was_used_longest_ago_goes_first(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completion_store, "GATHER_S", 0.01)
+    limit = 400_000
+    store = CompletionStore(folder, limit)
+    for start in range(0, 4000, 200):
+        put_many(store, range(start, start + 200))
+        written(store)
+        assert store.get(bytes(16)) is not None  # the first of all, in use all the time
+        written(store)
+    store.close()
+    assert 0.9 * limit < database(folder).stat().st_size <= limit
+    assert numbers(folder, range(1)) == 1
+    assert numbers(folder, range(1, 3000)) == 0
+    assert numbers(folder, range(3900, 4000)) == 100
+
+
+def test_a_lower_bound_shrinks_the_file(folder: str) -> None:
+    store = CompletionStore(folder, 10**9)
+    put_many(store, range(20_000))
+    store.close()
+    assert database(folder).stat().st_size > 5_000_000
+    store = CompletionStore(folder, 200_000)
+    put_many(store, range(20_000, 20_001))
+    store.close()
+    assert database(folder).stat().st_size <= 200_000
+    assert numbers(folder, range(20_000, 20_001)) == 1
+
+
+def test_what_waits_to_be_written_is_found(store: CompletionStore) -> None:
+    put_many(store, range(1000))
+    assert all(store.get(n.to_bytes(16, "big")) for n in range(1000))
+
+
+# What can be wrong with a disk
+
+
+async def goes_on(folder: str, caplog: pytest.LogCaptureFixture, disk_gb: float = 1.0) -> str:
+    """The one warning of a run that has to do without its disk."""
+    model = Echo()
+    cached = CachedModel(model, Reuse(folder, "echo", disk_gb, memory_mb=1))
+    with caplog.at_level(logging.WARNING):
+        for seed in range(3):
+            for id in "ab":
+                await cached.complete(ask(id, seed=seed))
+        cached.close()
+    assert model.asked == ["a", "a", "a"]
+    (record,) = caplog.records
+    return record.getMessage()
+
+
+async def test_a_file_that_is_no_database_is_reported_once(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    Path(folder).mkdir(parents=True)
+    database(folder).write_bytes(b"not a database " * 1000)
+    assert "file is not a database; delete or move the file" in await goes_on(folder, caplog)
+    assert database(folder).read_bytes() == b"not a database " * 1000
+
+
+async def test_another_programs_database_is_left_as_it_is(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    Path(folder).mkdir(parents=True)
+    with sqlite3.connect(database(folder)) as db:
+        db.execute("CREATE TABLE addresses (name)")
+    db.close()
+    before = database(folder).read_bytes()
+    assert "the file is another program's" in await goes_on(folder, caplog)
+    assert database(folder).read_bytes() == before
+
+
+async def test_a_newer_version_is_left_alone(
+    folder: str, store: CompletionStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.close()
+    with sqlite3.connect(database(folder)) as db:
+        db.execute(f"PRAGMA user_version = {completion_file.VERSION + 1}")
+    db.close()
+    assert "made by a newer version" in await goes_on(folder, caplog)
+
+
+def test_an_older_version_starts_anew(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = CompletionStore(folder, 10**9)
+    put_many(older, range(10))
+    older.close()
+    monkeypatch.setattr(completion_file, "VERSION", completion_file.VERSION + 1)
+    schema = [*completion_file.SCHEMA[:-1], f"PRAGMA user_version = {completion_file.VERSION}"]
+    monkeypatch.setattr(completion_file, "SCHEMA", schema)
+    assert numbers(folder, range(10)) == 0
+    store = CompletionStore(folder, 10**9)
+    put_many(store, range(5))
+    store.close()
+    assert numbers(folder, range(10)) == 5
+
+
+@pytest.mark.parametrize("place", ["a file/folder", "/proc/nowhere"])
+async def test_a_folder_that_cannot_be_made_is_reported_once(
+    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a file").touch()
+    assert "make the folder writable, or choose another" in await goes_on(str(tmp_path / place), caplog)
+
+
+async def test_a_file_that_cannot_be_written_is_still_read(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    cached = CachedModel(Echo(), on_disk(folder))
+    await cached.complete(ask("a"))
+    # Nobody may write any more, as on a disk that was mounted anew for reading only.
+    blocked = sqlite3.connect(database(folder), isolation_level=None)
+    cached.close()
+    model = Echo()
+    cached = CachedModel(model, on_disk(folder))
+    blocked.execute("CREATE TRIGGER full BEFORE INSERT ON completions BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    with caplog.at_level(logging.WARNING):
+        await cached.complete(ask("b", own="new"))
+        while not caplog.records:
+            await asyncio.sleep(0.01)
+        assert (await cached.complete(ask("c"))).reused
+        await cached.complete(ask("d", own="newer"))
+        cached.close()
+    blocked.close()
+    assert model.asked == ["b", "d"]
+    assert len(caplog.records) == 1
+
+
+FULL_DISK = """
+import resource, sys
+from actors.completions.store import CompletionStore
+from actors.messages import Completion
+
+store = CompletionStore(sys.argv[1], 10**9)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for number in range(1000):
+    store.put(number.to_bytes(16, "big"), Completion("", "word " * 200))
+store.close()
+print("went on")
+"""
+
+
+def test_a_full_disk_is_reported_once(folder: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, folder], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "went on\n"
+    assert done.stderr.count("completions are no longer kept on disk") == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert numbers(folder, range(1000)) == 0
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 50 completions."""
+    folder = str(tmp_path_factory.mktemp("whole"))
+    store = CompletionStore(folder, 10**9)
+    put_many(store, range(50))
+    store.close()
+    return database(folder)
+
+
+@given(
+    damage=st.dictionaries(st.integers(0, 20_000), st.integers(0, 255), min_size=1, max_size=20),
+    cut=st.sampled_from([0, 100, 8000, 100_000]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_file_gives_nothing_wrong_and_raises_nothing(
+    whole: Path, damage: dict[int, int], cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = str(tmp_path_factory.mktemp("damaged"))
+    damaged = bytearray(whole.read_bytes())
+    for at, byte in damage.items():
+        damaged[at % len(damaged)] = byte
+    database(folder).write_bytes(damaged[:cut])
+    store = CompletionStore(folder, 10**9)
+    for n in range(50):
+        found = store.get(n.to_bytes(16, "big"))
+        assert found is None or found == Completion("", f"{n} " * 50, 1, 1)
+    put_many(store, range(40, 60))
+    store.close()
+
+
+def test_each_machine_has_its_own_file_in_a_folder_on_the_network(tmp_path: Path) -> None:
+    mounts = {"/": "ext4", "/home": "nfs4", "/home/scratch": "xfs", "/odd": "newfs"}
+    assert file_name(Path("/var/runs"), mounts) == "completions.sqlite"
+    assert file_name(Path("/home/scratch/runs"), mounts) == "completions.sqlite"
+    assert file_name(Path("/homes"), mounts) == "completions.sqlite"
+    for shared in ("/home/ann/runs", "/home", "/odd/runs"):
+        assert file_name(Path(shared), mounts).startswith("completions-")

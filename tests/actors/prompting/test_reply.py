@@ -1,0 +1,396 @@
+"""Replies as real models write them: what is stated is read, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from actors.prompting.prompt import FORM, INSTRUCTION, clean, one_line
+from actors.prompting.reply import Reply, fill_in, parse_reply
+from actors.prompting.stated import is_unknown, stated_answer, stated_confidence, undecorated
+
+THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
+READ = Reply("[t1] says so.", "Tarn Hollow", 0.75)
+CHOICES = ("red ball", "blue ball", "Green")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        THREE_LINES,
+        f"\n\n  {THREE_LINES}\n",
+        THREE_LINES.replace("\n", "\r\n"),
+        "**Reasoning:** [t1] says so.\n**Answer:** Tarn Hollow\n**Confidence:** 0.75",
+        "**Reasoning**: [t1] says so.\n**Answer**: **Tarn Hollow**\n**Confidence**: *0.75*",
+        "**Reasoning: [t1] says so.**\n**Answer: Tarn Hollow**\n**Confidence: 0.75**",
+        "__Reasoning__: [t1] says so.\n__Answer__: `Tarn Hollow`\n__Confidence__: 75%",
+        "- Reasoning: [t1] says so.\n- Answer: Tarn Hollow\n- Confidence: 0.75",
+        "1. Reasoning: [t1] says so.\n2. Answer: Tarn Hollow\n3. Confidence: 0.75",
+        "> Reasoning: [t1] says so.\n> Answer: Tarn Hollow\n> Confidence: 0.75",
+        "### Reasoning\n[t1] says so.\n\n### Answer\nTarn Hollow\n\n### Confidence\n0.75",
+        "## Reasoning:\n\n[t1] says so.\n\n## Final Answer:\n\n**Tarn Hollow**\n\n## Confidence level:\n\n3/4",
+        "Reasoning:\n[t1]\nsays so.\nAnswer:\nTarn Hollow\nConfidence:\n0.75",
+        "REASONING: [t1] says so.\nFINAL ANSWER: Tarn Hollow\nCONFIDENCE SCORE: 0.75",
+        "Reasoning：[t1] says so.\nAnswer：Tarn Hollow\nConfidence：0.75",
+        f"```\n{THREE_LINES}\n```",
+        f"Here you are:\n\n```text\n{THREE_LINES}\n```\n\nI hope this helps!",
+        f"{THREE_LINES}\n\nLet me know if you need anything else.",
+        'Reasoning: [t1] says so.\nAnswer: "Tarn Hollow"\nConfidence: 0.75',
+        "Reasoning: [t1] says so.\nAnswer: “Tarn Hollow”.\nConfidence: 0.75",
+        "Reasoning: [t1] says so.\nAnswer: $\\boxed{\\text{Tarn Hollow}}$\nConfidence: 0.75",
+        "Reasoning: [t1] says so.\nAnswer:\n\\[\n\\boxed{Tarn Hollow}\n\\]\nConfidence: 0.75",
+        "Reasoning: [t1] says so.\nAnswer: The answer is: Tarn Hollow\nConfidence: 0.75",
+        "Reasoning: [t1] says so. Answer: Tarn Hollow. Confidence: 0.75",
+        "[t1] says so. Answer: Tarn Hollow (confidence 0.75)",
+        "Reasoning: [t1] says so.\nAnswer: Tarn Hollow (confidence 0.75)",
+        f"<think>Perhaps Salt Quay.\nAnswer: Salt Quay\nConfidence: 1</think>\n{THREE_LINES}",
+        f"Perhaps Salt Quay.\nAnswer: Salt Quay\n</think>\n\n{THREE_LINES}",
+        f"{THREE_LINES}\n<think>Or Salt Quay?\nAnswer: Salt Quay",
+        f"<think>a<think>Answer: b</think>Answer: c</think>{THREE_LINES}",
+        "<reasoning>[t1] says so.</reasoning>\n<answer>Tarn Hollow</answer>\n<confidence>0.75</confidence>",
+        '{"reasoning": "[t1] says so.", "answer": "Tarn Hollow", "confidence": 0.75}',
+        '```json\n{\n  "reasoning": "[t1] says so.",\n  "answer": "Tarn Hollow",\n  "confidence": 0.75,\n}\n```',
+        "{'reasoning': '[t1] says so.', 'answer': 'Tarn Hollow', 'confidence': '75%'}",
+        'Sure!\n{"answer": "Tarn Hollow", "confidence": 0.75, "reasoning": "[t1] says so."} Anything else?',
+        '{"reasoning": "[t1] says so.", "answer": ["Tarn Hollow"], "confidence": 0.75',
+        f"<|im_start|>assistant\n{THREE_LINES}<|im_end|>\n<|im_start|>user\nAnswer: Salt Quay",
+        f"{THREE_LINES}\n\n## Question\nWho?\nReasoning: None.\nAnswer: Ana Brix\nConfidence: 0.1",
+        f"{FORM}\n\n{THREE_LINES}",
+        f"{THREE_LINES}\nAnswer:",
+        f"Reasoning: Hm.\nAnswer: Salt Quay\nConfidence: 0.2\nNo, wait.\n{THREE_LINES}",
+        f"\u200f{THREE_LINES.replace('Tarn', chr(0x202B) + 'Ta' + chr(0) + 'rn')}\u200e",
+    ],
+)
+def test_three_lines_are_read_whatever_a_model_makes_of_them(text: str) -> None:
+    assert parse_reply(text) == READ
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Answer: 42", "42"),
+        ("Answer: Washington, D.C.", "Washington, D.C."),
+        ('Answer: the song "Paper Moon"', 'the song "Paper Moon"'),
+        ('Answer: "Paper Moon" and "Last Ferry"', '"Paper Moon" and "Last Ferry"'),
+        ("Answer: $5", "$5"),
+        ("Answer: -5", "-5"),
+        ("Answer: _init_py", "_init_py"),
+        ("Answer: C*", "C*"),
+        ("Answer: 10:30", "10:30"),
+        ("Answer: Unknown Pleasures", "Unknown Pleasures"),
+        ("Answer: None", "None"),
+        ("Answer:\n- Red\n- Blue\nConfidence: 1", "Red, Blue"),
+        ("Answer: 1. Red\n2. Blue\n", "Red, Blue"),
+        ("Answer: 1. FC Tarn", "1. FC Tarn"),
+        ("Answer: Tarn\nHollow\nConfidence: 1", "Tarn Hollow"),
+        ("Answer: Tarn Hollow\nThe passage says so.\nConfidence: 1", "Tarn Hollow"),
+        ("Answer: Tarn Hollow\nNote: see [t1]\nConfidence: 1", "Tarn Hollow"),
+        ("Answer: Tarn Hollow\nas the passage says", "Tarn Hollow"),
+        ("It is Tarn Hollow, so \\boxed{Tarn Hollow}.", "Tarn Hollow"),
+        ("Final Answer: The final answer is $\\boxed{Tarn Hollow}$. I hope it is correct.", "Tarn Hollow"),
+        ("Answer: \\boxed{3} or \\boxed{4}", "\\boxed{3} or \\boxed{4}"),
+        ('{"answer": 3}', "3"),
+        ('{"answer": ["Red", \'Blue\', 3]}', "Red, Blue, 3"),
+        ('{"answer": "say \\"hi\\" \\u00e9", "confidence": 1}', 'say "hi" é'),
+        ('{"reasoning": "it has \\"answer\\": \\"x\\" and \'answer\': \'y\'", "answer": "z"}', "z"),
+        ('Reasoning: the record {"answer": 5} is wrong.\nAnswer: six\nConfidence: 1', "six"),
+        ("Reasoning: They wrote `Answer: 12` on it.\nAnswer: 13", "13"),
+    ],
+)
+def test_an_answer_is_read_as_it_is_stated(text: str, answer: str) -> None:
+    reply = parse_reply(text)
+    assert reply is not None
+    assert reply.answer == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "Tarn Hollow",
+        "Reasoning: because",
+        "Reasoning: because\nConfidence: 1",
+        "Answer:",
+        "Answer:   \nConfidence: 1",
+        'Answer: ""',
+        "Answer: **",
+        "Answer: ...",
+        "Answer:\nConfidence: 0.8",
+        "Answer:\n\nNote: I hope that this helps",
+        "The answers: 4 and 5",
+        "Reasoning: The sign says Answer: 12 but",
+        "I'm sorry, but I can't help with that.",
+        "<think>Answer: Tarn Hollow",
+        "<think>Answer: Tarn Hollow</think>",
+        '{"answer": ""}',
+        '{"answer": {"text": "Tarn Hollow"}}',
+        INSTRUCTION,
+        FORM,
+    ],
+)
+def test_where_no_answer_is_stated_none_is_made_up(text: str) -> None:
+    assert parse_reply(text) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unknown",
+        "Unknown.",
+        "**unknown**",
+        "`unknown`",
+        "The answer is unknown",
+        "Unknown (the evidence does not say)",
+        "n/a",
+        "?",
+        "I don't know.",
+        "I don’t know",
+        "I cannot tell from the pictures",
+        "Cannot be determined from the given evidence.",
+        "It cannot be determined",
+        "Not enough information",
+        "Not specified in the passages",
+        "insufficient evidence to say",
+        "Unable to determine",
+        "I'm sorry, but I can't help with that.",
+    ],
+)
+def test_not_knowing_is_an_answer_of_its_own(said: str) -> None:
+    reply = parse_reply(f"Reasoning: Nothing.\nAnswer: {said}\nConfidence: 0.1")
+    assert reply == Reply("Nothing.", None, 0.1)
+    assert parse_reply(f"Answer: {said}", CHOICES) == Reply("", None, None)
+
+
+def test_null_in_an_object_is_not_knowing() -> None:
+    assert parse_reply('{"answer": null, "confidence": null}') == Reply("", None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        ("blue ball", "blue ball"),
+        ("The Blue Ball.", "blue ball"),
+        ("A blue ball", "blue ball"),
+        ("It is green", "Green"),
+        ("green (see i1)", "Green"),
+        ("green because of i1", "Green"),
+        ("B", "blue ball"),
+        ("b", "blue ball"),
+        ("(B)", "blue ball"),
+        ("[B]", "blue ball"),
+        ("（B）", "blue ball"),
+        ("B.", "blue ball"),
+        ("**B**", "blue ball"),
+        ("B) blue ball", "blue ball"),
+        ("(B): the blue ball", "blue ball"),
+        ("B - blue ball", "blue ball"),
+        ("Option B", "blue ball"),
+        ("The correct answer is (B)", "blue ball"),
+        ("B. because it is round", "blue ball"),
+        ("\\boxed{B}", "blue ball"),
+    ],
+)
+def test_a_choice_is_named_by_text_or_letter(said: str, choice: str) -> None:
+    assert parse_reply(f"Answer: {said}", CHOICES) == Reply("", choice, None)
+    assert parse_reply(json.dumps({"answer": said}), CHOICES) == Reply("", choice, None)
+
+
+@pytest.mark.parametrize("said", ["A and B", "(A) or (B)", "B) red ball", "D", "(D)", "ball", "a yellow ball", "not B"])
+def test_what_names_no_choice_or_two_states_no_answer(said: str) -> None:
+    assert parse_reply(f"Reasoning: So.\nAnswer: {said}\nConfidence: 1", CHOICES) is None
+
+
+def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_how_they_are_spelt() -> None:
+    choices = ("See you soon,\nJanet", "See You Soon,\nJanet")
+    for choice in choices:
+        reply = parse_reply(f"Reasoning: x\nAnswer: {' '.join(choice.split())}\nConfidence: 0.5", choices)
+        assert reply is not None
+        assert reply.answer == choice
+    assert parse_reply("Reasoning: x\nAnswer: SEE YOU SOON, JANET\nConfidence: 0.5", choices) is None
+
+
+def test_a_letter_that_is_another_choices_text_is_not_guessed() -> None:
+    assert parse_reply("Answer: A", ("B", "A")) is None
+    assert parse_reply("Answer: A", ("A", "B")) == Reply("", "A", None)
+    assert parse_reply("Answer: (A) B", ("B", "A")) == Reply("", "B", None)
+
+
+def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
+    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == Reply(
+        "", "Cannot be determined", None
+    )
+    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == Reply("", '"Hello"', None)
+    assert parse_reply("Answer: 5", ("-5", "5")) == Reply("", "5", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "confidence"),
+    [
+        ("0.8", 0.8),
+        (".8", 0.8),
+        ("0,8", 0.8),
+        ("80%", 0.8),
+        ("80 percent", 0.8),
+        ("0.8/1", 0.8),
+        ("0.8/1.0", 0.8),
+        ("8/10", 0.8),
+        ("8 out of 10", 0.8),
+        ("4 / 5", 0.8),
+        ("**0.8**", 0.8),
+        ("0.8.", 0.8),
+        ("about 0.8", 0.8),
+        ("high (0.8)", 0.8),
+        ("0.8 (80%)", 0.8),
+        ("0.8, as 2 sources agree", 0.8),
+        ("1", 1.0),
+        ("0", 0.0),
+        ("1e-05", 1e-05),
+        ("-0.0", 0.0),
+        *((said, None) for said in "high nan NaN inf infinity -0.5 -80% 1.5 7 85 150% 3/2 1/0 1e999".split()),
+        *((said, None) for said in ("", "0.6-0.8", "0.6 to 0.8", "between 0.6 and 0.8", "1,000", "0.8.1", "very")),
+    ],
+)
+def test_a_confidence_is_a_number_from_0_to_1_or_none(said: str, confidence: float | None) -> None:
+    assert stated_confidence(said) == pytest.approx(confidence)
+    assert parse_reply(f"Answer: yes\nConfidence: {said}") == Reply("", "yes", stated_confidence(said))
+
+
+def test_of_several_answers_the_last_counts_with_its_own_confidence() -> None:
+    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") == Reply("", "b", None)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == Reply("", "a", 0.9)
+    assert parse_reply("Confidence: 0.9\nAnswer: a") == Reply("", "a", 0.9)
+    assert parse_reply("Answer: (A)\nFinal answer: both", CHOICES) is None
+
+
+def test_the_last_line_of_a_reply_that_was_cut_off_states_nothing() -> None:
+    assert parse_reply("Reasoning: r\nAnswer: Tarn Hol", cut_off=True) is None
+    assert parse_reply("Reasoning: r\nAnswer: Tarn Hollow\nConfidence: 0", cut_off=True) == Reply(
+        "r", "Tarn Hollow", None
+    )
+    assert parse_reply('{"answer": "Tarn', cut_off=True) is None
+
+
+def test_lone_surrogates_can_be_stored() -> None:
+    reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
+    assert reply == Reply("\ufffd", "x\ufffd", 1.0)
+    assert parse_reply('{"answer": "\\ud800"}') == Reply("", "\ufffd", None)
+
+
+FRAGMENTS = r"""Answer answer: Reasoning: Confidence: : ： ** _ ` ``` { } "answer": ' " [ ] , \boxed{ \ $ <think>
+</think> <answer> </answer> (B) B. 0.8 80% 8/10 nan -1 unknown # > </s> <|im_end|> é Paris""".split()
+SPACED = [
+    "Final answer",
+    "(confidence 0.5)",
+    "I can't",
+    "- ",
+    "1. ",
+    "## Question",
+    "red ball",
+    "\n",
+    "\n\n",
+    " ",
+    "\r",
+]
+PIECES = st.sampled_from([*FRAGMENTS, *SPACED, "\0", "\ud800", "\u200f", "\u2028", "\x1f"])
+UGLY = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".join))
+OFFERED = st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5"), ("", "a", "A"), ("(B)", "B.", "unknown")])
+
+
+@settings(max_examples=300, deadline=None)
+@given(UGLY, OFFERED, st.booleans())
+@example("Answer: (B)", ("(B)", "B.", "unknown"), False)
+def test_no_text_is_too_ugly(text: str, choices: tuple[str, ...], cut_off: bool) -> None:
+    reply = parse_reply(text, choices, cut_off)
+    if reply is None:
+        return
+    assert reply.answer is None or reply.answer in choices or not choices
+    assert reply.confidence is None or 0 <= reply.confidence <= 1
+    assert reply.content == one_line(reply.content)
+    for said in (reply.content, reply.answer or ""):
+        said.encode()
+        assert "\0" not in said
+
+
+@settings(max_examples=300, deadline=None)
+@given(UGLY, st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5")]))
+def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ...]) -> None:
+    reply = parse_reply(text, choices)
+    if reply is not None:
+        assert parse_reply(fill_in(reply), choices) == reply
+
+
+CONTENT = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=20).map("".join)).map(clean).map(one_line)
+WORDS = st.text(string.ascii_letters + string.digits + "éß東", min_size=1, max_size=10)
+ANSWER = st.lists(WORDS, min_size=1, max_size=4).map(" ".join).filter(lambda answer: not is_unknown(answer))
+REPLIES = st.builds(Reply, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0))
+
+
+@given(REPLIES)
+def test_the_form_filled_in_is_read_as_it_was_meant(reply: Reply) -> None:
+    assert parse_reply(fill_in(reply)) == reply
+
+
+@given(st.text(max_size=300))
+def test_to_take_decoration_off_twice_changes_nothing(value: str) -> None:
+    once = undecorated(one_line(value))[0]
+    assert undecorated(once)[0] == once
+
+
+SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(lambda words: " ".join(["So", *words]) + ".")
+PLAIN = st.builds(Reply, SENTENCE, ANSWER, st.integers(0, 100).map(lambda percent: percent / 100))
+DECORATIONS = {
+    "bold names": lambda r: f"**Reasoning:** {r.content}\n**Answer:** {r.answer}\n**Confidence:** {r.confidence}",
+    "bold lines": lambda r: "\n".join(f"**{line}**" for line in fill_in(r).split("\n")),
+    "bullets": lambda r: "\n".join(f"* {line}" for line in fill_in(r).split("\n")),
+    "numbers": lambda r: "\n".join(f"{i}. {line}" for i, line in enumerate(fill_in(r).split("\n"), 1)),
+    "headings": lambda r: f"## Reasoning\n{r.content}\n\n## Answer\n{r.answer}\n\n## Confidence\n{r.confidence}",
+    "quotation": lambda r: "\n".join(f"> {line}" for line in fill_in(r).split("\n")),
+    "fence": lambda r: f"```\n{fill_in(r)}\n```",
+    "thought": lambda r: f"<think>\nFirst.\nAnswer: no\nConfidence: 1\n</think>\n\n{fill_in(r)}",
+    "object": lambda r: json.dumps({"reasoning": r.content, "answer": r.answer, "confidence": r.confidence}),
+    "fenced object": lambda r: (
+        "```json\n"
+        + json.dumps({"reasoning": r.content, "answer": r.answer, "confidence": r.confidence}, indent=1)
+        + "\n```"
+    ),
+    "final": lambda r: fill_in(r).replace("\nAnswer:", "\nFinal answer:"),
+    "next line": lambda r: f"Reasoning:\n{r.content}\nAnswer:\n{r.answer}\nConfidence:\n{r.confidence}",
+    "wide colons": lambda r: f"Reasoning：{r.content}\nAnswer：{r.answer}\nConfidence：{r.confidence}",
+    "commentary": lambda r: f"{fill_in(r)}\n\nI hope that this helps!",
+    "box": lambda r: f"Reasoning: {r.content}\nAnswer: $\\boxed{{{r.answer}}}$\nConfidence: {r.confidence}",
+    "quotes": lambda r: f'Reasoning: {r.content}\nAnswer: "{r.answer}"\nConfidence: {r.confidence}',
+    "percent": lambda r: f"Reasoning: {r.content}\nAnswer: {r.answer}\nConfidence: {round(100 * r.confidence)}%",
+    "one line": lambda r: f"{r.content} Answer: {r.answer} (confidence {r.confidence})",
+}
+
+
+@pytest.mark.parametrize("decoration", DECORATIONS)
+@settings(max_examples=40)
+@given(PLAIN)
+def test_decoration_does_not_change_what_is_read(decoration: str, reply: Reply) -> None:
+    assert parse_reply(DECORATIONS[decoration](reply)) == reply
+
+
+REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confidence <think> </think> <answer>
+"answer":" 'answer':" {"answer":""".split()
+LEADS = ("", "Answer: ", "Reasoning: r\nAnswer: ", 'Answer: "', '{"answer": "', "Confidence: ")
+
+
+@pytest.mark.parametrize("piece", [*REPEATED, *SPACED, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"])
+def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
+    """In more than linear time this would take minutes; the pieces are those that patterns could trip over."""
+    for lead in LEADS:
+        text = lead + piece * (100_000 // len(piece))
+        parse_reply(text)
+        parse_reply(text, CHOICES)
+
+
+def test_an_answer_keeps_its_words_and_says_its_confidence() -> None:
+    assert stated_answer("Paris (confidence 0.5)") == ("Paris", 0.5)
+    assert stated_answer('"Paris, confidence: 50%"') == ("Paris", 0.5)
+    assert stated_answer("Paris (France)") == ("Paris (France)", None)

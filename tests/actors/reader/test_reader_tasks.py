@@ -1,0 +1,378 @@
+"""The embedded reader does tasks: it fills the lines of a form from its prompt alone, or visibly does not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.agents.agent import RoleAgent
+from actors.agents.roles import DECISION
+from actors.messages import Field, Heard, Kind, Message, Modality, Question, Source, Status, Task, Turn, derive_seed
+from actors.prompting.prompt import DISCUSSION, IN_ORDER, WEIGHTS, build_request
+from actors.prompting.reply import read_reply
+from actors.reader.agree import agree
+from actors.reader.decompose import described, parts
+from actors.reader.extract import triples_of
+from actors.reader.form import read_task
+from actors.reader.parse import fields, opinions, sections, statement
+from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.tasks import SKILLS
+from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.sample.release import write_sample
+
+EXACT = ReaderSettings(
+    dilution=0.0, error_rate=0.0, oversight=0.0, perception_error=0.0, text_skill={"": 1.0}, visual_skill={"": 1.0}
+)
+YES_NO = ("yes", "no")
+VALUES = {
+    **dict.fromkeys(("Enough", "Relevant", "Retrieve", "Same", "Supported", "Visual"), YES_NO),
+    "Action": ("texts", "pictures", "answer"),
+    "Best": ("1", "2"),
+    "Intents": ("1", "2", "3"),
+    "Score": ("1", "2", "3", "4", "5"),
+    "Type": ("Question", "Retrieval", "Answer", "Stop"),
+}
+MANY = frozenset(("Entity", "Keyword", "Step", "Sub-question", "Theme", "Triple"))
+OPTIONAL = frozenset(("Parents", "Selected"))
+
+ROW = Source("t:0", "t", Kind.TABLE, "Mira Holt - Films", "Film = Night Harbour; Year = 1988; Role = Anna")
+OTHER_ROW = Source("t:1", "t", Kind.TABLE, "Mira Holt - Films", "Film = Paper Moon; Year = 1995; Role = The nurse")
+DIRECTED = Source("p1", "p1", Kind.TEXT, "Night Harbour", "Night Harbour was directed by Paul Venn.")
+TOWN = Source("p2", "p2", Kind.TEXT, "Torley", "Torley is a town on the river Amsel. Its market is held in the spring.")
+POSTER = Source("i1", "i1", Kind.IMAGE, "Night Harbour", "The poster shows three red boats and a green dog.", "a.png")
+EVIDENCE = (TOWN, ROW, OTHER_ROW, DIRECTED, POSTER)
+BRIDGED = "Who directed the film that had Mira Holt as Anna?"
+
+
+def field(name: str) -> Field:
+    return Field(name, "what belongs here", VALUES.get(name, ()), name in MANY, name in OPTIONAL)
+
+
+def do(
+    text: str,
+    *names: str,
+    given: tuple[str, ...] = (),
+    evidence: tuple[Source, ...] = EVIDENCE,
+    instruction: str = "Do what the form asks for.",
+    heard: tuple[str, ...] = (),
+    orders: str = "",
+    settings: ReaderSettings = EXACT,
+    fields: tuple[Field, ...] = (),
+    choices: tuple[str, ...] = (),
+) -> Message:
+    said = tuple(
+        Heard(Message(f"{n}/b", "b", n, content=words, fields=(("", ""),)), 1.0) for n, words in enumerate(heard)
+    )
+    task = Task(instruction, fields or tuple(map(field, names)), given)
+    turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, orders=orders, task=task)
+    return asyncio.run(RoleAgent(DECISION, Reader(settings)).take(turn))[0]
+
+
+def test_every_kind_of_line_can_be_filled_and_read_back() -> None:
+    given = ("Answer 1: Paul Venn (confidence 0.80)", "Answer 2: Torley", "Node 1: Question: " + BRIDGED)
+    message = do(BRIDGED, *SKILLS, given=given, instruction='Do it with "texts" or "pictures".')
+    assert message.status is Status.OK
+    assert {name for name, _ in message.fields} | {"Parents"} == set(SKILLS)
+
+
+def test_the_same_request_gets_the_same_reply() -> None:
+    settings = ReaderSettings()
+    assert do(BRIDGED, *SKILLS, settings=settings) == do(BRIDGED, *SKILLS, settings=settings)
+
+
+def test_a_line_of_an_unknown_name_is_not_filled() -> None:
+    message = do(BRIDGED, "Horoscope")
+    assert message.status is Status.UNPARSED
+    assert message.fields == ()
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
+    nothing = do("Who wrote Silver Lake?", "Selected", "Answer", "Enough", "Relevant", "Score", evidence=())
+    assert nothing.said("Selected") == ()
+    assert nothing.said("Answer") == ("unknown",)
+    assert nothing.said("Enough") == nothing.said("Relevant") == ("no",)
+    assert nothing.said("Score") == ("1",)
+    assert do(BRIDGED, "Best", given=("Answer 1: unknown", "Answer 2: unknown")).status is Status.UNPARSED
+
+
+def test_only_values_that_the_form_allows_are_given() -> None:
+    three = Field("Action", "", ("look_up", "see_image", "finish"))
+    assert do("What colour are the boats on the poster of Silver Lake?", fields=(three,)).said("Action") == (
+        "see_image",
+    )
+    assert do("Where was Silver Lake filmed?", fields=(three,), evidence=()).said("Action") == ("look_up",)
+    assert do("Who directed Night Harbour?", fields=(three,)).said("Action") == ("finish",)
+    strange = do(BRIDGED, fields=(Field("Enough", "", ("maybe", "perhaps")),))
+    assert strange.status is Status.UNPARSED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who wrote Silver Lake?", ("Who wrote Silver Lake?",)),
+        (
+            "Who wrote Silver Lake and when was it published?",
+            ("Who wrote Silver Lake?", "When was Silver Lake published?"),
+        ),
+        (BRIDGED, ("Which film had Mira Holt as Anna?", BRIDGED)),
+        (
+            "What colour is the logo of the club whose captain is Paul Venn?",
+            (
+                "Which club is it whose captain is Paul Venn?",
+                "What colour is the logo of the club whose captain is Paul Venn?",
+            ),
+        ),
+        (
+            "Which came out first: Paper Moon or the film with boats on its poster?",
+            (
+                "Which film has boats on its poster?",
+                "When was it that Paper Moon came out?",
+                "When was it that the film with boats on its poster came out?",
+            ),
+        ),
+        (
+            "In Wend Park, which animal found near Torley is also one listed as ibex?",
+            ("In Wend Park, which animal was found near Torley?", "In Wend Park, which animal was listed as ibex?"),
+        ),
+        (
+            "What information supports the conclusion that Seth acquired this trait?",
+            ("What information supports the conclusion that Seth acquired this trait?",),
+        ),
+        (
+            "Which figure of speech is used in this text? Would you be careful? That cost a million!",
+            ("Which figure of speech is used in this text? Would you be careful? That cost a million!",),
+        ),
+    ],
+)
+def test_a_question_is_taken_apart_by_its_wording(text: str, expected: tuple[str, ...]) -> None:
+    assert parts(text) == expected
+
+
+def test_the_number_of_intents_is_that_of_the_parts_up_to_three() -> None:
+    assert do("Who wrote Silver Lake?", "Intents").said("Intents") == ("1",)
+    assert do(BRIDGED, "Intents", "Sub-question").said("Intents") == ("2",)
+
+
+def test_multi_hop_questions_of_the_sample_are_split_and_name_what_they_describe(tmp_path: Path) -> None:
+    write_sample(tmp_path / "sample", seed=5, train=0, dev=60)
+    hops = [
+        item.question.text
+        for item in Mmqa(tmp_path / "sample").evaluate()
+        if item.tags["type"].startswith(("Compose", "Compare", "Intersect"))
+    ]
+    split = [parts(text) for text in hops if len(parts(text)) > 1]
+    assert len(split) >= 0.9 * len(hops)
+    for text, pieces in zip([text for text in hops if len(parts(text)) > 1], split, strict=True):
+        assert {thing.question for thing in described(text)} <= set(pieces)
+
+
+def test_what_was_found_is_named_in_the_next_question() -> None:
+    one = Field("Sub-question", "the next thing to find out")
+    first = do(BRIDGED, "Query", evidence=()).said("Query")
+    assert first == ("Which film had Mira Holt as Anna?",)
+    assert do(BRIDGED, fields=(one,), evidence=(ROW, OTHER_ROW)).said("Sub-question") == (
+        "Who directed Night Harbour?",
+    )
+    again = do(BRIDGED, "Query", evidence=(), heard=(f"Query: {first[0]}",)).said("Query")
+    assert again == (BRIDGED,)
+
+
+def test_relevance_and_score_tell_a_source_that_bears_on_the_question_from_one_that_does_not() -> None:
+    near = do("Who directed Night Harbour?", "Relevant", "Score", evidence=(DIRECTED,))
+    far = do("Who directed Night Harbour?", "Relevant", "Score", evidence=(TOWN,))
+    assert (near.said("Relevant"), far.said("Relevant")) == (("yes",), ("no",))
+    assert int(near.said("Score")[0]) > int(far.said("Score")[0])
+
+
+def test_candidates_are_selected_by_their_numbers_and_the_evidence_where_there_are_none() -> None:
+    given = ("Candidate 1: Torley is a town.", "Candidate 2: Night Harbour | was directed by | Paul Venn")
+    assert do("Who directed Night Harbour?", "Selected", given=given, evidence=()).said("Selected") == ("2",)
+    assert do("Who directed Night Harbour?", "Selected").said("Selected")[0].split(", ")[0] == "4"
+
+
+def test_a_candidate_that_the_question_names_is_the_one_to_start_from() -> None:
+    asked = "In the valley, in a fight with Zinogre: first it jumps back, then it roars. What is the second attack?"
+    one = Field("Selected", "the number of one candidate")
+    given = ("Candidate 1: Anjanath", "Candidate 2: Zinogre", "Candidate 3: Amsel")
+    assert do(asked, fields=(one,), given=given, evidence=()).said("Selected") == ("2",)
+
+
+def test_what_does_not_bear_on_the_question_is_not_summed_up() -> None:
+    form = (field("Relevant"), replace(field("Summary"), optional=True))
+    assert do("Who directed Night Harbour?", fields=form, evidence=(TOWN,)).fields == (("Relevant", "no"),)
+
+
+def test_a_row_and_the_passage_about_what_stands_in_it_are_selected_together() -> None:
+    chosen = do(BRIDGED, "Selected").said("Selected")[0].split(", ")
+    assert {"2", "4"} <= set(chosen)
+    assert "1" not in chosen
+
+
+def test_the_answer_that_the_evidence_bears_out_is_the_best_and_the_only_one_supported() -> None:
+    right, wrong = "Answer 1: Paul Venn", "Answer 1: Torley"
+    asked = "Who directed Night Harbour?"
+    assert do(asked, "Best", given=(wrong, "Answer 2: Paul Venn")).said("Best") == ("2",)
+    assert do(asked, "Supported", given=(right,)).said("Supported") == ("yes",)
+    assert do(asked, "Supported", given=(wrong,)).said("Supported") == ("no",)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Paul Venn", "paul venn.", True),
+        ("Paul Venn", "It is Paul Venn", True),
+        ("Paul Venn", "Torley", False),
+        ("12", "twelve", True),
+        ("", "", True),
+        ("", "Torley", False),
+    ],
+)
+def test_answers_are_compared_by_words_and_numbers(one: str, other: str, same: bool) -> None:
+    assert agree(one, other) is agree(other, one) is same
+
+
+def test_statements_give_triples() -> None:
+    assert triples_of(statement("1", DIRECTED.title, DIRECTED.text, seen=False)) == [
+        ("Night Harbour", "was directed by", "Paul Venn")
+    ]
+    assert ("Night Harbour", "year", "1988") in triples_of(statement("1", ROW.title, ROW.text, seen=False))
+    assert triples_of(statement("1", POSTER.title, POSTER.text, seen=True)) == [
+        ("Night Harbour", "picture shows", "three red boats"),
+        ("Night Harbour", "picture shows", "a green dog"),
+    ]
+    passage = "The architect of the museum was Paul Venn."
+    assert triples_of(statement("1", "Wend Rooms", passage, seen=False)) == [("Wend Rooms", "architect", "Paul Venn")]
+
+
+def test_a_given_graph_keeps_what_bears_on_the_question_and_gains_what_was_read() -> None:
+    given = ("Triple: Torley | lies on | Amsel", "Triple: Night Harbour | was shot in | Calver")
+    kept = do("Who directed Night Harbour?", "Triple", given=given, evidence=(DIRECTED,)).said("Triple")
+    assert "Night Harbour | was directed by | Paul Venn" in kept
+    assert "Night Harbour | was shot in | Calver" in kept
+    assert "Torley | lies on | Amsel" not in kept
+
+
+def test_what_was_found_counts_as_read() -> None:
+    given = ("Found: Night Harbour: Night Harbour was directed by Paul Venn.",)
+    assert do("Who directed Night Harbour?", "Answer", given=given, evidence=()).said("Answer") == ("Paul Venn",)
+    told = ("Triple: Night Harbour | was directed by | Paul Venn",)
+    assert do("Who directed Night Harbour?", "Answer", heard=told, evidence=()).said("Answer") == ("Paul Venn",)
+
+
+def test_a_plan_retrieves_for_every_part_then_answers_then_stops() -> None:
+    question = f"Node 1: Question: {BRIDGED}"
+    form = ("Type", "Parents", "Instruction")
+    first = do(BRIDGED, *form, given=(question,), evidence=())
+    assert (first.said("Type"), first.said("Instruction")) == (("Retrieval",), ("Which film had Mira Holt as Anna?",))
+    film = "Node 2 (from 1): Retrieval: Which film had Mira Holt as Anna? -> Mira Holt had the role of Anna in a film."
+    second = do(BRIDGED, *form, given=(question, film), evidence=())
+    assert (second.said("Type"), second.said("Parents")) == (("Retrieval",), ("2",))
+    found = f"Node 3 (from 2): Retrieval: {BRIDGED} -> nothing found"
+    third = do(BRIDGED, *form, given=(question, film, found), evidence=())
+    assert (third.said("Type"), third.said("Parents")) == (("Answer",), ("2, 3",))
+    answered = f"Node 4 (from 2, 3): Answer: {BRIDGED} -> Paul Venn"
+    last = do(BRIDGED, *form, given=(question, film, found, answered), evidence=())
+    assert (last.said("Type"), last.said("Parents")) == (("Stop",), ("4",))
+
+
+def test_steps_pair_a_tool_of_the_task_with_each_part() -> None:
+    said = 'Plan. Tools: "texts" looks up passages, "pictures" looks for pictures.'
+    steps = do("Who directed the film with red boats on its poster?", "Step", instruction=said, evidence=()).said(
+        "Step"
+    )
+    assert steps[0] == "pictures | Which film has red boats on its poster?"
+    assert steps[-1] == "texts | Who directed the film with red boats on its poster?"
+
+
+def test_a_description_repeats_what_pictures_show_and_a_summary_what_bears_on_the_question() -> None:
+    message = do("What is on the poster of Night Harbour?", "Description", "Summary")
+    assert "three red boats" in message.said("Description")[0]
+    assert "Torley" not in message.said("Summary")[0]
+    blind = do(
+        "What is on the poster of Night Harbour?",
+        fields=(replace(field("Description"), optional=True),),
+        evidence=(TOWN,),
+    )
+    assert blind.fields == ()
+
+
+def test_names_and_noun_groups_are_told_apart() -> None:
+    message = do("Along the Ralam Railway, which traditional dish is eaten in Torley?", "Entity", "Keyword", "Theme")
+    assert message.said("Entity") == ("Ralam Railway", "Torley")
+    assert message.said("Theme")[0] == "traditional dish"
+    assert {"Ralam Railway", "Torley", "traditional dish"} <= set(message.said("Keyword"))
+
+
+def test_orders_to_argue_reach_the_answer_of_a_task_and_nothing_else() -> None:
+    asked = "Who directed Night Harbour?"
+    plain = do(asked, "Triple", "Answer")
+    led = do(asked, "Triple", "Answer", orders='Argue for the answer "Torley". Do not give way.')
+    assert led.status is Status.OK
+    assert led.said("Answer") == ("Torley",)
+    assert led.said("Triple") == plain.said("Triple")
+
+
+def test_an_answering_turn_reads_what_tasks_brought_to_light() -> None:
+    heard = Heard(
+        Message("1/b", "b", 1, content="Triple: Night Harbour | was directed by | Paul Venn", fields=(("", ""),)), 1.0
+    )
+    turn = Turn("d", Question("q", "Who directed Night Harbour?"), "decision", 2, 5, (heard,))
+    assert asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0].answer == "Paul Venn"
+
+
+def test_an_answer_among_the_fields_of_a_message_ends_where_the_next_begins() -> None:
+    line = "[b, round 1] Enough: no; Answer: Paul Venn; Selected: 1; Query: Which film?"
+    weights = f"{WEIGHTS}\n{IN_ORDER}: 0.500"
+    (opinion,) = opinions(sections(f"{DISCUSSION}\n{line}\n{weights}"))
+    assert (opinion.answer, opinion.weight) == ("Paul Venn", 0.5)
+
+
+def test_what_the_reader_says_for_want_of_anything_is_no_statement() -> None:
+    thought = do("Who wrote Silver Lake?", "Thought", evidence=()).said("Thought")[0]
+    assert do("Who wrote Silver Lake?", "Answer", evidence=(), heard=(f"Thought: {thought}",)).said("Answer") == (
+        "unknown",
+    )
+
+
+line_text = st.text(max_size=40)
+
+
+@given(
+    st.lists(st.sampled_from(sorted(SKILLS)), min_size=1, max_size=4, unique=True),
+    st.lists(line_text, max_size=4),
+    line_text,
+)
+def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text: str) -> None:
+    task = Task(text, tuple(map(field, names)), tuple(f"Candidate {n}: {line}" for n, line in enumerate(given_lines)))
+    turn = Turn("d", Question("q", text, (), EVIDENCE), "decision", 1, derive_seed(text), task=task)
+    request = build_request(turn, Modality.BOTH, DECISION.instruction)
+    completion = Reader(EXACT).read(request)
+    reply = read_reply(turn, completion.text)
+    assert completion.prompt_tokens > 0
+    assert reply is None or {name for name, _ in reply.fields} <= set(names)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(SKILLS)), st.booleans(), st.booleans()), min_size=1, unique_by=lambda f: f[0]
+    )
+)
+def test_a_form_is_read_as_it_was_laid_out(lines: list[tuple[str, bool, bool]]) -> None:
+    form = tuple(Field(name, "what it is", VALUES.get(name, ()), many, optional) for name, many, optional in lines)
+    turn = Turn("d", Question("q", "Who?"), "decision", 1, 1, task=Task("Do it.", form, ("Candidate 2: x",)))
+    task = read_task(sections(build_request(turn, Modality.BOTH, "A role.").own))
+    assert task is not None
+    assert [(f.name, f.values, f.many, f.optional) for f in form] == [
+        (line.name, line.values, line.many, line.optional) for line in task.lines
+    ]
+    assert [(g.kind, g.number, g.text) for g in task.given] == [("Candidate", 2, "x")]
+
+
+@given(st.text())
+def test_any_message_can_be_looked_through_for_fields(content: str) -> None:
+    assert isinstance(fields(content), list)

@@ -1,0 +1,198 @@
+"""What is ready together travels together; nothing waits for what it does not need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from actors.messages import Message, Question, Turn, Usage
+from actors.runtime.batching import Batcher, Desk, Results
+from actors.runtime.team import RemoteTeam, Said
+
+
+class Doubler:
+    """The far side of a batcher: doubles numbers; zero fails, and `slow` numbers wait for the gate."""
+
+    def __init__(self, slow: frozenset[int] = frozenset()) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.cancelled: list[int] = []
+        self._slow = slow
+        self.desk = Desk(self._double)
+
+    async def _double(self, number: int) -> int:
+        if number in self._slow:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.cancelled.append(number)
+                raise
+        if number == 0:
+            raise ValueError("zero")
+        return 2 * number
+
+    async def send(self, call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
+        self.batches.append(numbers)
+        async for results in self.desk.stream(call, numbers):
+            yield results
+
+    def drop(self, places: list[tuple[int, int]]) -> None:
+        for call, index in places:
+            self.desk.drop(call, index)
+
+
+async def test_items_that_are_ready_together_are_one_call() -> None:
+    far = Doubler()
+    batcher = Batcher(far.send)
+    assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
+    assert far.batches == [[1, 2, 3, 4, 5]]
+
+
+async def test_a_batch_holds_no_more_than_its_limit() -> None:
+    far = Doubler()
+    batcher = Batcher(far.send, limit=2)
+    assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
+    assert far.batches == [[1, 2], [3, 4], [5]]
+
+
+async def test_no_item_waits_for_a_slow_one_in_its_batch() -> None:
+    far = Doubler(slow=frozenset([1]))
+    batcher = Batcher(far.send)
+    slow, quick = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
+    async with asyncio.timeout(5):
+        assert await quick == 4
+    assert not slow.done()
+    assert batcher.pending == 1
+    far.gate.set()
+    assert await slow == 2
+
+
+async def test_an_item_that_fails_fails_alone() -> None:
+    batcher = Batcher(Doubler().send)
+    results = await asyncio.gather(batcher(0), batcher(3), return_exceptions=True)
+    assert isinstance(results[0], ValueError)
+    assert results[1] == 6
+
+
+async def test_a_call_that_breaks_fails_all_that_still_wait_for_it() -> None:
+    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
+        yield [(0, 10)]
+        raise ConnectionResetError("gone")
+
+    batcher: Batcher[int, int] = Batcher(send)
+    results = await asyncio.gather(batcher(1), batcher(2), return_exceptions=True)
+    assert results[0] == 10
+    assert isinstance(results[1], ConnectionResetError)
+
+
+async def test_a_call_that_forgets_an_item_is_an_error_and_not_a_hang() -> None:
+    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
+        yield [(0, 10)]
+
+    batcher: Batcher[int, int] = Batcher(send)
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(batcher(1), batcher(2), return_exceptions=True)
+    assert isinstance(results[1], RuntimeError)
+
+
+async def test_an_item_that_nobody_waits_for_any_more_is_not_worked_on() -> None:
+    far = Doubler(slow=frozenset([1, 2]))
+    batcher = Batcher(far.send, drop=far.drop)
+    given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
+    assert await batcher(3) == 6
+    given_up.cancel()
+    async with asyncio.timeout(5):
+        while not far.cancelled:
+            await asyncio.sleep(0)
+    assert far.cancelled == [1]
+    assert far.desk.held == batcher.pending == 1
+    far.gate.set()
+    assert await kept == 4
+
+
+async def test_an_item_given_up_before_it_was_sent_is_never_sent() -> None:
+    far = Doubler()
+    batcher = Batcher(far.send, drop=far.drop)
+    given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
+    given_up.cancel()
+    assert await kept == 4
+    assert far.batches == [[2]]
+
+
+async def test_closing_a_stream_cancels_its_work() -> None:
+    far = Doubler(slow=frozenset([1]))
+    results = far.desk.stream("call", [3, 1])
+    assert await anext(results) == [(0, 6)]
+    await results.aclose()  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    assert far.cancelled == [1]
+    assert far.desk.held == 0
+    assert far.desk.calls == []
+
+
+async def test_a_desk_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:
+    begun: list[int] = []
+    gates = [asyncio.Event() for _ in range(5)]
+
+    async def work(item: int) -> int:
+        begun.append(item)
+        await gates[item].wait()
+        return item
+
+    desk: Desk[int, int] = Desk(work, capacity=2)
+    results = desk.stream("call", range(5))
+    first = asyncio.ensure_future(anext(results))
+    await asyncio.sleep(0.01)
+    assert begun == [0, 1]
+    assert desk.held == 5
+    gates[1].set()
+    assert await first == [(1, 1)]
+    assert begun == [0, 1, 2]
+    desk.drop("call", 3)  # it waits: it never begins
+    for gate in gates:
+        gate.set()
+    assert sorted([index for ended in [part async for part in results] for index, _ in ended]) == [0, 2, 4]
+    assert begun == [0, 1, 2, 4]
+
+
+async def test_work_that_is_dropped_before_its_first_step_gives_its_place_back() -> None:
+    desk: Desk[int, int] = Desk(lambda item: asyncio.sleep(0, item), capacity=1)
+    stream = desk.stream("first", [1])
+    asking = asyncio.ensure_future(anext(stream, None))
+    asyncio.get_running_loop().call_soon(desk.drop, "first")
+    assert await asking is None
+    async with asyncio.timeout(5):
+        assert [part async for part in desk.stream("second", [2])] == [[(0, 2)]]
+
+
+class Agent:
+    """An agent that says what it was asked, and has spent a call on it."""
+
+    def __init__(self) -> None:
+        self.closed: list[list[str]] = []
+
+    async def __call__(self, call: int, turns: list[Turn], closed: list[str]) -> AsyncIterator[Results[Said]]:
+        self.closed.append(closed)
+        yield [
+            (index, (Message(turn.id, turn.agent, turn.round), Usage(calls=1, prompt_tokens=turn.seed)))
+            for index, turn in enumerate(turns)
+        ]
+
+    def drop(self, places: list[tuple[int, int]]) -> None:
+        raise AssertionError
+
+
+async def test_a_closed_discussion_is_forgotten_with_the_next_batch_and_once() -> None:
+    ann = Agent()
+    team = RemoteTeam({"ann": ann})
+    team.close("d1")
+    await team.ask(Turn("d2", Question("q", "?"), "ann", 1, 0))
+    await team.ask(Turn("d2", Question("q", "?"), "ann", 2, 0))
+    assert ann.closed == [["d1"], []]
+
+
+async def test_a_team_adds_up_what_each_agent_has_spent() -> None:
+    team = RemoteTeam({"ann": Agent(), "bob": Agent()})
+    for seed in (5, 7):
+        assert (await team.ask(Turn("d", Question("q", "?"), "ann", 1, seed))).agent == "ann"
+    assert team.usage == {"ann": Usage(calls=2, prompt_tokens=12), "bob": Usage()}

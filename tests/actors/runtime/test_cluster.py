@@ -1,0 +1,339 @@
+"""The runtime on real Ray: processes that die, clusters that were there before, what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import ray
+from ray.cluster_utils import Cluster as Nodes
+
+from actors.agents.roles import DECISION, TEXTUAL
+from actors.errors import AgentLost, ClusterError, ModelError, ModelGone, ModelLost
+from actors.messages import Completion, Message, Question, Request, Trace, Turn
+from actors.processes import runs
+from actors.runtime.cluster import Cluster
+from actors.settings import AgentSettings, RaySettings
+from topologies.discussion import hold
+from topologies.graphs import as_wirings, complete
+from topologies.learning.learner import Learner
+from topologies.learning.pruned import split
+from topologies.topology import Wired
+from topologies.wiring import Wirings
+
+pytestmark = pytest.mark.ray
+
+ROLES = TEXTUAL[:3]
+
+
+class Slow:
+    """Answers after a moment, with its seed; never has more to do than its capacity."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self._free = capacity
+
+    async def complete(self, request: Request) -> Completion:
+        assert self._free > 0
+        self._free -= 1
+        await asyncio.sleep(0.02)
+        self._free += 1
+        return Completion(request.id, f"Answer: {request.seed}", prompt_tokens=len(request.own))
+
+
+class Named:
+    """Says who it is, and in which process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def complete(self, request: Request) -> Completion:
+        return Completion(request.id, f"{self._name} {os.getpid()}")
+
+
+class Broken:
+    async def complete(self, request: Request) -> Completion:
+        raise ModelError("no route to the model")
+
+
+class Unloadable:
+    def __init__(self) -> None:
+        raise ValueError("there is no such model")
+
+    async def complete(self, request: Request) -> Completion:
+        raise AssertionError
+
+
+class DiesAtLoad(Unloadable):
+    def __init__(self) -> None:
+        os._exit(1)
+
+
+class Mortal:
+    """Its engine, a process that has been stopped, is lost with the request `deadly` of the first process's life."""
+
+    def __init__(self, folder: Path, loads_again: bool = True) -> None:
+        self._life = folder / "engine"
+        if self._life.exists() and not loads_again:
+            raise ValueError("the weights are gone")
+
+    async def complete(self, request: Request) -> Completion:
+        if request.id == "deadly" and not self._life.exists():
+            engine = subprocess.Popen(["sleep", "1000"])
+            engine.send_signal(signal.SIGSTOP)
+            self._life.write_text(str(engine.pid))
+            raise ModelLost("the engine died")
+        await asyncio.sleep(0.05)
+        return Completion(request.id, str(os.getpid()))
+
+
+class Endless:
+    """Never answers, but notes in files what it was asked and what was cancelled."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def complete(self, request: Request) -> Completion:
+        (self._folder / f"begun {request.seed}").touch()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            (self._folder / f"ended {request.seed}").touch()
+        raise AssertionError
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One for all tests, each with pools of its own."""
+    with Cluster(RaySettings()) as running:
+        yield running
+
+
+def request(name: str, seed: int = 0) -> Request:
+    return Request(name, name, "", "", "", seed=seed)
+
+
+async def discuss(
+    cluster: Cluster, questions: int, disturb: asyncio.Event | None = None, replicas: int = 2, pool: str = "model"
+) -> list[Trace]:
+    """Hold discussions; `disturb` is set once a third of them is over."""
+    cluster.launch_replicas(partial(Slow, 4), replicas, cpus=0, gpus=0, capacity=4, pool=pool)
+    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=0), pool=pool)
+    await cluster.wait_until_ready()
+    [wiring] = split(as_wirings(complete(len(ROLES)), rounds=2))
+    topology = Wired("full", [role.name for role in ROLES], wiring)
+    over = 0
+
+    async def one(number: int) -> Trace:
+        nonlocal over
+        trace = await hold(topology, Question(f"q{number}", "Who?"), team, seed=5)
+        over += 1
+        if disturb and over == questions // 3:
+            disturb.set()
+        return trace
+
+    gate = asyncio.Semaphore(8)
+
+    async def gated(number: int) -> Trace:
+        async with gate:
+            return await one(number)
+
+    return await asyncio.gather(*(gated(number) for number in range(questions)))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def lives(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return runs(psutil.Process(pid))
+    return False
+
+
+def workers(kind: str) -> list[int]:
+    """Process ids of live Ray workers that run actors of a class, by the title Ray gives them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            title = path.read_text()
+        except OSError:
+            continue
+        if re.match(rf"ray::{kind}\b", title):
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our_actors() -> None:
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        nodes.add_node(num_cpus=1)
+        with Cluster(RaySettings(address=nodes.address)) as cluster:
+            assert len([node for node in ray.nodes() if node["Alive"]]) == 2
+            traces = asyncio.run(discuss(cluster, 6))
+            assert len(ray.util.list_named_actors(all_namespaces=True)) == 2
+        assert [trace.status for trace in traces] == ["ok"] * 6
+        with Cluster(RaySettings(address=nodes.address)):
+            assert ray.util.list_named_actors(all_namespaces=True) == []
+    finally:
+        nodes.shutdown()
+
+
+@pytest.mark.parametrize(("kind", "replicas"), [("AgentActor", 2), ("ReplicaActor", 2), ("ReplicaActor", 1)])
+async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
+    cluster: Cluster, kind: str, replicas: int
+) -> None:
+    before = set(workers(kind))
+    undisturbed = asyncio.Event()
+    disturbed = asyncio.create_task(discuss(cluster, 60, undisturbed, replicas, pool=f"{kind}{replicas}"))
+    await undisturbed.wait()
+    killed = min(set(workers(kind)) - before)
+    os.kill(killed, signal.SIGKILL)
+    traces = await disturbed
+    assert killed not in workers(kind)
+    assert [[turn.answer for turn in trace.turns] for trace in traces] == [
+        [str(turn.seed) for turn in trace.turns] for trace in traces
+    ]
+    assert all(turn.calls == 1 for trace in traces for turn in trace.turns)
+
+
+async def test_a_replica_that_hangs_is_started_again_and_told_of(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runtime.supervision.HUNG_S", 2.0)
+    monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
+    cluster.launch_replicas(partial(Named, "hangs"), replicas=1, cpus=0, gpus=0, pool="hangs")
+    news: list[str] = []
+    await cluster.wait_until_ready(news=news.append)
+    model = cluster.model(pool="hangs")
+    process = (await model.complete(request("a"))).text.split()[1]
+    os.kill(int(process), signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        assert (await model.complete(request("b"))).text.split()[1] != process
+        while len(news) < 2:
+            await asyncio.sleep(0.05)
+    assert news[0] == "hangs-0 hung and is started again"
+    assert news[1].startswith("hangs-0 is up again after ")
+
+
+async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_its_engine(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.launch_replicas(partial(Mortal, tmp_path), replicas=1, cpus=0, gpus=0, pool="lost")
+    await cluster.wait_until_ready()
+    model = cluster.model(pool="lost")
+    process = (await model.complete(request("first"))).text
+    names = ["a", "b", "deadly", "c"]
+    answers = await asyncio.gather(*(model.complete(request(name)) for name in names))
+    assert [answer.id for answer in answers] == names
+    assert {answer.text for answer in answers}.isdisjoint({process})
+    engine = int((tmp_path / "engine").read_text())
+    await until(lambda: not lives(engine))
+
+
+async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.launch_replicas(partial(Mortal, tmp_path, False), replicas=1, cpus=0, gpus=0, pool="gone")
+    await cluster.wait_until_ready()
+    model = cluster.model(pool="gone")
+    reason = r"no replica is left: gone-0 cannot be started again: the weights are gone"
+    async with asyncio.timeout(60):
+        for name in ("deadly", "another"):
+            with pytest.raises(ModelGone, match=reason):
+                await model.complete(request(name))
+
+
+async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(cluster: Cluster) -> None:
+    cluster.launch_replicas(Broken, replicas=1, cpus=0, gpus=0, pool="broken")
+    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=1), pool="broken")
+    await cluster.wait_until_ready()
+    [wiring] = split(as_wirings(complete(len(ROLES)), rounds=1))
+    trace = await hold(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
+    assert {(turn.status, turn.error) for turn in trace.turns} == {("failed", "no route to the model")}
+    assert trace.answer is None
+
+
+async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.launch_replicas(partial(Endless, tmp_path), replicas=1, cpus=0, gpus=0, pool="endless")
+    team = cluster.launch_team(ROLES[:1], AgentSettings(), pool="endless")
+    await cluster.wait_until_ready()
+
+    def ask(seed: int) -> asyncio.Task[Message]:
+        return asyncio.create_task(team.ask(Turn(f"d{seed}", Question("q", "?"), ROLES[0].name, 1, seed)))
+
+    given_up, kept = ask(1), ask(2)
+    await until(lambda: (tmp_path / "begun 1").exists() and (tmp_path / "begun 2").exists())
+    given_up.cancel()
+    await until((tmp_path / "ended 1").exists)
+    assert not (tmp_path / "ended 2").exists()
+    os.kill(max(workers("AgentActor"), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+    with pytest.raises(AgentLost):
+        await kept
+    last = ask(3)
+    await until((tmp_path / "ended 2").exists)
+    last.cancel()
+
+
+async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
+    for pool in ("answers", "judges"):
+        cluster.launch_replicas(partial(Named, pool), replicas=1, cpus=0, gpus=0, pool=pool)
+    came_up: list[tuple[str, int]] = []
+    team = cluster.launch_team(ROLES[:1], AgentSettings(retries=0), pool="answers")
+    await cluster.wait_until_ready(lambda kind, loading: came_up.append((kind, loading)))
+    assert [loading for kind, loading in came_up if kind == "replica"] == [1, 0]
+    assert sorted(kind for kind, _ in came_up) == ["agent", "replica", "replica"]
+    said = await team.ask(Turn("d", Question("q", "?"), ROLES[0].name, 1, 0))
+    judged = await cluster.model(pool="judges").complete(request("r"))
+    assert (said.content.split()[0], judged.text.split()[0]) == ("answers", "judges")
+    assert team.usage[ROLES[0].name].calls >= 1
+
+
+async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(cluster: Cluster) -> None:
+    class Loaded:
+        def modules(self) -> list[str]:
+            import actors.agents.agent
+            import actors.runtime.remote  # noqa: F401
+
+            return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))
+
+    assert await cluster.launch(Loaded).modules() == []
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (Unloadable, r"the model could not be loaded: there is no such model"),
+        (DiesAtLoad, r"DiesAtLoad-0 died \d times while it was starting: .*Error"),
+    ],
+)
+async def test_a_model_that_cannot_be_loaded_is_one_line(cluster: Cluster, model: type, reason: str) -> None:
+    cluster.launch_replicas(model, replicas=1, cpus=0, gpus=0, pool=model.__name__)
+    with pytest.raises(ClusterError, match=reason) as raised:
+        await cluster.wait_until_ready()
+    assert "\n" not in str(raised.value)
+
+
+def test_more_than_the_machine_has_is_refused_at_once(cluster: Cluster) -> None:
+    with pytest.raises(ClusterError, match=r"judge\.gpus=1 each cannot be placed: .* need 1000 GPUs, and there are \d"):
+        cluster.launch_replicas(Slow, replicas=1000, cpus=0, gpus=1, pool="judge")
+
+
+async def test_the_topology_actor_samples_what_the_plain_learner_samples(cluster: Cluster) -> None:
+    modalities = ["text"] * 3 + ["visual"] * 2
+    remote = cluster.launch(Learner, modalities, seed=3)
+    ours = Learner(modalities, seed=3)
+    theirs: Wirings = await remote.sample(4)
+    np.testing.assert_array_equal(theirs.spatial, ours.sample(4).spatial)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        await remote.sample(0)

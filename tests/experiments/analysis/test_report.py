@@ -1,0 +1,231 @@
+"""The report is one file that needs nothing else, and carries what was said where no browser can take it for markup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.messages import Question, Usage
+from experiments.analysis.report import run as report
+from experiments.analysis.summary import EMBEDDED_NOTE, summarise
+from experiments.datasets.item import Item, Score
+from experiments.judging.judge import Judgement
+from experiments.judging.judgements import JUDGEMENTS, Judged
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.usage import UsageLog
+from tests.experiments.analysis.test_summary import ABOUT
+from tests.support.fake_run import METHODS, cut, evaluate, item, learn, make_run, trace
+
+VOID = {"meta", "img", "br", "input"}
+
+
+class Outline(HTMLParser):
+    """Refuses tags that do not nest, and keeps every tag and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.packed: dict[str, str] = {}
+        self.scripts = 0
+        self.text = ""
+        self._packing: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        self._packing = told.get("id") if tag == "script" and "type" in told else None
+        self.scripts += tag == "script" and "type" not in told
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self._packing = None
+
+    def handle_data(self, data: str) -> None:
+        if self._packing:
+            self.packed[self._packing] = self.packed.get(self._packing, "") + data
+        elif not {"script", "style"} & set(self.open):
+            self.text += data
+
+    def unpacked(self, name: str) -> Any:
+        return json.loads(gzip.decompress(base64.b64decode(self.packed[name])))
+
+    def entries(self, group: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.unpacked("index")["entries"] if entry["group"] == group]
+
+    def trace(self, entry: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] = self.unpacked(f"chunk-{entry['chunk']}")[entry["place"]]
+        return told
+
+
+def outline(path: Path) -> Outline:
+    read = Outline()
+    read.feed(path.read_text(encoding="utf-8"))
+    assert read.open == []
+    return read
+
+
+def write(run: RunFolder, **options: Any) -> Outline:
+    """The report of a run of the one method m3prune."""
+    metrics = summarise(run, replace(ABOUT, methods=("m3prune",), pairs=()))
+    return outline(report.write(run, metrics, "EM", "m3prune", [], **options))
+
+
+def a_run(tmp_path: Path) -> RunFolder:
+    run = RunFolder.create(tmp_path, "x")
+    run.config.write_text("")
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return make_run(tmp_path_factory.mktemp("runs"), steps=1, questions=12)
+
+
+@pytest.fixture(scope="module")
+def page(run: RunFolder) -> Outline:
+    run.figures.mkdir()
+    drawn = [run.figures / name for name in ("curves.png", "curves.svg", "edges.png", "tokens.pdf")]
+    for figure in drawn:
+        figure.write_bytes(figure.name.encode())
+    return outline(report.write(run, summarise(run, ABOUT), "EM", "m3prune", [drawn[0], *drawn[2:]]))
+
+
+def test_the_report_needs_no_other_file_and_no_network(run: RunFolder, page: Outline) -> None:
+    assert [link for link in page.links if link.startswith("data:")] == [
+        f"data:image/svg+xml;base64,{base64.b64encode(b'curves.svg').decode()}",  # rather than its PNG
+        f"data:image/png;base64,{base64.b64encode(b'edges.png').decode()}",
+    ]
+    assert all(link.startswith(("data:image/", "#")) for link in page.links)
+    assert not {"link", "iframe", "object"} & set(page.tags)
+    assert "default-src 'none'; img-src data:;" in run.report.read_text()
+
+
+def test_the_report_shows_methods_tests_configuration_and_whose_figures_they_are(page: Outline) -> None:
+    for expected in (*METHODS, "EM of m3prune minus full-graph", EMBEDDED_NOTE, "model:\n  name: reader"):
+        assert expected in page.text
+
+
+def test_every_discussion_is_carried_with_all_its_turns(page: Outline) -> None:
+    for method in METHODS:
+        entries = page.entries(method)
+        assert [entry["question"] for entry in entries] == [f"q{number:03}" for number in range(12)]
+    told = page.trace(page.entries("m3prune")[5])
+    assert len(told["turns"]) == 19
+    assert told["turns"][14]["heard"] == ["5/0/2/planner", "5/0/1/scene"]
+    assert [turn["error"] for turn in told["turns"] if turn.get("status") == "failed"] == ["timed out"]
+
+
+def test_discussions_of_training_are_carried_too_and_have_no_score(page: Outline) -> None:
+    entries = page.entries("train-1")
+    assert [(entry["line"], entry.get("sample", 0)) for entry in entries] == [(1, 0), (2, 1)]
+    assert "utility" not in entries[0]
+
+
+def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_word_on_it(run: RunFolder) -> None:
+    metrics = summarise(run, ABOUT)
+    few = outline(report.write(run, metrics, "EM", "m3prune", [], limit_turns=200))
+    kept = [entry["question"] for entry in few.entries("m3prune")]
+    assert 2 <= len(kept) < 12
+    assert [entry["question"] for entry in few.entries("single-agent")] == kept
+    assert sum(entry["turns"] for method in METHODS for entry in few.entries(method)) <= 200
+    assert f"{len(kept)} of 12 of m3prune (all: traces/evaluate-m3prune.jsonl)" in few.text
+    again = outline(report.write(run, metrics, "EM", "m3prune", [], limit_turns=200))
+    assert again.packed == few.packed
+    report.write(run, metrics, "EM", "m3prune", [])
+
+
+def test_evidence_that_was_left_out_is_told_with_its_turn(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    with Recorder(run) as recorder:
+        recorder.evaluated(cut(trace(1)), Item(Question("q001", "?"), gold=("a",)), Score(1, 1))
+    read = write(run)
+    [entry] = read.entries("m3prune")
+    assert entry["cut"] == 2
+    assert [turn["cut"] for turn in read.trace(entry)["turns"] if "cut" in turn] == [["p7", "p3"], ["i2"]]
+
+
+def test_what_the_judge_said_goes_with_each_answer(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    with Recorder(run) as recorder:
+        recorder.evaluated(trace(1), item(1), Score(0, 0))
+    line = Judged("m3prune", "q001", "digest", Judgement(4, "the same tower by another name"))
+    (run.path / JUDGEMENTS).write_text(line.encode() + "\n")
+    [entry] = write(run).entries("m3prune")
+    assert (entry["grade"], entry["judged"]) == (4, "the same tower by another name")
+
+
+def test_what_was_really_spent_is_shown_by_phase(tmp_path: Path, page: Outline) -> None:
+    assert "really spent" not in page.text
+    run = a_run(tmp_path)
+    with Recorder(run) as recorder:
+        recorder.evaluated(trace(1), item(1), Score(0, 0))
+    spent = {"reader": Usage()}
+    with UsageLog(run, lambda: spent).phase("evaluating m3prune"):
+        spent["reader"] = Usage(12345, 99000, 88000, 700, reused=3, reused_tokens=2)
+    read = write(run)
+    assert re.search(r"evaluating m3prune[\d.]+ s12,345399,00088,000700", read.text)
+    assert "12,345 model calls made" in read.text
+
+
+def test_nothing_that_was_said_stands_in_the_page_as_it_is(tmp_path: Path) -> None:
+    attack = "</script></details><script>alert('x')</script>\"><img src=http://a.example/x>&lt;<!--\x00\u202e\ud800"
+    said = trace(1)
+    turns = tuple(replace(turn, content=attack, answer=attack, agent=attack, error=attack) for turn in said.turns)
+    run = a_run(tmp_path)
+    plain = attack[:-3]
+    run.config.write_text(f"note: {plain}")
+    with Recorder(run) as recorder:
+        told = replace(said, turns=turns, answer=attack, decision=(attack,), evidence=(attack,))
+        recorder.evaluated(told, Item(Question("q001", attack), gold=(attack,)), Score(0, 0))
+    about = replace(ABOUT, experiment=plain, dataset=plain, methods=("m3prune",), pairs=())
+    read = outline(report.write(run, summarise(run, about), "EM", "m3prune", []))
+    assert all(link.startswith("#") for link in read.links)
+    assert read.scripts == 1
+    [entry] = read.entries("m3prune")
+    assert entry["text"] == entry["answer"] == attack
+    assert {turn["content"] for turn in read.trace(entry)["turns"]} == {attack}
+    assert plain in read.text
+
+
+def test_no_script_or_style_ends_itself() -> None:
+    for asset in (files("experiments.analysis") / "assets").iterdir():
+        if asset.name.endswith((".js", ".css")):
+            assert not re.search("</|<!--|<script", asset.read_text(encoding="utf-8")), asset.name
+
+
+def test_the_report_does_not_depend_on_the_order_of_completion(tmp_path: Path) -> None:
+    orders = []
+    for numbers in ((3, 1, 2), (1, 2, 3)):
+        run = a_run(tmp_path)
+        with Recorder(run) as recorder:
+            for number in numbers:
+                recorder.evaluated(trace(number), Item(Question(f"q{number:03}", "?"), gold=("a",)), Score(1, 1))
+        read = write(run)
+        orders.append([(entry["question"], read.trace(entry)["question"]) for entry in read.entries("m3prune")])
+    assert orders[0] == orders[1] == [(f"q00{n}", f"q00{n}") for n in (1, 2, 3)]
+
+
+def test_a_run_that_was_killed_and_resumed_has_the_same_report(tmp_path: Path) -> None:
+    whole, resumed = a_run(tmp_path), a_run(tmp_path)
+    with Recorder(whole) as recorder:
+        learn(recorder, 1)
+        evaluate(recorder, 4)
+    for questions in (2, 4):
+        with Recorder(resumed) as recorder:
+            learn(recorder, 1)
+            evaluate(recorder, questions)
+    assert write(whole).packed == write(resumed).packed

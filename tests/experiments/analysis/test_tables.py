@@ -1,0 +1,488 @@
+"""The papers' tables: cells cut from records by tag, beside reported figures, in three formats that agree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from actors.errors import UserError
+from experiments.analysis.statistics import crossed_interval
+from experiments.analysis.tables.definition import FOLDER, Column, Definition, Row, tables_of
+from experiments.analysis.tables.evaluated import Evaluated
+from experiments.analysis.tables.formats import escape, latex, markdown, table_csv
+from experiments.analysis.tables.intervals import Part, mean_interval
+from experiments.analysis.tables.layout import Layout, lay_out
+from experiments.analysis.tables.measured import FEWEST, Cell, measure
+from experiments.analysis.tables.reported import Figure, reported
+from experiments.analysis.tables.write import write_tables
+from experiments.config.config import experiments, load, save
+from experiments.judging.judge import Judgement
+from experiments.judging.judgements import JUDGEMENTS, Judged
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
+from experiments.records.trials import RESULTS
+from experiments.running.methods import METHODS, check_methods
+from experiments.running.opening import open_dataset
+from experiments.running.systems import SYSTEMS
+from run import main
+from tests.experiments.running.test_run import folder_of
+from tests.experiments.running.test_run_models import serving
+from tests.support.endpoint import Asked, Server, Told, completion
+
+TABLES = {table.name: table for path in FOLDER.glob("*.yaml") for table in tables_of(path.stem)}
+Answers = Mapping[str, Sequence[tuple[str, Mapping[str, str], float]]]  # by method: question, tags, utility
+
+
+def run_of(
+    folder: Path,
+    answers: Answers,
+    data: str = "scienceqa",
+    model: str = "m",
+    values: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    split: str = "test",
+    grades: Mapping[tuple[str, str], int] | None = None,
+) -> Evaluated:
+    """A finished run with records made by hand."""
+    folder.mkdir(parents=True)
+    config = load(["experiment=table1", f"data.kind={data}", f"data.split={split}", f"seed={seed}"])
+    save(config, folder / "config.yaml")
+    lines = [
+        Scored(method, question, "?", ("yes",), "yes", utility, utility, 90, 10, 3, 0, 0, tags=tags)
+        for method, told in answers.items()
+        for question, tags, utility in told
+    ]
+    (folder / "scores.jsonl").write_text("".join(f"{line.encode()}\n" for line in lines))
+    judged = [
+        Judged(method, question, "d", Judgement(grade, "")) for (method, question), grade in (grades or {}).items()
+    ]
+    (folder / JUDGEMENTS).write_text("".join(f"{line.encode()}\n" for line in judged))
+    metrics = (
+        {"model": model, "dataset": data, "judged": {"judge": "j"}} if grades else {"model": model, "dataset": data}
+    )
+    return Evaluated.of(RunFolder(folder), values or {}, metrics)
+
+
+def questions(count: int, right: int, name: str, **tags: str) -> list[tuple[str, Mapping[str, str], float]]:
+    return [(f"{name}{i}", tags, float(i < right)) for i in range(count)]
+
+
+def table_of(
+    *columns: Column, rows: Sequence[Row] = (Row("sp", "SP"), Row("cot", "CoT")), ours: str = "cot"
+) -> Definition:
+    return Definition("t", "A paper", "1", "What it is.", tuple(rows), columns, ours)
+
+
+def cells_of(table: Definition, *runs: Evaluated) -> dict[str, dict[str, Cell]]:
+    [block] = measure(table, runs, 0)
+    return {row.key: dict(zip([c.name for c in table.columns], cells, strict=True)) for row, cells in block.rows}
+
+
+def caption_of(table: Definition, *runs: Evaluated) -> str:
+    return lay_out(table, measure(table, runs, 0), (), runs).caption
+
+
+SUBJECTS = [
+    *questions(10, 7, "a", subject="NAT", context="IMG+TXT", grade="G1-6"),
+    *questions(5, 1, "b", subject="SOC", context="TXT", grade="G7-12"),
+    *questions(4, 4, "c", subject="LAN", context="NO", grade="G1-6"),
+]
+
+
+def test_a_cell_is_the_mean_over_the_questions_with_its_tag(tmp_path: Path) -> None:
+    cells = cells_of(TABLES["table1"], run_of(tmp_path / "r", {"sp": SUBJECTS}))["sp"]
+    assert {name: cells[name].mean for name in ("NAT", "SOC", "IMG")} == {"NAT": 0.7, "SOC": 0.2, "IMG": 0.7}
+    assert cells["Average"].mean == pytest.approx(12 / 19)
+    assert cells["Tokens"].mean == 100
+    assert cells["G1-6"].mean == pytest.approx(11 / 14)
+
+
+def test_a_question_with_hint_and_picture_counts_under_both(tmp_path: Path) -> None:
+    cells = cells_of(TABLES["table1"], run_of(tmp_path / "r", {"sp": SUBJECTS}))["sp"]
+    assert (cells["TXT"].questions, cells["IMG"].questions) == (15, 10)
+    assert cells["TXT"].mean == pytest.approx(8 / 15)
+
+
+def test_a_cell_of_few_questions_is_empty_and_a_note_says_so(tmp_path: Path) -> None:
+    assert FEWEST == 5
+    run = run_of(tmp_path / "r", {"sp": SUBJECTS})
+    cells = cells_of(TABLES["table1"], run)["sp"]
+    assert cells["LAN"] == Cell(None, None, 4)
+    layout = lay_out(TABLES["table1"], measure(TABLES["table1"], [run], 0), (), [run])
+    assert layout.blocks[0].rows[0][1][2].text == ""
+    assert "Cells with fewer than 5 questions are empty." in layout.notes
+
+
+def test_questions_that_need_a_table_are_not_in_the_columns_of_text_and_image(tmp_path: Path) -> None:
+    told = [
+        *questions(6, 6, "a", modalities="text"),
+        *questions(6, 0, "b", modalities="image+text"),
+        *questions(6, 0, "c", modalities="table+text"),
+    ]
+    run = run_of(tmp_path / "r", {"sp": told}, data="mmqa")
+    cells = cells_of(TABLES["table2"], run)["sp"]
+    assert (cells["MMQA Text EM"].mean, cells["MMQA Text EM"].questions) == (0.5, 12)
+    assert (cells["MMQA Image EM"].mean, cells["MMQA Image EM"].questions) == (0.0, 6)
+
+
+def test_an_average_of_columns_weighs_them_alike_and_needs_them_all(tmp_path: Path) -> None:
+    table = table_of(
+        Column("A", data="mmqa"), Column("B", data="scienceqa"), Column("Average", mean_of=("A", "B")), ours="sp"
+    )
+    first = run_of(tmp_path / "a", {"sp": questions(20, 5, "a")}, data="mmqa", values={"data.kind": "mmqa"})
+    other = run_of(tmp_path / "b", {"sp": questions(5, 5, "b")}, values={"data.kind": "scienceqa"})
+    both = cells_of(table, first, other)["sp"]["Average"]
+    assert (both.mean, both.questions) == (0.625, 25)
+    assert both.ci95 is not None
+    assert both.ci95[0] < 0.625 < both.ci95[1]
+    assert cells_of(table, first)["sp"]["Average"].mean is None
+    assert "Not evaluated, and empty: ScienceQA." in caption_of(table, first)
+
+
+def test_the_interval_of_a_mean_of_equal_columns_is_that_of_the_column() -> None:
+    """Its questions are drawn together: two columns of the same ones are no more certain than one."""
+    values = (np.arange(60).reshape(2, 30) % 3 == 0).astype(float)
+    part = Part("d", values)
+    twice = mean_interval([part, part], 0, draws=4000)
+    assert twice == pytest.approx(crossed_interval(values, 1, draws=4000), abs=0.03)
+    apart = mean_interval([part, Part("e", values)], 0, draws=4000)
+    assert apart[1] - apart[0] < 0.85 * (twice[1] - twice[0])
+
+
+def test_another_number_of_questions_than_the_papers_is_said_in_the_caption(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", {"sp": SUBJECTS})
+    table = table_of(
+        Column("All", data="scienceqa", size=19), Column("NAT", data="scienceqa", where={"subject": ["NAT"]})
+    )
+    assert "As many questions as in the paper: All 19." in caption_of(table, run)
+    other = replace(table, columns=(table.columns[0], replace(table.columns[1], size=2252)))
+    told = caption_of(other, run)
+    assert "Not the paper's evaluation sets; questions evaluated: NAT 10 (paper 2,252)." in told
+    assert "As many questions as in the paper: All 19." in told
+
+
+def test_the_sample_stands_in_for_multimodalqa_and_the_caption_says_so(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", {"sp": questions(6, 3, "a", modalities="text")}, data="sample")
+    assert cells_of(TABLES["table2"], run)["sp"]["MMQA Text EM"].mean == 0.5
+    assert "the generated sample stands in: these are not its questions" in caption_of(TABLES["table2"], run)
+
+
+def test_another_split_fills_no_column_of_a_split(tmp_path: Path) -> None:
+    told = questions(6, 3, "a", subject="NAT", context="IMG")
+    cells = cells_of(TABLES["bdog_main"], run_of(tmp_path / "r", {"sp": told}, split="val"))["sp"]
+    assert cells["SQA-IMG dev NAT"].mean == 0.5
+    assert cells["SQA-IMG test NAT"].mean is None
+
+
+def test_a_question_that_is_asked_several_times_over_counts_once_with_its_worst(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", {"sp": questions(24, 23, "q", ability="coarse_perception")}, data="mmbench")
+    lines = [Scored.decode(line) for line in (run.folder.path / "scores.jsonl").read_text().splitlines()]
+    grouped = [replace(line, group=f"g{int(line.question[1:]) // 4}") for line in lines]
+    (run.folder.path / "scores.jsonl").write_text("".join(f"{line.encode()}\n" for line in grouped))
+    cell = cells_of(TABLES["bdog_main"], run)["sp"]["MMBench CP"]
+    assert (cell.questions, cell.mean) == (6, pytest.approx(5 / 6))
+
+
+def test_acc_star_comes_from_the_judgements(tmp_path: Path) -> None:
+    told = questions(6, 0, "a", modalities="text")
+    grades = {("sp", f"a{i}"): 5 if i < 3 else 1 for i in range(6)}
+    run = run_of(tmp_path / "r", {"sp": told}, data="mmqa", grades=grades)
+    cells = cells_of(TABLES["table2"], run)["sp"]
+    assert (cells["MMQA Text Acc*"].mean, cells["MMQA Text EM"].mean) == (0.5, 0.0)
+
+
+def test_a_row_of_a_setting_is_of_the_trials_with_it(tmp_path: Path) -> None:
+    ablations = ["none", "no_alignment"]
+    runs = [
+        run_of(
+            tmp_path / f"{ablation}{seed}",
+            {"m3prune": questions(10, 8 - 4 * i, "q")},
+            data="mmqa",
+            values={"ablation": ablation},
+            seed=seed,
+        )
+        for i, ablation in enumerate(ablations)
+        for seed in (0, 1)
+    ]
+    [block] = measure(TABLES["table3"], runs, 0)
+    told = {row.label: cells[0].mean for row, cells in block.rows}
+    assert told == {"M³Prune": 0.8, "without alignment": 0.4}
+
+
+def test_models_are_blocks_and_settings_of_one_model_are_told_apart(tmp_path: Path) -> None:
+    told = {"sp": questions(6, 3, "q")}
+    table = table_of(Column("All", data="scienceqa"))
+    one, other = (run_of(tmp_path / name, told, model=name) for name in ("one", "other"))
+    assert [block.label for block in measure(table, [one, other], 0)] == ["one", "other"]
+    hot = run_of(tmp_path / "hot", told, model="one", values={"agents.temperature": 1.0})
+    assert [block.label for block in measure(table, [one, hot], 0)] == ["one", "one, agents.temperature=1.0"]
+
+
+def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: Path) -> None:
+    told = {"sp": questions(30, 5, "q"), "cot": questions(30, 25, "q"), "single": questions(30, 25, "q")}
+    table = table_of(Column("All", data="scienceqa"))
+    run = run_of(tmp_path / "r", told)
+    [block] = measure(table, [run], 0)
+    compared = {(c.arm.name, c.reference.name): c for c in block.compared["scienceqa"]}
+    assert compared["CoT", "SP"].difference == pytest.approx(20 / 30)
+    assert compared["CoT", "SP"].p_holm < 0.05
+    assert compared["CoT", "single"].difference == 0
+    assert [row.label for row, _ in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
+    notes = lay_out(table, [block], (), [run]).notes
+    assert any("utility of CoT minus SP: +0.667" in note and note.endswith("better.") for note in notes)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
+    table = TABLES[name]
+    check_methods(list(dict.fromkeys(row.method for row in table.rows)))
+    assert table.ours in {row.key for row in table.rows}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: Path) -> None:
+    assert path.stem in experiments()
+    config = load([f"experiment={path.stem}"])
+    check_methods(config.methods)
+    wanted = {row.method for table in tables_of(path.stem) for row in table.rows}
+    assert set(config.methods) <= wanted
+    assert {table.ours.split()[0] for table in tables_of(path.stem)} <= set(config.methods)
+    assert config.learner.estimator == "reinforce" or "m3prune" not in config.methods, "as the paper learns"
+
+
+@pytest.mark.parametrize("name", ["table1", "hm_rag_table", "bdog_table", "mh_mmkg_table"])
+def test_a_table_that_needs_data_says_which(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"needs data.root=<folder of the release>"):
+        open_dataset(load([f"experiment={name}"]), tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> None:
+    table, figures = TABLES[name], reported(name)
+    assert figures
+    assert {figure.system for figure in figures} <= {row.key for row in table.rows}
+    assert {figure.column for figure in figures} <= {column.name for column in table.columns}
+    assert {figure.system.split()[0] for figure in figures} <= {*METHODS, *SYSTEMS}
+    told = [(figure.system, figure.model, figure.column, figure.table) for figure in figures]
+    assert len(set(told)) == len(told)
+    most = 100 if table.percent else 1
+    assert all(0 <= float(figure.value) <= most for figure in figures)
+    assert {figure.paper for figure in figures} == {table.paper}
+    assert {figure.table for figure in figures} <= set(table.number.split(", "))
+
+
+def test_no_file_of_reported_figures_is_without_its_table() -> None:
+    assert {path.stem for path in (FOLDER / "reported").glob("*.csv")} == set(TABLES)
+
+
+def by_row(name: str) -> dict[tuple[str, str, str], dict[str, Figure]]:
+    found: dict[tuple[str, str, str], dict[str, Figure]] = {}
+    for figure in reported(name):
+        found.setdefault((figure.table, figure.model, figure.system), {})[figure.column] = figure
+    return found
+
+
+PARTS = {
+    "table1": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
+    "hm_rag_ablation": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
+    "hm_rag_scienceqa": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
+    "bdog_main": [
+        (tuple(f"SQA-IMG test {part}" for part in ("NAT", "SOC", "LAN")), "SQA-IMG test average", 0.11),
+        (tuple(f"MMBench {part}" for part in ("LR", "AR", "RR", "FP-S", "FP-C", "CP")), "MMBench average", 0.11),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_reported_averages_are_those_of_their_parts_unless_they_are_marked_as_doubtful(name: str) -> None:
+    """A slip in a figure, or in the number of questions of a column, would show here."""
+    sizes = {column.name: column.size for column in TABLES[name].columns}
+    checked = 0
+    for row, figures in by_row(name).items():
+        for parts, average, off in PARTS[name]:
+            if {*parts, average} <= set(figures) and not figures[average].doubt:
+                weights = [sizes[part] or 0 for part in parts]
+                mean = sum(float(figures[part].value) * n for part, n in zip(parts, weights, strict=True)) / sum(
+                    weights
+                )
+                assert float(figures[average].value) == pytest.approx(mean, abs=off), (row, average)
+                checked += 1
+    assert checked >= 6
+
+
+@pytest.mark.parametrize("name", ["table2", "table3", "table8", "hm_rag_crisismmd"])
+def test_reported_means_of_columns_are_their_unweighted_means(name: str) -> None:
+    for column in TABLES[name].columns:
+        for row, figures in by_row(name).items() if column.mean_of else ():
+            mean = math.fsum(float(figures[part].value) for part in column.mean_of) / len(column.mean_of)
+            assert float(figures[column.name].value) == pytest.approx(mean, abs=0.013), (row, column.name)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Layout, str, str, list[dict[str, str]]]:
+    told = {"sp": SUBJECTS, "m3prune": [(question, tags, 1.0) for question, tags, _ in SUBJECTS]}
+    run = run_of(tmp_path / "r", told)
+    [layout] = write_tables(tmp_path, "table1", [run], 0)
+    texts = {kind: (tmp_path / "tables" / f"table1.{kind}").read_text() for kind in ("md", "tex", "csv")}
+    return layout, texts["md"], texts["tex"], list(csv.DictReader(io.StringIO(texts["csv"])))
+
+
+def rows_of_markdown(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]
+    rows = [[cell.strip().strip("*") for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in rows if not row[0].startswith(("Measured", "Reported"))]
+
+
+def rows_of_latex(text: str) -> list[list[str]]:
+    body = text[text.index("\\midrule") : text.index("\\bottomrule")]
+    rows = [line.strip().removesuffix("\\\\") for line in body.splitlines() if " & " in line]
+    told = [[cell.strip() for cell in row.split(" & ")] for row in rows]
+    written = {"--": "–", "$\\pm$": "±", "$^3$": "³"}
+    clean = []
+    for row in told:
+        cells = []
+        for cell in row:
+            cell = re.sub(r"^\\textbf\{(.*)\}$", r"\1", cell)
+            for mark, letter in written.items():
+                cell = cell.replace(mark, letter)
+            cells.append(cell)
+        clean.append(cells)
+    return clean
+
+
+def test_markdown_latex_and_csv_say_the_same(written: tuple[Layout, str, str, list[dict[str, str]]]) -> None:
+    layout, md, tex, lines = written
+    shown = [[name, *(cell.text for cell in cells)] for block in layout.blocks for name, cells in block.rows]
+    assert rows_of_markdown(md) == shown
+    assert rows_of_latex(tex) == shown
+    measured = {(line["system"], line["column"]): line for line in lines if line["source"] == "measured"}
+    for name, cells in layout.blocks[0].rows:
+        system = {"SP": "sp", "M³Prune": "m3prune"}[name]
+        for column, cell in zip(layout.columns, cells, strict=True):
+            line = measured[system, column]
+            if line["value"] and column not in ("Tokens", "Calls"):
+                low, high = (f"{100 * float(line[bound]):.1f}" for bound in ("ci95_low", "ci95_high"))
+                assert cell.text == f"{100 * float(line['value']):.1f} ({low}–{high})"
+            assert bool(line["value"]) == bool(cell.text)
+    told = [line for line in lines if line["source"] == "reported"]
+    assert [line["value"] for line in told] == [figure.value for figure in reported("table1")]
+    assert not any(line["ci95_low"] for line in told)
+
+
+def test_reported_figures_stand_apart_and_are_never_the_best(
+    written: tuple[Layout, str, str, list[dict[str, str]]],
+) -> None:
+    layout, md, tex, _ = written
+    measured, *others = layout.blocks
+    assert measured.heading == "Measured here: m"
+    assert len(others) == 3
+    assert all(block.heading.startswith("Reported by M3Prune (Table ") for block in others)
+    assert all("not measured here" in block.heading for block in others)
+    assert not any(cell.best for block in others for _, cells in block.rows for cell in cells)
+    best = {name: [cell.best for cell in cells] for name, cells in measured.rows}
+    assert best["M³Prune"][0]
+    assert not any(best["SP"])
+    assert "**100.0 (100.0–100.0)**" in md
+    assert "\\textbf{100.0 (100.0--100.0)}" in tex
+
+
+def test_the_notes_say_what_is_missing_and_what_is_doubtful(
+    written: tuple[Layout, str, str, list[dict[str, str]]],
+) -> None:
+    _, md, tex, _ = written
+    assert "For a full reproduction this project lacks: the weights of Llama3.2-VL (11B)" in md
+    assert "84.80 ± 1.3?" in md
+    assert "its own cells average to 84.48" in tex
+    assert "Not run: CoT, Wiki-LLaVA" in md
+
+
+def test_latex_takes_no_letter_of_a_text_for_a_command(tmp_path: Path) -> None:
+    assert escape("50% & $_{x}#~^\\") == (
+        "50\\% \\& \\$\\_\\{x\\}\\#\\textasciitilde{}\\textasciicircum{}\\textbackslash{}"
+    )
+    table = replace(table_of(Column("a_b & c", data="scienceqa")), caption="100% of R&D_1.")
+    run = run_of(tmp_path / "r", {"sp": questions(6, 3, "q")}, model="an_8% {model}")
+    layout = lay_out(table, measure(table, [run], 0), (), [run])
+    tex = latex(layout)
+    assert "100\\% of R\\&D\\_1." in tex
+    assert "Measured here: an\\_8\\% \\{model\\}" in tex
+    assert not re.search(r"(?<!\\)[&](?! )", tex)
+    assert tex.count("{") - tex.count("\\{") == tex.count("}") - tex.count("\\}")
+    assert "an\\_8% {model}" in markdown(layout)
+    assert "a_b & c" in table_csv(table, measure(table, [run], 0), ())
+
+
+def test_no_table_is_written_of_data_that_nobody_evaluated(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", {"hm_rag": questions(6, 3, "q")})
+    assert [layout.name for layout in write_tables(tmp_path, "hm_rag_table", [run], 0)] == [
+        "hm_rag_scienceqa",
+        "hm_rag_ablation",
+    ]
+    assert write_tables(tmp_path, "mmqa_prune", [run], 0) == []
+
+
+def test_definitions_hold_numbers_as_yaml_reads_them() -> None:
+    """`NO` without quotes would be false, and a size in quotes a text."""
+    for path in FOLDER.glob("*.yaml"):
+        for told in yaml.safe_load(path.read_text()):
+            assert all(isinstance(column["name"], str) for column in told["columns"])
+            assert all(isinstance(column.get("size", 0), int) for column in told["columns"])
+
+
+async def says_yes(asked: Asked) -> Told:
+    if asked.path.endswith("/models"):
+        return Told({"data": [{"id": "m"}]})
+    return Told(completion("Reasoning: so it is.\nAnswer: yes\nConfidence: 0.6"))
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials."""
+    server = Server(says_yes)
+    with serving(server):
+        models = (
+            f"[{{kind: reader, replicas: 1}}, {{kind: openai, name: m, base_url: '{server.base_url}', replicas: 1}}]"
+        )
+        words = [
+            *("experiment=table2", "methods=[sp,cot,single]", "data.limit=12", "sweep.seeds=1"),
+            *(f"sweep.axes.model={models}", f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled"),
+        ]
+        with pytest.MonkeyPatch.context() as patch, io.StringIO() as told:
+            patch.setattr("sys.stdout", told)
+            assert main(words) == 0
+            folder = folder_of(told.getvalue())
+        yield folder
+
+
+@pytest.mark.ray
+def test_a_sweep_over_models_makes_a_block_of_each(swept: Path) -> None:
+    text = (swept / "tables" / "table2.md").read_text()
+    assert text.index("**Measured here: reader**") < text.index("**Measured here: m**") < text.index("**Reported by")
+    lines = list(csv.DictReader(io.StringIO((swept / "tables" / "table2.csv").read_text())))
+    had = {(line["model"], line["system"]) for line in lines if line["source"] == "measured"}
+    assert had == {(model, system) for model in ("reader", "m") for system in ("sp", "cot", "single")}
+    report = (swept / "report.html").read_text()
+    assert "Reported by M3Prune (Table 2), not measured here: Qwen-VL-Max" in report
+
+
+@pytest.mark.ray
+def test_a_resumed_sweep_writes_the_same_table(swept: Path) -> None:
+    tables = {path: path.read_bytes() for path in (swept / "tables").iterdir()}
+    assert len(tables) == 3
+    first, second = (swept / RESULTS).read_text().splitlines(keepends=True)
+    (swept / RESULTS).write_text(first)
+    for path in tables:
+        path.unlink()
+    assert main([f"resume={swept}"]) == 0
+    assert (swept / RESULTS).read_text() == first + second
+    assert {path: path.read_bytes() for path in (swept / "tables").iterdir()} == tables

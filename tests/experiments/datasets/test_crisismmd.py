@@ -1,0 +1,139 @@
+"""CrisisMMD: posts of disasters, to be put into classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from actors.errors import UserError
+from actors.messages import Kind
+from experiments.config.config import load
+from experiments.datasets.crisismmd import CHOICES, CrisisMmd
+from experiments.running.opening import open_dataset
+
+HEADER = "event_name\ttweet_id\timage_id\ttweet_text\timage\tlabel\tlabel_text\tlabel_image\tlabel_text_image"
+
+
+def post(image_id: str, label: str, text: str = "Roof gone", event: str = "hurricane_irma") -> str:
+    tweet = image_id.rpartition("_")[0]
+    return "\t".join(
+        [event, tweet, image_id, text, f"data_image/{event}/{image_id}.jpg", label, label, label, "Positive"]
+    )
+
+
+def write(root: Path, task: str, split: str, *posts: str, agreed: bool = True, header: str = HEADER) -> None:
+    folder = "crisismmd_datasplit_agreed_label" if agreed else "crisismmd_datasplit_all"
+    file = root / folder / f"task_{task}_text_img{'_agreed_lab' if agreed else ''}_{split}.tsv"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n".join([header, *posts]) + "\n")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write(
+        tmp_path,
+        "informative",
+        "test",
+        post("1_0", "informative", 'He said "run'),
+        post("1_1", "informative", 'He said "run'),
+        post("2_0", "not_informative"),
+    )
+    write(tmp_path, "informative", "train", post("1_2", "informative"), post("3_0", "not_informative", "Nice dog"))
+    picture = tmp_path / "data_image" / "hurricane_irma" / "1_0.jpg"
+    picture.parent.mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(picture)
+    return tmp_path
+
+
+def test_a_posts_text_and_picture_are_part_of_the_question(root: Path) -> None:
+    dataset = CrisisMmd(root)
+    first, second, third = dataset.evaluate()
+    assert first.own == first.pool == ("1:text", "1_0")
+    assert second.own == ("1:text", "1_1")
+    assert first.question.choices == ("informative", "not informative")
+    assert (first.gold, third.gold) == (("informative",), ("not informative",))
+    assert first.tags == {"task": "informative", "event": "hurricane_irma"}
+    sources = {source.id: source for source in dataset.corpus()}
+    assert list(sources) == ["1:text", "1_0", "1_1", "2:text", "2_0", "1_2", "3:text", "3_0"]
+    assert sources["1:text"].text == 'He said "run'
+    assert sources["1:text"].title == "hurricane irma"
+    assert (sources["1_0"].kind, sources["1_0"].image is None) == (Kind.IMAGE, False)
+    assert sources["1_1"].image is None  # its file is not there
+
+
+def test_a_post_is_learned_from_or_evaluated_and_never_both(root: Path) -> None:
+    assert [item.question.id for item in CrisisMmd(root).train()] == ["3_0"]
+
+
+def test_an_answer_names_one_class_by_its_words_or_letter(root: Path) -> None:
+    dataset = CrisisMmd(root)
+    item = next(iter(dataset.evaluate()))
+    answers = ("informative", "Informative.", "A", "(a) informative", "not informative", "B", "both", None)
+    assert [dataset.score(item, answer).utility for answer in answers] == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_no_label_is_in_the_corpus(root: Path) -> None:
+    told = repr([(source.title, source.text, source.image) for source in CrisisMmd(root).corpus()])
+    assert "informative" not in told
+
+
+def test_agreed_labels_are_preferred_and_all_posts_are_used_where_there_are_none(root: Path) -> None:
+    write(root, "informative", "test", post("9_0", "informative"), agreed=False)
+    write(root, "damage", "test", post("9_0", "mild_damage"), agreed=False, header=HEADER)
+    assert next(iter(CrisisMmd(root).evaluate())).question.id == "1_0"
+    (item,) = CrisisMmd(root, task="damage").evaluate()
+    assert (item.gold, item.question.choices) == (("mild damage",), tuple(CHOICES["damage"].values()))
+
+
+@pytest.mark.parametrize(
+    ("label", "merged"),
+    [
+        ("injured_or_dead_people", "affected individuals"),
+        ("missing_or_found_people", "affected individuals"),
+        ("vehicle_damage", "infrastructure and utility damage"),
+        ("not_humanitarian", "not humanitarian"),
+    ],
+)
+def test_the_merged_humanitarian_task_has_five_classes(tmp_path: Path, label: str, merged: str) -> None:
+    write(tmp_path, "humanitarian", "test", post("1_0", label))
+    (eight,) = CrisisMmd(tmp_path, task="humanitarian").evaluate()
+    (five,) = CrisisMmd(tmp_path, task="humanitarian_merged").evaluate()
+    assert len(eight.question.choices) == 8
+    assert len(five.question.choices) == 5
+    assert eight.gold == (CHOICES["humanitarian"][label],)
+    assert five.gold == (merged,)
+
+
+def test_the_number_of_questions_is_capped_by_seed(root: Path) -> None:
+    assert len(list(CrisisMmd(root, limit=2, seed=3).evaluate())) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (post("5_0", "great"), "line 2: .*unknown label 'great' of task informative"),
+        ("hurricane_irma\t5\t5_0\tshort", "line 2: .*fewer values than columns"),
+        ("\n".join([post("5_0", "informative")] * 2), "line 3: image_id 5_0 is there twice"),
+        ("", "has no posts"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, line: str, message: str) -> None:
+    write(tmp_path, "informative", "test", line)
+    with pytest.raises(UserError, match=f"task_informative_text_img_agreed_lab_test.tsv.*{message}"):
+        list(CrisisMmd(tmp_path).evaluate())
+
+
+def test_a_missing_task_is_named_with_where_it_comes_from(root: Path) -> None:
+    with pytest.raises(UserError, match=r"holds the test split of the task damage: .*crisisnlp.qcri.org"):
+        list(CrisisMmd(root, task="damage").evaluate())
+    write(root, "informative", "test", "x\ty", header="event_name\ttweet_id")
+    with pytest.raises(UserError, match="no 'image_id' as the official release has"):
+        list(CrisisMmd(root).evaluate())
+
+
+def test_the_configuration_names_the_task(root: Path) -> None:
+    write(root, "damage", "test", post("9_0", "mild_damage"))
+    config = load(["experiment=cot", "data=crisismmd", f"data.root={root}", "data.task=damage"])
+    assert [item.gold for item in open_dataset(config, root / "cache").evaluate()] == [("mild damage",)]

@@ -1,0 +1,223 @@
+"""ScienceQA: the official layout, whole or in part; what is retrieved never tells the label."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from actors.errors import UserError
+from actors.messages import Kind
+from experiments.datasets.scienceqa import ScienceQa
+
+
+def problem(split: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "question": "Which one?",
+        "choices": ["this one", "that one"],
+        "answer": 1,
+        "hint": "",
+        "image": None,
+        "grade": "grade7",
+        "subject": "natural science",
+        "topic": "biology",
+        "category": "Adaptations",
+        "lecture": "",
+        "solution": "It is that one, as SOLUTION says.",
+        "split": split,
+        **changes,
+    }
+
+
+PROBLEMS = {
+    "1": problem("train", lecture="Shared lecture.", hint="A hint."),
+    "2": problem("train", lecture="Shared  lecture.\n"),
+    "3": problem("train", lecture="The picture shows that one.", image="image.png", grade="grade6"),
+    "4": problem("test", lecture="Shared lecture.", hint="Look at it.", image="image.png"),
+    "5": problem("test", lecture="Another lecture.", subject="language science"),
+    "6": problem("val", lecture="Another lecture."),
+}
+SPLITS = {
+    "train": ["1", "2", "3", "70"],
+    "val": ["6"],
+    "test": ["4", "5", "71", "72"],
+    "minitest": ["4"],
+    "minival": ["73"],
+}
+OCR = "[([[0, 0], [9, 0], [9, 9], [0, 9]], 'Sample A', 0.97), ([[0, 20], [9, 20], [9, 29], [0, 29]], '28 u', 0.5)]"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Six problems of nine; the picture of problem 4 is there, that of problem 3 is told by caption and lettering."""
+    (tmp_path / "problems.json").write_text(json.dumps(PROBLEMS))
+    (tmp_path / "pid_splits.json").write_text(json.dumps(SPLITS))
+    (tmp_path / "captions.json").write_text(json.dumps({"captions": {"3": "A jar on a table."}}))
+    (tmp_path / "ocrs.json").write_text(json.dumps({"3": OCR, "4": "[]"}))
+    folder = tmp_path / "images" / "test" / "4"
+    folder.mkdir(parents=True)
+    for name in ("image", "choice_0", "choice_1"):
+        Image.new("RGB", (8, 8), "red").save(folder / f"{name}.png")
+    return tmp_path
+
+
+def test_the_real_part_parses_with_its_pictures(shared_data: Path) -> None:
+    dataset = ScienceQa(shared_data / "scienceqa")
+    train, test, corpus = list(dataset.train()), list(dataset.evaluate()), list(dataset.corpus())
+    assert (len(train), len(test)) == (1041, 278)
+    assert len(list(ScienceQa(shared_data / "scienceqa", split="val").evaluate())) == 371
+    assert len({source.id for source in corpus}) == len(corpus)
+    assert sum(source.image is not None for source in corpus) == 105
+    docs = {source.doc for source in corpus}
+    assert all(docs.issuperset(item.pool) and docs.issuperset(item.withheld) for item in train + test)
+    assert Counter(item.tags["context"] for item in test) == {"NO": 124, "TXT": 70, "IMG+TXT": 58, "IMG": 26}
+    assert Counter(item.tags["subject"] for item in test) == {"NAT": 144, "LAN": 100, "SOC": 34}
+    assert Counter(item.tags["grade"] for item in test) == {"G1-6": 177, "G7-12": 101}
+
+
+def test_on_real_questions_each_choice_is_right_by_text_and_letter_or_wrong_by_both(shared_data: Path) -> None:
+    dataset = ScienceQa(shared_data / "scienceqa")
+    for item in [*dataset.train(), *dataset.evaluate()]:
+        for letter, choice in zip("ABCDE", item.question.choices, strict=False):
+            right = float(choice == item.gold[0])
+            said = (choice, letter, f"({letter})", f"({letter}) {choice}")
+            assert [dataset.score(item, answer).utility for answer in said] == [right] * 4
+
+
+def test_the_lectures_of_the_real_part_are_those_that_training_problems_share(shared_data: Path) -> None:
+    dataset = ScienceQa(shared_data / "scienceqa")
+    lectures = [source for source in dataset.corpus() if source.id.startswith("lecture:")]
+    assert len(lectures) == 81
+    assert not any("The image shows" in source.text for source in lectures)
+
+
+def test_no_solution_is_in_the_corpus(root: Path) -> None:
+    assert not any("SOLUTION" in source.text + source.title for source in ScienceQa(root).corpus())
+
+
+def test_only_lectures_that_training_problems_share_are_in_the_corpus(root: Path) -> None:
+    lectures = [source.text for source in ScienceQa(root).corpus() if source.id.startswith("lecture:")]
+    assert lectures == ["Shared lecture."]
+
+
+def test_a_questions_own_lecture_is_withheld_from_it(root: Path) -> None:
+    dataset = ScienceQa(root)
+    (lecture,) = (source.id for source in dataset.corpus() if source.id.startswith("lecture:"))
+    withheld = {item.question.id: item.withheld for item in [*dataset.train(), *dataset.evaluate()]}
+    assert withheld == {"1": (lecture,), "2": (lecture,), "3": (), "4": (lecture,), "5": ()}
+
+
+def test_train_and_evaluation_come_from_different_splits(root: Path) -> None:
+    dataset = ScienceQa(root)
+    assert [item.question.id for item in dataset.train()] == ["1", "2", "3"]
+    assert [item.question.id for item in dataset.evaluate()] == ["4", "5"]
+    assert [item.question.id for item in ScienceQa(root, split="minitest").evaluate()] == ["4"]
+    assert [item.question.id for item in ScienceQa(root, split="val").evaluate()] == ["6"]
+
+
+def test_the_problems_that_a_part_lacks_are_counted_in_the_log(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        list(ScienceQa(root).evaluate())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{root / 'problems.json'} has 6 of the 9 problems listed; 3 are skipped"
+    ]
+
+
+def test_hint_picture_and_pictures_of_choices_are_the_pool(root: Path) -> None:
+    dataset = ScienceQa(root)
+    item = next(dataset.evaluate())
+    assert item.pool == item.supporting == ("4:hint", "4:image", "4:choice_0", "4:choice_1")
+    assert item.tags == {"subject": "NAT", "context": "IMG+TXT", "grade": "G7-12", "topic": "biology"}
+    sources = {source.id: source for source in dataset.corpus(item.pool)}
+    assert tuple(sources) == item.pool
+    assert sources["4:hint"].kind is Kind.TEXT
+    assert sources["4:image"].image == str(root / "images" / "test" / "4" / "image.png")
+    assert sources["4:choice_1"].text == "Picture of the choice that one."
+
+
+def test_caption_and_lettering_stand_in_for_an_absent_picture(root: Path) -> None:
+    (picture,) = ScienceQa(root).corpus({"3:image"})
+    assert (picture.kind, picture.image) == (Kind.IMAGE, None)
+    assert picture.text == "A jar on a table. Lettering: Sample A; 28 u."
+
+
+def test_lettering_is_optional(root: Path) -> None:
+    (root / "ocrs.json").unlink()
+    (picture,) = ScienceQa(root).corpus({"3:image"})
+    assert picture.text == "A jar on a table."
+
+
+def test_a_question_without_context_has_an_empty_pool(root: Path) -> None:
+    _, item = ScienceQa(root).evaluate()
+    assert (item.pool, item.supporting, item.tags["context"]) == ((), (), "NO")
+
+
+def test_a_limit_takes_a_seeded_nested_subset(root: Path) -> None:
+    (one,) = ScienceQa(root, train=1, seed=4).train()
+    assert one in list(ScienceQa(root, train=2, seed=4).train())
+    assert len(list(ScienceQa(root, limit=1).evaluate())) == 1
+
+
+@pytest.mark.parametrize("name", ["problems.json", "pid_splits.json", "captions.json"])
+def test_a_missing_file_is_named_with_its_origin(root: Path, name: str) -> None:
+    (root / name).unlink()
+    with pytest.raises(UserError, match=rf"{name}.*github\.com/lupantech/ScienceQA"):
+        list(ScienceQa(root).corpus())
+
+
+@pytest.mark.parametrize("name", ["problems.json", "pid_splits.json", "captions.json", "ocrs.json"])
+def test_a_truncated_file_is_named_with_the_line(root: Path, name: str) -> None:
+    path = root / name
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1)[:-9])
+    with pytest.raises(UserError, match=rf"{name}, line \d+: broken JSON") as caught:
+        list(ScienceQa(root).corpus())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"answer": 2}, "answer 2 of 2 choices"),
+        ({"subject": "magic"}, "unknown subject 'magic'"),
+        ({"hint": None}, "not of the official release's form"),
+    ],
+)
+def test_a_bad_problem_is_named(root: Path, changes: dict[str, Any], said: str) -> None:
+    (root / "problems.json").write_text(json.dumps({**PROBLEMS, "2": problem("train", **changes)}))
+    with pytest.raises(UserError, match=f"problem 2: .*{said}"):
+        list(ScienceQa(root).train())
+
+
+def test_a_picture_of_which_nothing_is_known_is_a_question_without_sources(root: Path) -> None:
+    (root / "captions.json").write_text('{"captions": {}}')
+    (root / "ocrs.json").unlink()
+    with pytest.raises(UserError, match=r"question 3 has no source for its picture.*image\.png"):
+        list(ScienceQa(root).train())
+
+
+def test_an_image_that_cannot_be_decoded_is_named(root: Path) -> None:
+    (root / "images" / "test" / "4" / "image.png").write_bytes(b"nothing")
+    with pytest.raises(UserError, match=r"image\.png cannot be decoded"):
+        list(ScienceQa(root).corpus())
+
+
+def test_a_split_of_which_nothing_is_there_is_an_error(root: Path) -> None:
+    with pytest.raises(UserError, match="no problem of split minival"):
+        list(ScienceQa(root, split="minival").evaluate())
+
+
+def test_an_unknown_split_names_the_known_ones(root: Path) -> None:
+    with pytest.raises(UserError, match="use one of test, minitest, val, minival"):
+        ScienceQa(root, split="train")  # type: ignore[arg-type]
+
+
+def test_no_answer_scores_zero(root: Path) -> None:
+    dataset = ScienceQa(root)
+    item = next(dataset.train())
+    answers = (None, "that one", "B", "this one", "either")
+    assert [dataset.score(item, answer).utility for answer in answers] == [0.0, 1.0, 1.0, 0.0, 0.0]

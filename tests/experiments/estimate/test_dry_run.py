@@ -1,0 +1,240 @@
+"""A dry run counts turns exactly, and tokens as the prompts that the run would send have them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from actors.agents.agent import RoleAgent
+from actors.agents.roles import DECISION, SINGLE
+from actors.errors import UserError
+from actors.messages import Kind, Message, Question, Source, Turn
+from actors.reader.reader import Reader
+from experiments.config.config import Config, load
+from experiments.datasets.item import Dataset
+from experiments.estimate.dry_run import estimate, phase
+from experiments.estimate.plan import Plan, Range, hours, notes, price, show
+from experiments.estimate.stand_ins import StandIns, Tally
+from experiments.estimate.token_count import Counter, counter_for, tokens_of_size
+from experiments.evidence.evidence import Evidence
+from experiments.running.calibration import watched_items, watched_topology
+from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.local import Local
+from experiments.running.methods import CALIBRATED, LEARNED, make_method
+from experiments.running.opening import open_dataset
+from retrieval.embed import make_encoder
+from retrieval.store import Store
+from topologies.learning.learner import Learner
+from topologies.learning.pruned import M3Prune
+
+WORDS = [
+    "experiment=mmqa_prune",
+    "data.limit=6",
+    "pruning.steps=3",
+    "training.samples=2",
+    "topology.text=[critic,scientist]",
+    "topology.visual=[scientist]",
+    "retrieval.texts=3",
+    "retrieval.pictures=1",
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
+    config = load([*WORDS, *words])
+    dataset = open_dataset(config, cache)
+    store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
+    return config, dataset, Evidence(store, config.retrieval)
+
+
+def planned(cache: Path, *words: str) -> Plan:
+    config, dataset, evidence = world(cache, *words)
+    return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
+
+
+async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
+    """The turns of a whole small run with the embedded reader, without any process but this."""
+    config, dataset, evidence = world(cache, *words)
+    roles = team_roles(config)
+    reader = Reader(config.reader)
+    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *closing_roles(config))}
+
+    async def ask(turn: Turn) -> Message:
+        message, _ = await agents[turn.agent].take(turn)
+        return message
+
+    learner = Learner([role.modality for role in roles], **learner_options(config))
+    topology = M3Prune([role.name for role in roles], Local(learner), config.topology.inference)
+    turns: dict[str, list[Message]] = {}
+    watched = []
+    if set(CALIBRATED) & set(config.methods):
+        heard = turns.setdefault("watching unlabelled discussions", [])
+        for item in watched_items(config, dataset):
+            walk = watched_topology(topology.agents, config.topology.rounds)
+            watched.append(await walk.answer(await evidence.question(item), ask, 0))
+            heard += watched[-1].turns
+    train, k = dataset.train(), config.training.samples
+    for stage in range(1, learner.stages + 1 if set(LEARNED) & set(config.methods) else 1):
+        heard = turns.setdefault(f"learning, stage {stage}", [])
+        for _ in range(config.pruning.steps):
+            question = await evidence.question(next(train))
+            _, walks = await topology.sample(k)
+            for sample, walk in enumerate(walks):
+                heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
+            shape = (k, config.topology.rounds, len(roles))
+            learner.learn(learner.sample(k), np.zeros(shape), np.zeros(k))
+        learner.next_stage()
+    if learner.finished:
+        await topology.freeze()
+    for name in config.methods:
+        method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology, watched)
+        heard = turns.setdefault(f"evaluating {name}", [])
+        for item in dataset.evaluate():
+            heard += (await method.answer(await evidence.question(item), ask, config.seed)).turns
+    return turns
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("ablation=dummy_visual", "topology.rounds=3"),
+        ("ablation=no_inter",),
+        ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
+        ("methods=[agreement,anomaly]", "defence.calibration=5"),
+    ],
+)
+def test_turns_and_calls_are_those_of_the_real_discussions(cache: Path, words: tuple[str, ...]) -> None:
+    real = asyncio.run(discussed(cache, *words))
+    plan = planned(cache, *words)
+    assert [phase.name for phase in plan.phases] == list(real)
+    for one in plan.phases:
+        assert one.turns == len(real[one.name])
+        assert one.calls == sum(turn.calls for turn in real[one.name])
+        prompts = sum(turn.prompt_tokens for turn in real[one.name])
+        assert one.prompt.expected == pytest.approx(prompts, rel=0.15)  # replies have lengths of their own
+        assert one.prompt.lower <= one.prompt.expected <= one.prompt.upper
+
+
+def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
+    plan = planned(cache)
+    steps, k, agents, rounds, evaluated = 3, 2, 3, 2, 6
+    turns = {phase.name: phase.turns for phase in plan.phases}
+    each = agents * rounds + 1
+    assert turns == {
+        "learning, stage 1": steps * k * each,
+        "learning, stage 2": steps * k * each,
+        "evaluating closed_book": evaluated,
+        "evaluating single": evaluated,
+        **{f"evaluating {name}": evaluated * each for name in ("full", "random", "m3prune")},
+    }
+    assert plan.whole.turns == sum(turns.values())
+
+
+def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
+    plan = planned(cache, "methods=[full,random,m3prune]", "learner.estimator=effects")
+    assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating m3prune"]
+    told = " ".join(notes(plan))
+    assert "Those of evaluating random, evaluating m3prune are estimates" in told
+    for certain in "learner.decision=all", "learner.estimator=rloo":
+        assert "are estimates" not in " ".join(notes(planned(cache, certain)))
+
+
+def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:
+    assert [phase.name for phase in planned(cache, "methods=[single,full]").phases] == [
+        "evaluating single",
+        "evaluating full",
+    ]
+
+
+def test_the_single_agents_prompts_are_counted_to_the_token(cache: Path) -> None:
+    real = asyncio.run(discussed(cache, "methods=[closed_book,single]"))
+    for one in planned(cache, "methods=[closed_book,single]").phases:
+        prompts = [turn.prompt_tokens for turn in real[one.name]]
+        assert (one.prompt.expected, one.longest) == (sum(prompts), max(prompts))
+
+
+def test_the_same_configuration_gives_the_same_plan(cache: Path) -> None:
+    assert planned(cache) == planned(cache)
+
+
+def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:
+    assert planned(cache).judged is None
+    judged = planned(cache, "judge=reader").judged
+    assert judged
+    assert judged.calls == 6 * 5
+
+
+def test_too_few_training_questions_are_found_out_before_anything_is_spent(cache: Path) -> None:
+    config, dataset, evidence = world(cache)
+    config.pruning.steps = 300
+    with pytest.raises(UserError, match="stage 1 needs 300 training questions"):
+        estimate(config, dataset, evidence, team_roles(config), counter_for(config))
+
+
+def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
+    config = load(WORDS)
+    roles = team_roles(config)
+    team = StandIns((*roles, DECISION, SINGLE), config.agents, counter_for(config))
+    single, tally = make_method("single", [], 2, 0, None), Tally()  # type: ignore[arg-type]
+    for question in ("a", "b"):
+        for sample in range(5):
+            asyncio.run(team.hold(single, Question(question, "Where?"), 0, sample, tally))
+    assert (tally.calls, tally.distinct) == (10, 2)
+    assert phase("x", 100, tally, tally, tally).distinct == 20
+
+
+def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
+    config = load([*WORDS, "rates.prompt_price=2", "rates.completion_tokens_per_s=10"])
+    prompt = Range(1e6, 2e6, 3e6)
+    assert price(config.rates, prompt, 5e6) == Range(2, 4, 6)
+    assert hours(config.rates, prompt, 36_000) == Range(1, 1, 1)
+    nothing = load(WORDS).rates
+    assert (hours(nothing, prompt, 1), price(nothing, prompt, 1)) == (None, None)
+
+
+def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
+    assert planned(cache, "model.max_model_len=100000").warnings == ()
+    [sure] = planned(cache, "model.max_model_len=900").warnings
+    assert "evidence will be cut" in sure
+    [maybe] = planned(cache, "model.max_model_len=3500").warnings
+    assert "evidence may be cut" in maybe
+
+
+def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) -> None:
+    output = io.StringIO()
+    show(planned(cache, "rates.prompt_price=1"), Console(file=output))
+    said = output.getvalue()
+    assert max(map(len, said.splitlines())) <= 110
+    assert "…" not in said
+    for expected in ("evaluating m3prune", "as the embedded reader counts them", "Price at the given rates", "cache"):
+        assert expected in said
+
+
+def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
+    counter = counter_for(load([*WORDS, "model=openai", "model.name=x"]))
+    assert "4 characters to a token (a guess)" in counter.rule
+    assert counter.text("twelve chars") == 3
+
+
+@pytest.mark.parametrize(("size", "tokens"), [((280, 280), 102), ((20, 20), 6), ((1400, 280), 502)])
+def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: tuple[int, int], tokens: int) -> None:
+    Image.new("RGB", size).save(tmp_path / "p.png")
+    counter: Counter = counter_for(load([*WORDS, "model=openai", "model.name=x"]))
+    assert counter.picture(Source("p", "p", Kind.IMAGE, "P", "", str(tmp_path / "p.png"))) == tokens
+
+
+def test_a_large_picture_is_scaled_down_to_what_the_model_takes() -> None:
+    assert tokens_of_size(20_000, 10_000) < 16_384 * 1.02
+    assert tokens_of_size(5_000, 5_000, most=1_003_520) == pytest.approx(1_280, rel=0.02)

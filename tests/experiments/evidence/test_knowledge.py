@@ -1,0 +1,182 @@
+"""A knowledge graph states what its corpus states, is searched within a question's pool, and is built once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from actors.errors import StoreError
+from actors.messages import Kind, Question, Source, Triple
+from experiments.datasets.item import Item
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.knowledge import Knowledge, triples_given
+from experiments.evidence.settings import RetrievalSettings
+from retrieval.embed import LexicalEncoder
+from retrieval.extract import triples_of
+from retrieval.folder import MARKER
+from retrieval.graph import Graph
+from retrieval.store import Store
+
+SOURCES = (
+    Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley is a comedy. It was directed by Fivan Jurn."),
+    Source("p2", "p2", Kind.TEXT, "Rusty Garden", "The director of Rusty Garden was Tona Stornley."),
+    Source("p3", "p3", Kind.TEXT, "Fivan Jurn", "Fivan Jurn was born in Hesstead."),
+    Source("t1:0", "t1", Kind.TABLE, "Drova Buxen - Films", "Year = 1971; Title = Amber Valley; Studio = Travick"),
+    Source("i1", "i1", Kind.IMAGE, "Amber Valley", "The poster shows two red bells and a blue cat.", "amber.png"),
+)
+
+
+def corpus() -> Iterator[Source]:
+    return iter(SOURCES)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("knowledge"), corpus, LexicalEncoder())
+
+
+@pytest.fixture(scope="module")
+def graph(store: Store) -> Graph:
+    return Graph.open(store)
+
+
+def edges(triples: list[Triple]) -> list[tuple[str, str, str]]:
+    return [(triple.head, triple.relation, triple.tail) for triple in triples]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Kodo is a quiet town. It lies on the River Letash.", ("Kodo", "lies on", "River Letash")),
+        ("Kodo is a quiet town.", ("Kodo", "is a", "quiet town")),
+        ("The mayor of Kodo is Ana Brix.", ("Kodo", "mayor", "Ana Brix")),
+        ("Kodo is a town. The founder of the town was Ana Brix.", ("Kodo", "founder", "Ana Brix")),
+        ("Kodo was founded in 1923.", ("Kodo", "was founded in", "1923")),
+        ("Visitors know Kodo for its famous exhibit, the Drutis Casket.", ("Kodo", "mentioned with", "Drutis Casket")),
+        ("A solid has a shape of its own.", ("solid", "has", "a shape of its own")),
+    ],
+)
+def test_rules_read_statements_off_sentences(text: str, expected: tuple[str, str, str]) -> None:
+    assert expected in edges(list(triples_of(Source("s", "s", Kind.TEXT, "Kodo", text))))
+
+
+def test_a_row_goes_by_its_first_name_and_a_caption_names_what_is_seen() -> None:
+    row, picture = list(triples_of(SOURCES[3])), list(triples_of(SOURCES[4]))
+    assert edges(row)[0] == ("Amber Valley", "listed in Films of", "Drova Buxen")
+    assert ("Amber Valley", "Studio", "Travick") in edges(row)
+    assert edges(picture) == [("Amber Valley", "shows", "two red bells"), ("Amber Valley", "shows", "a blue cat")]
+    assert {triple.source for triple in row} == {"t1:0"}
+
+
+def test_a_heading_is_nobody_that_a_pronoun_could_stand_for() -> None:
+    asked = Source("s", "s", Kind.TEXT, "Designing experiments", "Chloe skips rocks. She looks at the river.")
+    assert all(triple.head != "Designing experiments" for triple in triples_of(asked))
+
+
+def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_relation(graph: Graph) -> None:
+    assert edges(graph.search(["fivan jurn"], 2)) == [
+        ("Fivan Jurn", "was born in", "Hesstead"),
+        ("Amber Valley", "was directed by", "Fivan Jurn"),
+    ]
+    assert "Tona Stornley" in {triple.tail for triple in graph.search(["director of the film"], 2, level="theme")}
+
+
+def test_nothing_is_found_outside_the_pool_or_withheld(graph: Graph) -> None:
+    for level in ("entity", "theme"):
+        found = graph.search(["Amber Valley", "director"], 20, level=level, pool=["p2", "t1"], withheld=["t1:0"])
+        assert found
+        assert {triple.source for triple in found} == {"p2"}
+    assert {triple.source for triple in graph.neighbours("Amber Valley", withheld=["p1"])} == {"t1:0", "i1"}
+    assert graph.neighbours("Amber Valley", pool=["p2"]) == []
+    assert [source.id for source in graph.entity("Amber Valley", pool=["i1"])] == ["i1"]
+    assert graph.search(["Amber Valley"], 5, pool=[]) == []
+
+
+def test_an_entity_has_neighbours_a_description_and_pictures_whatever_its_case(graph: Graph) -> None:
+    assert graph.neighbours("AMBER  valley") == graph.neighbours("Amber Valley")
+    assert [triple.id for triple in graph.neighbours("Fivan Jurn")] == ["p1#2", "p3#1"]
+    assert [source.id for source in graph.entity("amber valley")] == ["p1", "t1:0", "i1"]
+    assert graph.entity("Nobody") == [] == graph.neighbours("Nobody")
+
+
+def test_the_network_has_entities_with_pictures_and_all_edges(graph: Graph) -> None:
+    network = graph.network()
+    assert network.number_of_edges() == len(graph)
+    node = network.nodes["Amber Valley"]
+    assert (node["modality"], node["image"]) == ("image+table+text", "amber.png")
+    assert "two red bells" in node["caption"]
+    assert "p1" in node["source"].split()
+    assert network.edges["Amber Valley", "Fivan Jurn", "p1#2"]["relation"] == "was directed by"
+
+
+def test_equal_edges_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    same = [Source(f"{n:02}", f"{n:02}", Kind.TEXT, "Kodo", "Kodo was built by Ana Brix.") for n in range(12)]
+    built = Graph.open(Store.open(tmp_path, lambda: iter(same), LexicalEncoder()))
+    for level in ("entity", "theme"):
+        assert [t.id for t in built.search(["built Kodo"], 5, level=level)] == [f"{n:02}#1" for n in range(5)]
+
+
+def test_a_graph_is_built_once_and_another_for_other_triples(store: Store) -> None:
+    def folders() -> set[Path]:
+        return {path for path in store.folder.parent.glob("graph-*") if path.is_dir()}
+
+    Graph.open(store)
+    before = {path: path.stat().st_mtime_ns for path in folders()}
+    Graph.open(store)
+    assert {path: path.stat().st_mtime_ns for path in folders()} == before
+    Graph.open(store, lambda: [Triple("1", "Amber Valley", "beats", "Rusty Garden")])
+    assert len(folders()) == len(before) + 1
+
+
+def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store: Store) -> None:
+    own = [Triple("b", "Rusty Garden", "hunts", "Boar"), Triple("a", "Amber Valley", "hides in", "Cave", "p3")]
+    given = Graph.open(store, lambda: own)
+    assert sorted(triple.id for triple in given.search(["garden", "valley"], 9)) == ["a", "b"]
+    assert edges(given.search(["garden", "valley"], 9, pool=["p1"])) == [("Rusty Garden", "hunts", "Boar")]
+    assert [source.id for source in given.entity("Rusty Garden")] == ["p2"]
+
+
+def test_two_triples_of_one_id_are_refused_in_one_line(store: Store) -> None:
+    with pytest.raises(ValueError, match="two triples have the id '1'"):
+        Graph.open(store, lambda: [Triple("1", "a", "b", "c"), Triple("1", "a", "b", "d")])
+
+
+def test_a_damaged_graph_is_named_with_the_remedy(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, corpus, LexicalEncoder())
+    Graph.open(store)
+    (folder,) = (path for path in tmp_path.glob("graph-*") if path.is_dir())
+    (folder / MARKER).write_text('{"triples": 1, "entities": 1}')
+    with pytest.raises(StoreError, match=rf"{folder.name} is damaged.*delete that folder"):
+        Graph.open(store)
+
+
+def test_a_corpus_that_states_nothing_has_a_graph_that_finds_nothing(tmp_path: Path) -> None:
+    empty = Graph.open(Store.open(tmp_path, lambda: iter(()), LexicalEncoder()))
+    assert empty.search(["anything"], 3) == [] == empty.search(["anything"], 3, level="theme")
+    assert empty.network().number_of_nodes() == 0
+
+
+def test_the_scope_says_whose_statements_are_searched(store: Store) -> None:
+    item = Item(Question("q", "?"), ("x",), pool=("p3",), withheld=("i1",))
+    found = {}
+    for scope in ("question", "corpus", "both"):
+        settings = replace(RetrievalSettings(), scope=scope)
+        found[scope] = Knowledge(Evidence(store, settings), None).search(item, ["Fivan Jurn"], 4, "entity")
+    assert {triple.source for triple in found["question"]} == {"p3"}
+    assert {triple.source for triple in found["both"]} >= {"p1", "p3"}
+    assert found["both"][0].source == "p3"
+    assert all(triple.source != "i1" for triples in found.values() for triple in triples)
+
+
+def test_triples_are_those_of_the_data_set_where_it_has_any() -> None:
+    class Bringing:
+        def triples(self) -> Iterator[Triple]:
+            return iter([Triple("1", "a", "b", "c")])
+
+    given = triples_given(Bringing())
+    assert given is not None
+    assert [triple.id for triple in given()] == ["1"]
+    assert triples_given(object()) is None

@@ -1,0 +1,289 @@
+"""Records are written a line at a time, and a run killed at any moment ends with the same records as another."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import UserError
+from actors.messages import Message, Status, Trace
+from experiments.datasets.item import Score
+from experiments.records.checkpoint import Checkpoint
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.traces import decode, encode
+from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
+from tests.support.paths import ROOT
+
+text = st.text(max_size=20)
+count = st.integers(min_value=0, max_value=2**63 - 1)
+edges = st.lists(st.tuples(count, count, count), max_size=4).map(tuple)
+messages = st.builds(
+    Message,
+    id=text,
+    agent=text,
+    round=count,
+    content=st.text(st.characters(), max_size=20),
+    answer=st.none() | text,
+    confidence=st.none() | st.floats(0, 1),
+    status=st.sampled_from(Status),
+    error=text,
+    heard=st.lists(text, max_size=3).map(tuple),
+    cut=st.lists(text, max_size=3).map(tuple),
+    seed=count,
+    calls=count,
+    prompt_tokens=count,
+    completion_tokens=count,
+)
+whole_traces = st.builds(
+    Trace,
+    question=text,
+    method=text,
+    sample=count,
+    agents=st.lists(text, max_size=3).map(tuple),
+    turns=st.lists(messages, max_size=3).map(tuple),
+    answer=st.none() | text,
+    status=st.sampled_from(Status),
+    seed=count,
+    evidence=st.lists(text, max_size=3).map(tuple),
+    spatial=edges,
+    temporal=edges,
+    allowed_spatial=edges,
+    allowed_temporal=edges,
+    decision=st.lists(text, max_size=3).map(tuple),
+)
+
+
+@given(whole_traces)
+def test_a_trace_survives_the_way_to_json_and_back(written: Trace) -> None:
+    line = encode(written)
+    assert line.isascii()
+    assert "\n" not in line
+    read = decode(line)
+    assert read == written
+    assert type(read.status) is Status
+    assert all(type(turn.status) is Status for turn in read.turns)
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"turns": [{"no": 1}]}', encode(trace(1))[:-9]])
+def test_a_line_that_is_no_trace_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="not a trace"):
+        decode(line)
+
+
+def records(run: RunFolder) -> dict[str, bytes]:
+    files = [path for path in run.path.rglob("*") if path.suffix in (".jsonl", ".safetensors")]
+    return {path.relative_to(run.path).as_posix(): path.read_bytes() for path in files}
+
+
+def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    made: list[Path] = []
+    threads = [threading.Thread(target=lambda: made.append(RunFolder.create(tmp_path, "x").path)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 8
+
+
+def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=2, questions=3)
+    assert list(run.traces("train-1")) == [trace(100 + step, sample=k) for step in (1, 2) for k in (0, 1)]
+    assert list(run.learning()) == [learning_step(stage, step, 2) for stage in (1, 2) for step in (0, 1, 2)]
+    assert [scored.question for scored in run.scores()] == ["q000", "q001", "q002"] * 5
+    assert next(run.scores()).failed_turns == 0
+    assert list(run.traces("evaluate-nobody")) == []
+
+
+def test_a_score_counts_edges_once_and_turns_that_nobody_could_hear(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=1)
+    scored = list(run.scores())[-1]
+    assert (scored.edges, scored.failed_turns, scored.calls) == (8 + 9, 1, 19)
+
+
+def test_a_score_counts_turns_that_went_without_some_of_their_evidence(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    with Recorder(run) as recorder:
+        for told in (trace(1), cut(trace(2))):
+            recorder.evaluated(told, item(told.seed), Score(1, 1))
+    assert [scored.cut_turns for scored in run.scores()] == [0, 2]
+    assert next(run.traces("evaluate-m3prune", only={1})).turns[0].cut == ("p7", "p3")
+
+
+def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=1)
+    with (run.path / "scores.jsonl").open("ab") as scores:
+        scores.write(b'{"method": "m3pr')
+    assert len(list(run.scores())) == 5
+
+
+@pytest.mark.parametrize(
+    "reached", ["learning.jsonl", "traces/train-2.jsonl", "scores.jsonl", "traces/evaluate-m3prune.jsonl"]
+)
+def test_a_killed_run_ends_with_the_same_records(tmp_path: Path, reached: str) -> None:
+    steps, questions = 12, 60
+    whole = make_run(tmp_path / "whole", steps, questions)
+    run = RunFolder.create(tmp_path / "killed", "fake")
+    run.config.write_bytes(whole.config.read_bytes())
+    command = [sys.executable, "-m", "tests.support.fake_run", str(run.path), str(steps), str(questions)]
+    watched = run.path / reached
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        while process.poll() is None and not (watched.exists() and watched.stat().st_size > 2000):
+            time.sleep(0.0005)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    carry_on(run, steps, questions)
+    assert records(run) == records(whole)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.31, 0.64, 0.97])
+def test_records_cut_at_any_byte_are_completed(tmp_path: Path, kept: float) -> None:
+    """What a kill cannot leave but a loss of power can: files of one run that end at unrelated places."""
+    run = make_run(tmp_path, steps=1, questions=6)
+    whole = records(run)
+    for name in ("scores.jsonl", "traces/evaluate-m3prune.jsonl", "traces/evaluate-full-graph.jsonl"):
+        path = run.path / name
+        path.write_bytes(path.read_bytes()[: int(kept * len(name) * 97) % path.stat().st_size])
+    carry_on(run, steps=1, questions=6)
+    assert records(run) == whole
+
+
+def test_an_evaluated_question_counts_only_with_its_score(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=4)
+    path = run.path / "scores.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    with Recorder(run) as recorder:
+        assert recorder.done("m3prune") == {"q000", "q001", "q002"}
+        assert recorder.done("full-graph") == {"q000", "q001", "q002", "q003"}
+        assert recorder.done("unheard-of") == frozenset()
+    assert len(list(run.traces("evaluate-m3prune"))) == 3
+
+
+def test_training_after_the_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=3, questions=0)
+    whole = records(run)
+    with Recorder(run) as recorder:
+        recorder.trained(2, trace(1))
+        recorder.trained(3, trace(1))
+    with Recorder(run) as recorder:
+        assert recorder.checkpoint
+        assert (recorder.checkpoint.stage, recorder.checkpoint.step) == (2, 3)
+    assert records(run) == whole | {"traces/train-3.jsonl": b""}
+
+
+def test_learning_without_a_checkpoint_starts_afresh_and_keeps_the_answers(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=2, questions=3)
+    whole = records(run)
+    run.topology.unlink()
+    with Recorder(run) as recorder:
+        assert recorder.checkpoint is None
+        assert len(recorder.done("m3prune")) == 3
+        learn(recorder, 2)
+    assert records(run) == whole
+
+
+def test_a_checkpoint_keeps_every_type_of_tensor(tmp_path: Path) -> None:
+    state = {
+        "theta": torch.randn(4, 4).T,
+        "mask": torch.tensor([True, False]),
+        "generator": torch.Generator().manual_seed(3).get_state(),
+        "step": torch.tensor(7),
+        "needs_grad": torch.zeros(2, requires_grad=True),
+    }
+    Checkpoint(2, 5, state, {"learning.jsonl": 10}).write(tmp_path / "c")
+    read = Checkpoint.read(tmp_path / "c")
+    assert (read.stage, read.step, read.sizes) == (2, 5, {"learning.jsonl": 10})
+    assert all(torch.equal(read.state[name], tensor) for name, tensor in state.items())
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "text", "foreign"])
+def test_a_damaged_checkpoint_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
+    run = make_run(tmp_path, steps=1, questions=0)
+    whole = run.topology.read_bytes()
+    changed = {
+        "truncated": whole[:-7],
+        "empty": b"",
+        "flipped": whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:],
+        "text": b"not a checkpoint at all",
+        "foreign": b"\x02\0\0\0\0\0\0\0{}",
+    }
+    run.topology.write_bytes(changed[damage])
+    with pytest.raises(UserError, match=r"topology\.safetensors is not an intact checkpoint .*delete") as raised:
+        Recorder(run)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_training_record_shorter_than_the_checkpoint_says_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=2, questions=0)
+    (run.path / "traces" / "train-1.jsonl").write_bytes(b"")
+    with pytest.raises(UserError, match=r"train-1\.jsonl is shorter than"):
+        Recorder(run)
+
+
+def test_a_broken_line_is_named_by_file_and_number(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=3)
+    path = run.path / "scores.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"{oops\n", *lines[2:]]))
+    with pytest.raises(UserError, match=r"scores\.jsonl, line 2"):
+        Recorder(run)
+    with pytest.raises(UserError, match=r"scores\.jsonl, line 2"):
+        list(run.scores())
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not a run folder: it has no config\.yaml"):
+        RunFolder.open(tmp_path)
+    with pytest.raises(UserError, match="not a run folder: it is not a folder"):
+        RunFolder.open(tmp_path / "nothing")
+
+
+def test_an_output_that_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write a run folder"):
+        RunFolder.create(tmp_path / "file", "x")
+
+
+def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=0)
+    with Recorder(run), pytest.raises(UserError, match="being written by another process"):
+        Recorder(run)
+    Recorder(run).close()
+
+
+def test_a_full_disk_is_said_in_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=0)
+    script = (
+        "import resource, sys; from pathlib import Path\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "from actors.errors import UserError; from experiments.records.recorder import RunFolder\n"
+        "from tests.support.fake_run import carry_on\n"
+        "try: carry_on(RunFolder.open(Path(sys.argv[1])), 1, 9)\n"
+        "except UserError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script, str(run.path)], cwd=ROOT, capture_output=True, text=True)
+    assert said.stderr == ""
+    assert said.stdout.startswith("cannot write ")
+    assert said.stdout.count("\n") == 1
+    carry_on(run, 1, 9)
+    assert records(run) == records(make_run(tmp_path, 1, 9))
+
+
+def test_a_trace_is_scored_as_its_own_question_and_its_method_can_name_a_file(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "x")
+    with Recorder(run) as recorder:
+        with pytest.raises(ValueError, match="was scored as"):
+            recorder.evaluated(trace(1), item(2), Score(1, 1))
+        with pytest.raises(ValueError, match="a file"):
+            recorder.evaluated(trace(1, method="a/b"), item(1), Score(1, 1))
+        evaluate(recorder, 1)

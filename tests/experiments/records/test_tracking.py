@@ -1,0 +1,100 @@
+"""W&B gets the same figures, offline, inside the run folder; and what fails there is said and ends nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.analysis.summary import Metrics, summarise, write
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker
+from tests.experiments.analysis.test_summary import ABOUT
+from tests.support.fake_run import make_run
+from tests.support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return make_run(tmp_path_factory.mktemp("runs"), steps=1, questions=4)
+
+
+@pytest.fixture(scope="module")
+def metrics(run: RunFolder) -> Metrics:
+    return summarise(run, ABOUT)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics) -> None:
+    write(run, metrics)
+    script = (
+        "import json, pathlib, sys; from experiments.records.tracking import Tracker\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "tracker = Tracker(path, {'seed': 1, 'data': {'name': 'sample'}}, project='test', group='sweep')\n"
+        "tracker.log({'stage': 1, 'step': 1, 'rank': -0.2})\n"
+        "from actors.messages import Usage\n"
+        "tracker.summary(json.loads((path / 'metrics.json').read_text()), spent=Usage(calls=7))\n"
+        "tracker.finish()\n"
+    )
+    # A process of its own: W&B may write the last of a run as late as at exit.
+    command = [sys.executable, "-c", script, str(run.path)]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+    (folder,) = (run.path / "wandb").glob("offline-run-*")
+    (record,) = folder.glob("run-*.wandb")
+    assert record.stem == f"run-{run.path.name}"
+    (table,) = folder.glob("files/media/table/methods*.json")
+    rows = json.loads(table.read_text())["data"]
+    assert {row[0]: row[1] for row in rows} == {name: row["utility"] for name, row in metrics["methods"].items()}
+    assert b"m3prune vs full-graph/p_value" in record.read_bytes()
+    assert b"usage/calls" in record.read_bytes()
+
+
+def test_a_resumed_run_goes_on_under_its_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for step in (1, 2):
+        tracker = Tracker(tmp_path, {"seed": 1}, resume_id="abc")
+        tracker.log({"step": step})
+        tracker.finish()
+    assert {path.stem for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")} == {"run-abc"}
+    assert warnings(caplog) == []
+
+
+def test_disabled_tracking_imports_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib; from experiments.records.tracking import Tracker\n"
+        f"tracker = Tracker(pathlib.Path({str(tmp_path)!r}), {{}}, mode='disabled')\n"
+        "tracker.log({'step': 1}); tracker.summary({}); tracker.finish(); print('wandb' in sys.modules)"
+    )
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
+    tmp_path: Path, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        tracker = Tracker(tmp_path, {}, project="not/a project")
+        tracker.log({"step": 1})
+        tracker.summary(metrics)
+        tracker.finish()
+    (said,) = warnings(caplog)
+    assert said.startswith("W&B could not start, the run goes on without it: Invalid project name")
+    assert "\n" not in said
+
+
+def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tracker = Tracker(tmp_path, {})
+    tracker.summary({"methods": {}, "paired": {}})
+    tracker.log({"step": 1})
+    tracker.finish()
+    (said,) = warnings(caplog)
+    assert said.startswith("W&B could not summarise, the run goes on without it")

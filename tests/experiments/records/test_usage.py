@@ -1,0 +1,133 @@
+"""What a run spends is written down as it goes, whatever ends it, and adds up over resumptions."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from actors.errors import UserError
+from actors.messages import Usage
+from experiments.records import usage
+from experiments.records.recorder import RunFolder
+from experiments.records.usage import Spent, UsageLog
+from tests.support.paths import ROOT
+
+
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path, "x")
+
+
+def spend(run: RunFolder, calls: int) -> None:
+    spent = {"ann": Usage()}
+    with UsageLog(run, lambda: spent).phase("judging"):
+        spent["ann"] = Usage(calls=calls)
+
+
+def test_each_phase_has_what_was_spent_in_it_and_no_more(tmp_path: Path) -> None:
+    run, spent = folder(tmp_path), {"ann": Usage(calls=5)}
+    log = UsageLog(run, lambda: spent)
+    with log.phase("learning, stage 1"):
+        spent["ann"] = Usage(calls=7, prompt_tokens=90, cached_tokens=60, completion_tokens=8)
+    spent["ann"] += Usage(calls=100)  # between phases
+    with log.phase("evaluating full"):
+        spent["bob"] = Usage(reused=3, reused_tokens=40)
+    first, second = usage.by_phase(run).values()
+    assert (first.phase, first.agents) == ("learning, stage 1", {"ann": Usage(2, 90, 60, 8)})
+    assert (second.phase, second.agents) == ("evaluating full", {"bob": Usage(reused=3, reused_tokens=40)})
+    assert usage.by_agent(run) == {**first.agents, **second.agents}
+    assert usage.total(run) == Usage(2, 90, 60, 8, 3, 40)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, UserError, asyncio.CancelledError])
+def test_what_an_interrupted_phase_spent_is_kept(tmp_path: Path, end: type[BaseException]) -> None:
+    run, spent = folder(tmp_path), {"ann": Usage()}
+
+    def interrupted() -> None:
+        with UsageLog(run, lambda: spent).phase("judging"):
+            spent["ann"] = Usage(calls=4)
+            raise end
+
+    with pytest.raises(end):
+        interrupted()
+    assert usage.total(run) == Usage(calls=4)
+
+
+def test_a_resumed_run_adds_to_the_phase(tmp_path: Path) -> None:
+    run = folder(tmp_path)
+    for calls in (3, 4):
+        spend(run, calls)
+    [judging] = usage.by_phase(run).values()
+    assert judging.total == Usage(calls=7)
+    assert len(list(usage.read(run))) == 2
+
+
+async def test_a_long_phase_is_written_in_parts_that_add_up(tmp_path: Path) -> None:
+    run, spent = folder(tmp_path), {"ann": Usage()}
+    with UsageLog(run, lambda: spent, every_s=0.001).phase("judging"):
+        while len(list(usage.read(run))) < 3:
+            spent["ann"] += Usage(calls=1)
+            await asyncio.sleep(0.001)
+    assert usage.total(run) == spent["ann"]
+
+
+def test_a_killed_run_forgets_only_what_came_after_its_last_line(tmp_path: Path) -> None:
+    run = folder(tmp_path)
+    script = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from actors.messages import Usage; from experiments.records.recorder import RunFolder\n"
+        "from experiments.records.usage import UsageLog\n"
+        "calls = 0\n"
+        "async def spend():\n"
+        "    global calls\n"
+        "    with UsageLog(RunFolder(Path(sys.argv[1])), lambda: {'ann': Usage(calls)}, 0.001).phase('judging'):\n"
+        "        while True:\n"
+        "            calls += 1\n"
+        "            await asyncio.sleep(0.001)\n"
+        "asyncio.run(spend())\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(run.path)], cwd=ROOT)
+    try:
+        while process.poll() is None and not usage.total(run).calls:
+            time.sleep(0.005)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = usage.total(run).calls
+    assert before > 0
+    with (run.path / usage.USAGE).open("ab") as file:
+        file.write(b'{"phase": "jud')
+    spend(run, 10)
+    assert usage.total(run).calls == before + 10
+
+
+def test_a_line_survives_the_way_to_json_and_back() -> None:
+    spent = Spent("evaluating m3prune", 12.5, {"ann": Usage(1, 2, 3, 4, 5, 6), "bob": Usage(reused=2)})
+    assert Spent.decode(spent.encode()) == spent
+    assert spent.total == Usage(1, 2, 3, 4, 7, 6)
+
+
+def test_a_broken_line_is_named_by_file_and_number(tmp_path: Path) -> None:
+    run = folder(tmp_path)
+    (run.path / usage.USAGE).write_text(Spent("judging", 1.0).encode() + "\n{oops\n")
+    with pytest.raises(UserError, match=r"usage\.jsonl, line 2"):
+        usage.by_phase(run)
+
+
+def test_a_run_without_a_log_of_usage_has_none(tmp_path: Path) -> None:
+    run = folder(tmp_path)
+    assert (usage.by_phase(run), usage.total(run)) == ({}, Usage())
+    assert list(usage.notes(Usage())) == []
+
+
+def test_computed_prefix_cached_and_reused_tokens_are_told_apart() -> None:
+    spent = Usage(calls=60, prompt_tokens=1000, cached_tokens=850, completion_tokens=70, reused=40, reused_tokens=777)
+    calls, tokens, why = usage.notes(spent)
+    assert "60 model calls made and 40 of 100 (40.0%) answered from the completion cache, which saved 777" in calls
+    assert "computed: 150; served by the model's prefix cache: 850 (85.0%); completion tokens: 70" in tokens
+    assert why == usage.RECURRING

@@ -1,0 +1,183 @@
+"""Attacked runs, in this process: the same at any concurrency, after a kill, and replayed; metrics from records."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from actors.agents.agent import RoleAgent
+from actors.messages import Message, Turn, Usage
+from actors.reader.reader import Reader, ReaderSettings
+from experiments.analysis import summary
+from experiments.attacks.edge_scores import attackers_found, write_edge_scores
+from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round
+from experiments.config.config import Config, load, save
+from experiments.datasets.item import Score
+from experiments.evidence.evidence import Evidence
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import Scored
+from experiments.records.tracking import Tracker
+from experiments.running.context import RunContext
+from experiments.running.job import Job
+from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.launched import Launched
+from experiments.running.local import Local
+from experiments.running.opening import open_dataset, open_store
+from experiments.running.replay import Recorded
+from tests.support.fake_run import item, trace
+from topologies import discussion
+from topologies.learning.learner import Learner
+from topologies.wiring import Edges
+
+SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled
+topology.text=[critic,scientist] topology.visual=[critic] methods=[single,full,m3prune]""".split()
+
+
+class Team:
+    """The roles of a configuration, in this process."""
+
+    recorded = False
+
+    def __init__(self, config: Config) -> None:
+        self.usage: dict[str, Usage] = {}
+        reader = Reader(ReaderSettings())
+        self._agents = {role.name: RoleAgent(role, reader) for role in (*team_roles(config), *closing_roles(config))}
+
+    async def ask(self, turn: Turn) -> Message:
+        await asyncio.sleep(0)
+        message, _ = await self._agents[turn.agent].take(turn)
+        return message
+
+    def close(self, discussion: str) -> None:
+        for agent in self._agents.values():
+            agent.memory.forget([discussion])
+
+
+def carry_out(
+    words: list[str], output: Path, folder: RunFolder | None = None, team: discussion.Team | None = None
+) -> RunFolder:
+    """A run, or what is left of it to do."""
+    config = load([*SMALL, f"output={output}", *words])
+    cache = output / "cache"
+    cache.mkdir(exist_ok=True)
+    dataset = open_dataset(config, cache)
+    if folder is None:
+        folder = RunFolder.create(output, "attacked")
+        save(config, folder.config)
+    roles = team_roles(config)
+    learner = Local(Learner([role.modality for role in roles], **learner_options(config)))
+    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    tracker = Tracker(folder.path, asdict(config), "disabled", "agora-mm", None)
+    agents = Launched(team or Team(config), None)
+    with Recorder(folder) as recorder:
+        context = RunContext(config, roles, dataset, evidence, recorder, tracker, Progress())
+        job = Job(context, agents, learner)
+        asyncio.run(job.run())
+    about = summary.About("attacked", "reader", "sample", "EM", tuple(config.methods))
+    summary.write(folder, summary.summarise(folder, about))
+    return folder
+
+
+def contents(folder: RunFolder) -> dict[str, bytes]:
+    files = [*sorted((folder.path / "traces").iterdir()), folder.metrics, folder.path / "edge_scores.json"]
+    return {path.name: path.read_bytes() for path in (*files, folder.path / "scores.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+ATTACKS = (
+    ("attack=input", "attack.agents=[1]"),
+    ("attack=response", "attack.agents=[text_critic]"),
+    ("attack=tamper", "attack.rate=0.5"),
+)
+
+
+@pytest.fixture(scope="module", params=ATTACKS, ids=[words[0] for words in ATTACKS])
+def attacked(request: pytest.FixtureRequest, output: Path) -> tuple[list[str], RunFolder]:
+    words = list(request.param)
+    return words, carry_out([*words, "concurrency=32"], output)
+
+
+def test_an_attacked_run_is_the_same_one_discussion_at_a_time(
+    attacked: tuple[list[str], RunFolder], output: Path
+) -> None:
+    words, folder = attacked
+    assert contents(carry_out([*words, "concurrency=1"], output)) == contents(folder)
+
+
+def test_an_attacked_run_that_was_cut_short_ends_the_same(
+    attacked: tuple[list[str], RunFolder], output: Path, tmp_path: Path
+) -> None:
+    words, folder = attacked
+    before = contents(folder)
+    scores = folder.path / "scores.jsonl"
+    scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:6]))
+    (folder.path / "edge_scores.json").unlink()
+    assert contents(carry_out(words, output, folder)) == before
+
+
+def test_an_attacked_run_is_replayed_as_it_was(attacked: tuple[list[str], RunFolder], output: Path) -> None:
+    words, folder = attacked
+    assert contents(carry_out(words, output, team=Recorded(folder))) == contents(folder)
+
+
+def test_the_metrics_of_an_attacked_run_say_what_the_attack_did(attacked: tuple[list[str], RunFolder]) -> None:
+    words, folder = attacked
+    rows = json.loads(folder.metrics.read_text())["methods"]
+    aimed = words[0] != "attack=input"
+    named = words[0] in ("attack=input", "attack=response")
+    for method, row in rows.items():
+        assert ("attack_success" in row) is ("attack_success_ci95" in row) is ("infection" in row) is aimed
+        assert ("auc_attacker" in row) is ("honest_edges_cut" in row) is (named and method == "m3prune")
+        assert "carried" not in row
+    if aimed:
+        assert len(rows["full"]["infection"]) == 2
+        assert len(rows["single"]["infection"]) == 1
+
+
+def test_a_clean_run_has_no_such_metrics_and_old_records_are_read() -> None:
+    told = Scored.of(trace(1), item(1), Score(1, 1))
+    assert told.attack_success is None
+    old = json.loads(told.encode())
+    for name in ("attack_success", "infection", "carried"):
+        del old[name]
+    assert Scored.decode(json.dumps(old)) == told
+    harmed = Scored.of(trace(1), item(1), Score(1, 1), Harm(1.0, (0.25, 0.5), (0.0, 0.5)))
+    assert Scored.decode(harmed.encode()) == harmed
+
+
+def test_auc_is_how_often_an_attackers_edge_ranks_below_another() -> None:
+    scores = np.array([[9.0, 0.1, 0.2], [0.6, 9.0, 0.7], [0.8, 0.2, -np.inf]])
+    assert auc_attacker([scores], [0]) == pytest.approx(7.5 / 8)  # one tie; edges to oneself do not count
+    assert auc_attacker([scores, scores], [0]) == pytest.approx(7.5 / 8)
+    assert auc_attacker([scores], []) is None
+    assert auc_attacker([np.full((3, 3), 0.5)], [1]) == 0.5
+
+
+def test_honest_edges_cut_are_those_between_honest_agents() -> None:
+    scores = np.array([[0.0, -1.0, 0.2], [-1.0, 0.0, -2.0], [-1.0, 0.2, 0.0]])
+    assert honest_edges_cut([scores], [0]) == 0.5
+    assert honest_edges_cut([scores], [0, 1]) is None
+
+
+def test_what_learning_found_out_is_read_from_the_run_folder_alone(tmp_path: Path) -> None:
+    assert attackers_found(tmp_path) == {}
+    low = np.array([[-np.inf, 0.1, 0.1], [0.9, -np.inf, -1.0], [0.8, 0.7, -np.inf]])
+    write_edge_scores(tmp_path, ("a", "b", "c"), (), Edges(low, low))
+    assert attackers_found(tmp_path) == {}
+    write_edge_scores(tmp_path, ("a", "b", "c"), ("a",), Edges(low, low))
+    assert attackers_found(tmp_path) == {"auc_attacker": 0.75, "honest_edges_cut": 0.5}
+
+
+def test_a_round_is_averaged_over_the_discussions_that_had_it() -> None:
+    assert mean_by_round([(0.0, 1.0), (0.5,)]) == [0.25, 1.0]
+    assert mean_by_round([]) == []

@@ -1,0 +1,166 @@
+"""Bad input through the command line: one clear line on standard error, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from experiments.datasets.sample.release import write_sample
+from run import main
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "sample"
+    write_sample(folder, train=4, dev=4)
+    return folder
+
+
+@pytest.fixture
+def release(sample: Path, tmp_path: Path) -> Path:
+    """A release in MultimodalQA's layout to break."""
+    return Path(shutil.copytree(sample, tmp_path / "release"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line that these words get."""
+    assert main(list(words)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def recall(release: Path, tmp_path: Path) -> list[str]:
+    return ["experiment=recall", "data=mmqa", f"data.root={release}", f"output={tmp_path / 'runs'}"]
+
+
+def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(bool(re.match(r"  mmqa_prune +M3Prune on MultimodalQA", line)) for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
+        (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
+        (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
+        (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, chain"),
+        (["experiment=mmqa_prune", "topology.text=[critik]"], "Did you mean 'critic'?"),
+        (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),
+        (["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"], "not a folder"),
+        (["experiment=mmqa_prune", "learner.rate=-1"], "rate"),
+        (["experiment=mmqa_prune", "model=vllm"], "model.name"),
+        (["experiment=recall", "retrieval.encoder=/nowhere"], "/nowhere"),
+        (["experiment=mmqa_prune", "ray.address=nowhere"], "host:port"),
+    ],
+)
+def test_a_wrong_word_is_told_what_would_be_right(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert says in refused(capsys, *words, f"output={tmp_path}", "wandb.mode=disabled")
+
+
+def test_a_ray_address_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"ray.address=127.0.0.1:{port}"
+    error = refused(capsys, "experiment=mmqa_prune", address, f"output={tmp_path}", "wandb.mode=disabled")
+    assert str(port) in error
+    assert "does not answer" in error
+
+
+def test_a_missing_data_file_is_named_with_where_to_get_it(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (release / "MMQA_tables.jsonl.gz").unlink()
+    error = refused(capsys, *recall(release, tmp_path))
+    assert "MMQA_tables.jsonl" in error
+    assert "github.com/allenai/multimodalqa" in error
+
+
+def test_a_truncated_data_file_is_named(release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = release / "MMQA_texts.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert "MMQA_texts.jsonl.gz" in refused(capsys, *recall(release, tmp_path))
+
+
+def test_a_broken_line_is_named_by_file_and_number(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (release / "MMQA_texts.jsonl.gz").unlink()
+    good = json.dumps({"id": "a", "title": "A", "text": "b", "url": ""})
+    (release / "MMQA_texts.jsonl").write_text(f"{good}\n{{broken\n")
+    assert re.search(r"MMQA_texts\.jsonl.*line 2|MMQA_texts\.jsonl:2", refused(capsys, *recall(release, tmp_path)))
+
+
+def test_a_picture_that_cannot_be_decoded_is_named(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = min((release / "final_dataset_images").iterdir())
+    picture.write_bytes(b"not a picture")
+    assert picture.name in refused(capsys, *recall(release, tmp_path))
+
+
+def test_a_question_whose_sources_are_not_in_the_corpus_is_named(tmp_path: Path) -> None:
+    from actors.errors import UserError
+    from actors.messages import Kind, Question, Source
+    from experiments.datasets.item import Item
+    from experiments.evidence.evidence import Evidence
+    from experiments.evidence.settings import RetrievalSettings
+    from retrieval.embed import LexicalEncoder
+    from retrieval.store import Store
+
+    store = Store.open(tmp_path, lambda: iter([Source("t1", "t1", Kind.TEXT, "A", "b")]), LexicalEncoder())
+    item = Item(Question("q7", "Who?"), gold=("x",), pool=("t2", "t3"))
+    with pytest.raises(UserError, match="question q7: none of its 2 sources"):
+        Evidence(store, RetrievalSettings()).retrieve(item)
+
+
+def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a run folder" in refused(capsys, f"resume={tmp_path}")
+
+
+def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments.config.config import load, save
+    from experiments.runner import RunFolder
+
+    run = RunFolder.create(tmp_path, "mmqa_prune")
+    save(load(["experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"]), run.config)
+    run.topology.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
+    (run.path / "learning.jsonl").write_text("{}\n")
+    assert "topology.safetensors is not an intact checkpoint" in refused(capsys, f"resume={run.path}")
+    assert (run.path / "learning.jsonl").read_text() == "{}\n"
+
+
+def test_an_output_or_index_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert str(blocked) in refused(capsys, "experiment=recall", f"output={blocked}/runs")
+    assert str(blocked) in refused(capsys, "experiment=recall", f"output={tmp_path}", f"cache={blocked}/cache")
+
+
+def test_too_little_memory_or_disk_is_noticed_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments import runner
+
+    monkeypatch.setattr(runner, "ACTOR_MB", 10**9)
+    assert "MB of memory are free" in refused(
+        capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"
+    )
+    monkeypatch.setattr(runner, "ACTOR_MB", 0)
+    monkeypatch.setattr(runner, "FREE_DISK_MB", 10**12)
+    assert "make room" in refused(capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled")

@@ -1,0 +1,207 @@
+"""A wiring as an AutoGen team: it says, turn by turn and in another process, what the simulator's agents say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import ChatAgent
+from autogen_agentchat.teams import GraphFlow
+from autogen_core.models import ChatCompletionClient
+
+from actors.agents.agent import RoleAgent
+from actors.agents.roles import DECISION, ROLES, TEXTUAL, VISUAL
+from actors.autogen.agent import QuestionMessage, Task, message_of
+from actors.autogen.hosted import HostedAgent
+from actors.autogen.model_choice import ModelChoice
+from actors.backends.settings import ModelSettings
+from actors.messages import Message, Question, Role, Source, Trace, Turn
+from actors.reader.reader import Reader, ReaderSettings
+from actors.settings import AgentSettings
+from experiments.config.config import Config
+from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.sample.release import write_sample
+from experiments.running.graph_flow import export_team, model_choice, write_team
+from tests.support.paths import ROOT
+from topologies.topology import Wiring, discuss
+
+AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
+SEED = 11
+
+
+def wiring(seed: int = 0, rounds: int = 3, isolated: int = 2) -> Wiring:
+    """Random, with one agent that hears nobody and is heard by nobody but the decision agent."""
+    rng, n = np.random.default_rng(seed), len(AGENTS)
+    spatial = np.triu(rng.random((rounds, n, n)) < 0.5, 1)
+    temporal = rng.random((rounds, n, n)) < 0.3
+    temporal[0] = False
+    temporal[:, range(n), range(n)] = False
+    for edges in spatial, temporal:
+        edges[:, isolated] = edges[:, :, isolated] = False
+    return Wiring(spatial, temporal, rng.random(n) < 0.7, rng.random((n, n)), rng.random((n, n)))
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> list[Question]:
+    folder = tmp_path_factory.mktemp("data") / "sample"
+    write_sample(folder, seed=3, train=0, dev=4)
+    data = Mmqa(folder)
+    by_doc: dict[str, list[Source]] = {}
+    for source in data.corpus():
+        by_doc.setdefault(source.doc, []).append(source)
+    found = []
+    for item in data.evaluate():
+        docs = dict.fromkeys((*item.supporting, *item.pool[:4]))
+        found.append(replace(item.question, evidence=tuple(source for doc in docs for source in by_doc[doc])))
+    return found
+
+
+async def simulated(
+    walk: Wiring, question: Question, roles: dict[str, Role] = ROLES, settings: AgentSettings | None = None
+) -> Trace:
+    reader = Reader(ReaderSettings())
+    holders = {
+        name: HostedAgent(roles[name], reader, settings)
+        if roles[name].agent
+        else RoleAgent(roles[name], reader, settings)
+        for name in (*AGENTS, DECISION.name)
+    }
+
+    async def ask(turn: Turn) -> Message:
+        return (await holders[turn.agent].take(turn))[0]
+
+    return await discuss("m3prune", AGENTS, walk, question, ask, SEED)
+
+
+async def said_by(team: GraphFlow, task: QuestionMessage | str) -> dict[str, Message]:
+    async with asyncio.timeout(60):
+        result = await team.run(task=task)
+    found = {}
+    for message in result.messages:
+        full = message_of(message)  # type: ignore[arg-type]
+        if full is not None:
+            found[full.id] = full
+    assert message_of(result.messages[-1]) == found[f"4/{DECISION.name}"]  # type: ignore[arg-type]
+    return found
+
+
+def loaded(walk: Wiring, roles: dict[str, Role] = ROLES, settings: AgentSettings | None = None) -> GraphFlow:
+    team = export_team(walk, AGENTS, roles, SEED, ModelChoice(), settings)
+    return GraphFlow.load_component(json.loads(json.dumps(team.dump_component().model_dump(mode="json"))))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+async def test_every_turn_of_the_team_is_the_simulator_s(questions: list[Question], seed: int) -> None:
+    walk, settings = wiring(seed), AgentSettings(temperature=0.2, budget_words=30)
+    team = loaded(walk, settings=settings)
+    for question in questions:  # one after another through one team
+        trace = await simulated(walk, question, settings=settings)
+        assert await said_by(team, QuestionMessage.of(question)) == {turn.id: turn for turn in trace.turns}
+
+
+async def test_nobody_speaks_in_the_team_to_whom_nobody_listens(questions: list[Question]) -> None:
+    walk = replace(wiring(), decision=np.array([True, False, False, False, False]))
+    team = loaded(walk)
+    trace = await simulated(walk, questions[0])
+    assert len(trace.turns) < len(AGENTS) * 3 + 1
+    assert await said_by(team, QuestionMessage.of(questions[0])) == {turn.id: turn for turn in trace.turns}
+
+
+async def test_a_plain_text_is_a_question_without_evidence() -> None:
+    text = "Where was Ana Brix born?"
+    trace = await simulated(wiring(), Question(text, text))
+    assert await said_by(loaded(wiring()), text) == {turn.id: turn for turn in trace.turns}
+
+
+def test_the_file_runs_by_itself_in_another_process(questions: list[Question], tmp_path: Path) -> None:
+    config = Config(seed=SEED)
+    path = write_team(tmp_path, wiring(), AGENTS, ROLES, config)
+    assert path == tmp_path / "team.json"
+    (tmp_path / "question.json").write_text(Task(question=questions[0]).model_dump_json())
+    program = """
+import asyncio, json, sys
+from autogen_agentchat.teams import GraphFlow
+from actors.autogen.agent import QuestionMessage, Task
+team = GraphFlow.load_component(json.load(open("team.json")))
+task = Task.model_validate_json(open("question.json").read())
+result = asyncio.run(team.run(task=QuestionMessage.of(task.question)))
+print(json.dumps([m.metadata["message"] for m in result.messages if m.source != "user"]))
+assert not {"ray", "torch"} & sys.modules.keys()
+"""
+    root = str(ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": "77"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    trace = asyncio.run(simulated(wiring(), questions[0], settings=config.agents))
+    said = {message["id"]: message for message in map(json.loads, json.loads(done.stdout))}
+    assert said == {turn.id: json.loads(json.dumps(asdict(turn))) for turn in trace.turns}
+
+
+def test_each_node_waits_for_and_hears_whom_the_wiring_says() -> None:
+    walk = wiring()
+    config = export_team(walk, AGENTS, ROLES, SEED, ModelChoice()).dump_component().config
+    nodes = {participant["config"]["name"]: participant["config"] for participant in config["participants"]}
+    parents: dict[str, set[str]] = {name: set() for name in nodes}
+    for name, node in config["graph"]["nodes"].items():
+        for edge in node["edges"]:
+            assert edge.get("condition") is None
+            assert name not in parents[edge["target"]]
+            parents[edge["target"]].add(name)
+    assert nodes[f"{AGENTS[2]}_1"]["weights"] == {}
+    assert parents[f"{AGENTS[2]}_3"] == {f"{AGENTS[2]}_2"}
+    assert nodes[f"{AGENTS[2]}_3"]["earlier"] == [f"{AGENTS[2]}_1", f"{AGENTS[2]}_2"]
+    hears = [f"{AGENTS[j]}_3" for j in np.flatnonzero(walk.decision)]
+    assert list(nodes["decision"]["weights"]) == hears
+    assert parents["decision"] == {f"{agent}_3" for agent in AGENTS}
+    for t, i in np.ndindex(3, len(AGENTS)):
+        config_of = nodes[f"{AGENTS[i]}_{t + 1}"]
+        expected = {f"{AGENTS[j]}_{t + 1}" for j in np.flatnonzero(walk.spatial[t, :, i])}
+        expected |= {f"{AGENTS[j]}_{t}" for j in np.flatnonzero(walk.temporal[t, :, i])}
+        assert set(config_of["weights"]) == expected
+        assert parents[config_of["name"]] == expected | ({f"{AGENTS[i]}_{t}"} if t else set())
+
+
+def assistant(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    return AssistantAgent(role.name, client, system_message="Think of places.")
+
+
+async def test_a_role_that_an_autogen_agent_holds_is_exported_with_it(questions: list[Question]) -> None:
+    held = {**ROLES, AGENTS[0]: replace(ROLES[AGENTS[0]], agent=f"{__name__}:assistant")}
+    trace = await simulated(wiring(), questions[0], held)
+    said = await said_by(loaded(wiring(), held), QuestionMessage.of(questions[0]))
+    assert said == {turn.id: turn for turn in trace.turns}
+
+
+def test_an_agent_that_autogen_cannot_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="'text critic' cannot be exported"):
+        export_team(wiring(), ("text critic", *AGENTS[1:]), {**ROLES, "text critic": TEXTUAL[0]}, SEED, ModelChoice())
+
+
+def test_the_model_in_the_file_is_the_run_s_and_never_its_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-1234")
+    endpoint = ModelSettings(kind="openai", name="m", base_url="http://h:1/v1", key_env="MY_KEY", extra={"top_p": 0.9})
+    path = write_team(tmp_path, wiring(), AGENTS, ROLES, Config(model=endpoint))
+    assert path is not None
+    assert "secret-1234" not in path.read_text()
+    assert "MY_KEY" in path.read_text()
+    assert model_choice(Config(reader=ReaderSettings(threshold=0.3))) == ModelChoice(
+        kind="reader", settings=asdict(ReaderSettings(threshold=0.3))
+    )
+    served = model_choice(Config(model=ModelSettings(kind="vllm", name="org/vl")))
+    assert served is not None
+    assert served.settings == {"base_url": "http://localhost:8000/v1", "name": "org/vl"}
+    assert model_choice(Config(model=ModelSettings(kind="replay"))) is None

@@ -1,0 +1,96 @@
+"""Which roles, methods and learner a configuration asks for; the ablations of the paper's Table 3."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from actors.errors import UserError
+from actors.messages import Question
+from experiments.config.config import load
+from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.local import Local
+from experiments.running.methods import CALIBRATED, LEARNED, METHODS, check_methods, make_method, random_like
+from topologies.learning.learner import Learner
+from topologies.learning.pruned import Inference, M3Prune, split
+
+
+def learner(*words: str) -> Learner:
+    config = load(["experiment=mmqa_prune", *words])
+    return Learner([role.modality for role in team_roles(config)], **learner_options(config))
+
+
+def test_the_default_team_is_five_textual_and_four_visual_agents() -> None:
+    names = [role.name for role in team_roles(load(["experiment=mmqa_prune"]))]
+    assert [name.startswith("text_") for name in names] == [True] * 5 + [False] * 4
+    assert len(team_roles(load(["experiment=scienceqa_prune"]))) == 10
+
+
+@pytest.mark.parametrize("modality", ["text", "visual"])
+def test_a_dummy_ablation_silences_one_modality(modality: str) -> None:
+    roles = team_roles(load(["experiment=mmqa_prune", f"ablation=dummy_{modality}"]))
+    assert all(role.dummy == (role.modality == modality) for role in roles)
+
+
+def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modalities() -> None:
+    ablated = learner("ablation=no_inter")
+    assert ablated.stages == 1
+    assert not ablated.sample(4).spatial[..., :5, 5:].any()
+    assert learner().stages == 2
+
+
+def test_without_alignment_its_weight_is_zero() -> None:
+    assert learner("ablation=no_alignment", "learner.estimator=reinforce").settings.align_weight == 0
+    with pytest.raises(UserError, match="effects has no alignment term to go without"):
+        learner("ablation=no_alignment")
+    assert learner().settings.align_weight > 0
+
+
+def test_roles_and_methods_are_named_once() -> None:
+    with pytest.raises(UserError, match="each role once"):
+        team_roles(load(["experiment=mmqa_prune", "topology.text=[critic,critic]"]))
+    with pytest.raises(UserError, match="each once"):
+        check_methods(["full", "full"])
+
+
+def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(UserError, match=rf"unknown method 'complete'\. Choose methods from {', '.join(METHODS)}, sp"):
+        check_methods(["complete"])
+    assert set(METHODS) > {*LEARNED, *CALIBRATED}
+
+
+def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
+    words = "experiment=mmqa_prune", "roles.inspector.agent=actors.nothing:at_all"
+    assert [role.name for role in closing_roles(load(["experiment=mmqa_prune"]))] == ["decision", "single"]
+    asked = closing_roles(load(["experiment=mmqa_prune", "methods=[full,inspector]"]))
+    assert [role.name for role in asked] == ["decision", "single", "inspector"]
+    with pytest.raises(UserError, match=r"roles.inspector: nobody in this run has the role"):
+        team_roles(load([*words]))
+    team_roles(load([*words, "methods=[inspector]"]))
+
+
+def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:
+    [pruned] = split(learner().inference_wirings())
+    wire = random_like(pruned, rounds=2, seed=1)
+    first, again, other = wire(Question("q1", "")), wire(Question("q1", "")), wire(Question("q2", ""))
+    assert first.spatial.sum() == other.spatial.sum() == pruned.spatial.sum()
+    assert first.temporal.sum() == pruned.temporal.sum()
+    np.testing.assert_array_equal(first.spatial, again.spatial)
+    assert (first.spatial != other.spatial).any()
+
+
+async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
+    from tests.topologies.test_discussion import Recording
+
+    names = [f"a{number}" for number in range(9)]
+    wirings = []
+    for inference in Inference:
+        topology = M3Prune(names, Local(learner()), inference)
+        with pytest.raises(RuntimeError, match="freeze"):
+            _ = topology.wiring
+        await topology.freeze()
+        assert make_method("m3prune", names, 2, 0, topology) is topology
+        traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
+        wirings.append([trace.spatial for trace in traces])
+    assert wirings[0][0] == wirings[0][1]
+    assert wirings[1][0] != wirings[1][1]

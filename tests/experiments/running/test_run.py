@@ -1,0 +1,148 @@
+"""Whole runs through the command line, on real Ray: the same numbers at any concurrency and after a kill."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.config.config import load, save
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.running.launch import learner_options, team_roles
+from run import main
+from tests.support.paths import ROOT
+from tests.support.sessions import interrupt
+from topologies.learning.learner import Learner
+
+pytestmark = pytest.mark.ray
+
+SMALL = ["experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3", "wandb.mode=disabled"]
+
+
+def folder_of(printed: str) -> Path:
+    last = printed.strip().splitlines()[-1]
+    assert last.startswith("run: ")
+    return Path(last.removeprefix("run: "))
+
+
+def words(output: Path, *more: str) -> list[str]:
+    return [*SMALL, f"output={output}", *more]
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def finished(output: Path) -> Path:
+    """A run at concurrency 32, in a process of its own as a user starts it."""
+    command = [sys.executable, "run.py", *words(output, "concurrency=32", "wandb.mode=offline")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "m3prune" in done.stdout
+    assert "say nothing about a language model's accuracy" in " ".join(done.stdout.split())
+    return folder_of(done.stdout)
+
+
+def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
+    metrics = json.loads((finished / "metrics.json").read_text())
+    assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired", "parts"}
+    assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune"]
+    columns = "utility ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
+    assert all(row.keys() == set(columns.split()) for row in metrics["methods"].values())
+    assert metrics["methods"]["full"]["calls"] == 19
+    assert metrics["methods"]["single"]["calls"] == 1
+    names = {path.name for path in finished.iterdir()}
+    assert names >= {"config.yaml", "traces", "learning.jsonl", "scores.jsonl", "topology.safetensors"}
+    assert names >= {"topology.graphml", "topology.json", "metrics.json", "report.html", "figures", "wandb", "run.log"}
+
+
+def test_every_discussion_is_traced_with_every_turn(finished: Path) -> None:
+    run = RunFolder(finished)
+    for stage in (1, 2):
+        traces = list(run.traces(f"train-{stage}"))
+        assert len(traces) == 3 * 3
+        assert all(len(trace.turns) == 19 for trace in traces)
+    assert any(
+        (sender < 5) != (receiver < 5) for trace in run.traces("train-2") for _, sender, receiver in trace.spatial
+    )
+
+
+def test_training_and_evaluation_questions_never_overlap(finished: Path) -> None:
+    run = RunFolder(finished)
+    stages = [{trace.question for trace in run.traces(f"train-{stage}")} for stage in (1, 2)]
+    evaluated = {trace.question for trace in run.traces("evaluate-m3prune")}
+    assert not stages[0] & stages[1]
+    assert not evaluated & (stages[0] | stages[1])
+
+
+def test_no_gold_answer_reaches_a_prompt_or_a_trace_as_such(finished: Path) -> None:
+    for path in (finished / "traces").iterdir():
+        assert '"gold"' not in path.read_text()
+
+
+def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(output, "concurrency=1", "model.replicas=1")) == 0
+    other = folder_of(capsys.readouterr().out)
+    assert (other / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+    for path in sorted((finished / "traces").iterdir()):
+        assert path.read_bytes() == (other / "traces" / path.name).read_bytes(), path.name
+
+
+def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(output.glob("*-mmqa_prune"))
+    command = [sys.executable, "run.py", *words(output)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = _wait_for_stage_2(process, output, before)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "metrics.json").exists()
+    assert main([f"resume={folder}"]) == 0
+    assert folder_of(capsys.readouterr().out) == folder
+    assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
+    assert (folder / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
+
+
+def test_a_run_killed_before_its_first_step_records_its_start_once(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.create(output, "mmqa_prune")
+    config = load(words(output, f"cache={output}/cache"))
+    save(config, run.config)
+    learner = Learner([role.modality for role in team_roles(config)], **learner_options(config))
+    with Recorder(run) as recorder:
+        recorder.learned(next(RunFolder(finished).learning()), learner.state())
+    assert main([f"resume={run.path}"]) == 0
+    capsys.readouterr()
+    assert (run.path / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
+
+
+def _wait_for_stage_2(process: subprocess.Popen[bytes], output: Path, before: set[Path]) -> Path:
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        for folder in set(output.glob("*-mmqa_prune")) - before:
+            steps = folder / "learning.jsonl"
+            if steps.exists() and '"stage":2,"step":1' in steps.read_text():
+                return folder
+        time.sleep(0.05)
+    raise AssertionError(f"stage 2 was not reached; exit code {process.poll()}")
+
+
+def test_an_interrupted_run_stops_cleanly_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:
+    before = set(output.glob("*-mmqa_prune"))
+    command = [sys.executable, "run.py", *words(output)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
+    assert f"resume={folder}" in interrupt(process)

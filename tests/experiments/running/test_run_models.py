@@ -1,0 +1,340 @@
+"""Whole runs through the command line with judge, replay, cache, endpoint and AutoGen agents, on real Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from hashlib import blake2b
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import ChatAgent
+from autogen_agentchat.teams import GraphFlow
+from autogen_core.models import ChatCompletionClient
+from autogen_core.tools import FunctionTool
+
+from actors.messages import Role, Usage
+from experiments.config.config import load
+from experiments.estimate.dry_run import dry_run
+from experiments.records import usage
+from experiments.records.recorder import RunFolder
+from run import main
+from tests.experiments.running.test_run import ROOT, folder_of
+from tests.support.endpoint import Asked, Server, Told, completion
+
+pytestmark = pytest.mark.ray
+
+SMALL = [
+    *("experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3", "wandb.mode=disabled"),
+    *("topology.text=[critic,scientist]", "topology.visual=[critic]"),
+]
+KEY = "sk-of-the-tests-0123456789abcdef"
+SAME = ("metrics.json", "scores.jsonl", "judgements.jsonl", "learning.jsonl")
+
+
+def words(output: Path, *more: str) -> list[str]:
+    return [*SMALL, f"output={output}", *more]
+
+
+def ran(output: Path, *more: str) -> tuple[Path, str]:
+    """The folder of a run in this process, and what it printed."""
+    with redirect_stdout(StringIO()) as printed:
+        assert main(words(output, *more)) == 0
+    return folder_of(printed.getvalue()), printed.getvalue()
+
+
+def spent(folder: Path) -> Usage:
+    return usage.total(RunFolder(folder))
+
+
+def assert_same_records(one: Path, other: Path, names: tuple[str, ...] = SAME) -> None:
+    traces = sorted(path.name for path in (one / "traces").iterdir())
+    assert traces == sorted(path.name for path in (other / "traces").iterdir())
+    for name in (*names, *(f"traces/{trace}" for trace in traces)):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def refused(capsys: pytest.CaptureFixture[str], *asked: str) -> str:
+    """The one line with which a command is refused."""
+    capsys.readouterr()
+    assert main([*asked]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def almanac(query: str) -> str:
+    return f"The almanac: {query.rstrip('?')} in Tarn Hollow."
+
+
+def with_almanac(role: Role, client: ChatCompletionClient) -> ChatAgent:
+    """What a user's own agent may be: an assistant of AutoGen's with a tool."""
+    tool = FunctionTool(almanac, description="Knows where, who and what.")
+    return AssistantAgent(role.name, client, tools=[tool], max_tool_iterations=3)
+
+
+async def answer(asked: Asked) -> Told:
+    """An endpoint that knows one model; what it says follows from what it is asked, and each fifth request is one too
+    many."""
+    if asked.headers.get("authorization") != f"Bearer {KEY}":
+        return Told({"error": {"message": "Incorrect API key provided"}}, 401)
+    if asked.path.endswith("/models"):
+        return Told({"data": [{"id": "m"}]})
+    body = asked.json()
+    if body["model"] != "m":
+        return Told({"error": {"message": f"The model `{body['model']}` does not exist."}}, 404)
+    said = blake2b(asked.content, digest_size=2).digest()
+    if said[1] % 5 == 0 and asked.content not in REFUSED:
+        REFUSED.add(asked.content)
+        return Told({"error": {"message": "slow down"}}, 429, {"retry-after": "0.05"})
+    if "Grade:" in str(body["messages"]):
+        await asyncio.sleep(0.1)
+        return Told(completion(f"Reason: it is like the reference.\nGrade: {1 + said[0] % 5}"))
+    return Told(completion(f"Reasoning: [1] says so.\nAnswer: {'yes' if said[0] % 2 else 'no'}\nConfidence: 0.6"))
+
+
+REFUSED: set[bytes] = set()
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[None]:
+    """The server in a thread of its own, so that a run in this process can ask it."""
+    ready, done = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with server.running():
+            ready.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield
+    finally:
+        done.set()
+        thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def first(output: Path) -> tuple[Path, str]:
+    return ran(output, "judge=reader")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[list[str]]:
+    """The words with which a run asks the endpoint, for its agents and its judge."""
+    server = Server(answer)
+    with pytest.MonkeyPatch.context() as patch, serving(server):
+        patch.setenv("KEY_OF_THE_TESTS", KEY)
+        yield [
+            word
+            for model in ("model", "judge")
+            for word in (
+                f"{model}=openai",
+                f"{model}.base_url={server.base_url}",
+                f"{model}.name=m",
+                f"{model}.key_env=KEY_OF_THE_TESTS",
+            )
+        ]
+
+
+@pytest.fixture(scope="module")
+def ray_folder() -> Iterator[Path]:
+    """Where Ray keeps its logs; short, because its sockets lie there."""
+    with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def hosted(endpoint: list[str], ray_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """An undisturbed run against the endpoint, with its own cache."""
+    return ran(tmp_path_factory.mktemp("hosted"), *endpoint)
+
+
+def test_the_judge_s_figures_stand_in_the_table_and_below_it_whose_they_are(first: tuple[Path, str]) -> None:
+    folder, printed = first
+    judged = json.loads((folder / "metrics.json").read_text())["judged"]
+    assert judged["judge"] == "reader"
+    assert "Acc*" in printed
+    assert "Acc* is the share of answers that reader grades 4 or 5." in printed
+    assert "it compares words and numbers and knows nothing of meaning" in " ".join(printed.split())
+    assert max(map(len, printed.splitlines()[:-1])) <= 110
+
+
+def test_a_second_run_over_the_same_cache_asks_no_model_and_ends_the_same(
+    first: tuple[Path, str], output: Path
+) -> None:
+    again, printed = ran(output, "judge=reader")
+    assert_same_records(first[0], again)
+    assert spent(again).calls == 0
+    assert spent(again).reused == spent(first[0]).calls + spent(first[0]).reused
+    assert "(100.0%) answered from the completion cache" in " ".join(printed.split())
+
+
+def test_a_run_that_keeps_no_completions_computes_all_and_ends_the_same(first: tuple[Path, str], output: Path) -> None:
+    other, _ = ran(output, "judge=reader", "completions.reuse=false")
+    assert_same_records(first[0], other)
+    assert spent(other).reused == 0
+
+
+def test_a_replay_ends_as_the_run_that_it_replays_and_says_whose_words_they_are(
+    first: tuple[Path, str], output: Path
+) -> None:
+    replayed, printed = ran(output, "judge=reader", "model=replay", f"replay.run={first[0]}")
+    assert_same_records(first[0], replayed)
+    assert "The model is the embedded reader" in printed
+
+
+def test_a_replay_may_be_of_fewer_questions_and_methods(first: tuple[Path, str], output: Path) -> None:
+    replayed, _ = ran(output, "data.limit=3", "methods=[single,full]", "model=replay", f"replay.run={first[0]}")
+    metrics = json.loads((replayed / "metrics.json").read_text())
+    assert metrics["questions"] == 3
+    assert list(metrics["methods"]) == ["single", "full"]
+
+
+def test_a_replay_with_another_seed_is_refused(
+    first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, *words(output, "seed=2", "model=replay", f"replay.run={first[0]}"))
+    assert "recorded with seed=0 (not 2)" in line
+
+
+def test_a_replay_that_lacks_a_discussion_says_which_turn_is_missing(
+    first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holed = output / "holed"
+    shutil.copytree(first[0], holed)
+    traces = holed / "traces" / "evaluate-full.jsonl"
+    lines = traces.read_text().splitlines(keepends=True)
+    missing = json.loads(lines.pop(2))["question"]
+    traces.write_text("".join(lines))
+    line = refused(capsys, *words(output, "methods=[full]", "model=replay", f"replay.run={holed}"))
+    assert f"turn 1/text_critic of question {missing} (method full, sample 0) was never recorded" in line
+
+
+def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no_folder(
+    first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(output.iterdir())
+    plan = dry_run(load(words(output, "judge=reader", f"cache={output}/cache", "dry_run=true")))
+    assert set(output.iterdir()) == before
+    assert "Turns and calls are exact" in capsys.readouterr().out
+    run = RunFolder(first[0])
+    turns = {path.stem: sum(len(trace.turns) for trace in run.traces(path.stem)) for path in run.path.glob("traces/*")}
+    held = {
+        name.replace("train-", "learning, stage ").replace("evaluate-", "evaluating "): count
+        for name, count in turns.items()
+    }
+    assert {phase.name for phase in plan.phases} == held.keys()
+    assert {phase.name: phase.turns for phase in plan.phases if phase.exact}.items() <= held.items()
+    estimated = {phase.name for phase in plan.phases if not phase.exact}
+    assert estimated == {"evaluating random", "evaluating m3prune"}, "whom the decision agent reads is learned"
+
+
+async def test_the_exported_team_of_a_run_folder_answers_by_itself(first: tuple[Path, str]) -> None:
+    team = GraphFlow.load_component(json.loads((first[0] / "team.json").read_text()))
+    result = await team.run(task="Where was Ana Brix born?")
+    spoke = [message.source for message in result.messages]
+    assert {f"{agent}_2" for agent in ("text_critic", "text_scientist", "visual_critic")} <= set(spoke)
+    assert "decision" in spoke
+
+
+def test_an_assistant_with_a_tool_holds_a_role_and_its_trace_shows_what_the_tool_said(output: Path) -> None:
+    held = "roles.text_critic.agent=tests.experiments.running.test_run_models:with_almanac"
+    folder, _ = ran(output, "methods=[full]", held, "retrieval.texts=0", "retrieval.pictures=0")
+    turns = [turn for trace in RunFolder(folder).traces("evaluate-full") for turn in trace.turns]
+    first_turns = [turn for turn in turns if turn.id == "1/text_critic"]
+    assert any("[almanac]" in turn.content for turn in first_turns)
+    assert all(turn.calls >= 2 and not turn.error for turn in first_turns), (
+        "one call to ask for the tool, one to answer"
+    )
+    assert not any("[almanac]" in turn.content for turn in turns if turn.agent == "text_scientist" and not turn.heard)
+
+
+def test_a_run_against_an_endpoint_outlives_its_rate_limit(hosted: tuple[Path, str]) -> None:
+    assert REFUSED
+    metrics = json.loads((hosted[0] / "metrics.json").read_text())
+    assert (metrics["model"], metrics["judged"]["judge"]) == ("m", "m")
+    assert all(row["failed_turns"] == 0 for row in metrics["methods"].values())
+    assert all(row["failed"] == 0 for row in metrics["judged"]["methods"].values())
+    assert 0 < spent(hosted[0]).calls < spent(hosted[0]).calls + spent(hosted[0]).reused
+
+
+def test_the_key_is_in_no_file_of_the_run_nor_of_ray_nor_in_what_is_printed(
+    hosted: tuple[Path, str], ray_folder: Path
+) -> None:
+    assert KEY not in hosted[1]
+    logs = [path for path in ray_folder.rglob("*.log") if path.is_file()]
+    assert logs
+    files = [path for path in (*hosted[0].parent.rglob("*"), *ray_folder.rglob("*")) if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_a_run_interrupted_and_then_killed_while_its_judge_grades_ends_the_same(
+    hosted: tuple[Path, str], endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, code, error = stopped(words(tmp_path, *endpoint, "concurrency=2"), tmp_path, 3, signal.SIGINT)
+    assert code == 130, error
+    assert f"resume={folder}" in error
+    assert "Traceback" not in error
+    begun = [f"resume={folder}", "concurrency=2"]
+    _, code, error = stopped(begun, tmp_path, 10, signal.SIGKILL)
+    assert code == -signal.SIGKILL, error
+    assert not (folder / "metrics.json").exists()
+    assert main([f"resume={folder}"]) == 0
+    capsys.readouterr()
+    assert_same_records(hosted[0], folder)
+
+
+def stopped(command: list[str], output: Path, judgements: int, how: signal.Signals) -> tuple[Path, int, str]:
+    """The folder, exit code and errors of a run that gets a signal once so many answers are judged."""
+    process = subprocess.Popen(
+        [sys.executable, "run.py", *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        for path in output.glob("*-mmqa_prune/judgements.jsonl"):
+            if path.read_text().count("\n") >= judgements:
+                process.send_signal(how)
+                _, error = process.communicate(timeout=120)
+                return path.parent, process.returncode, error
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError(f"{judgements} judgements were not reached: {process.communicate()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("model.base_url=http://127.0.0.1:9/v1", "no reply from model 'm' at http://127.0.0.1:9/v1"),
+        ("model.name=mm", "The model `mm` does not exist."),
+        ("judge.key_env=NO_SUCH_KEY", "judge.key_env=NO_SUCH_KEY: there is no such environment variable"),
+        ("model.name=''", "model=openai needs model.base_url="),
+        (
+            "roles.text_critic.agent=tests.actors.autogen.test_hosted:wiht_tool",
+            "tests.actors.autogen.test_hosted has no wiht_tool",
+        ),
+    ],
+)
+def test_an_endpoint_or_an_agent_that_cannot_work_is_refused_in_one_line(
+    word: str, reason: str, endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reason in refused(capsys, *words(tmp_path, *endpoint, word))

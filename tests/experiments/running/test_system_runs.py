@@ -1,0 +1,57 @@
+"""Systems as runs: launched with their own agents, planned without a model, replayed, attacked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.config.config import load
+from experiments.estimate.dry_run import plan_of
+from experiments.running.launch import attackable, launched_roles, team_roles
+from experiments.running.methods import needs_team, pairs
+from experiments.running.systems import SYSTEMS
+
+
+def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:
+    config = load(["experiment=mad"])
+    names = [role.name for role in launched_roles(config, team_roles(config))]
+    assert names == ["single", *(role.name for role in SYSTEMS["mad"].roles)]
+    with_team = load(["experiment=mad", "methods=[full,mad]"])
+    assert len(launched_roles(with_team, team_roles(with_team))) == len(names) + 10
+
+
+def test_what_is_named_last_is_tested_against_the_others_where_nothing_is_learned() -> None:
+    assert pairs(["sp", "cot", "mad"]) == (("mad", "sp"), ("mad", "cot"))
+    assert not needs_team(["sp", "single", "mad"])
+
+
+def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:
+    config = load(["experiment=mad"])
+    assert attackable(config, team_roles(config)) == ["single", *(role.name for role in SYSTEMS["mad"].roles)]
+
+
+def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
+    plan = plan_of(load(["experiment=cot", "data.limit=5", f"output={tmp_path}"]))
+    assert [(phase.name, phase.turns, phase.exact) for phase in plan.phases] == [
+        ("evaluating sp", 5, False),
+        ("evaluating cot", 5, False),
+    ]
+
+
+@pytest.mark.ray
+def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attacked(tmp_path: Path) -> None:
+    from run import main
+
+    words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=4", f"output={tmp_path}", "wandb.mode=disabled"]
+    assert main(words) == 0
+    [first] = tmp_path.glob("*-mmapg")
+    assert main([*words, "model=replay", f"replay.run={first}"]) == 0
+    [second] = set(tmp_path.glob("*-mmapg")) - {first}
+    traces = [(run / "traces" / "evaluate-mmapg.jsonl").read_bytes() for run in (first, second)]
+    assert traces[0] == traces[1]
+    assert json.loads(traces[0].splitlines()[0])["lookups"]
+    assert main([*words, "attack=response", "attack.agents=[single]"]) == 0
+    [third] = set(tmp_path.glob("*-mmapg")) - {first, second}
+    assert "attack_success" in json.loads((third / "metrics.json").read_text())["methods"]["mmapg"]

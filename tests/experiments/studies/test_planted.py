@@ -1,0 +1,210 @@
+"""The testbed with known truth: its discussions follow the wiring, its truth is true, and learners are told apart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from actors.errors import UserError
+from experiments.config.config import load
+from experiments.metrics.ranking import auc
+from experiments.runner import open_folder
+from experiments.studies.planted import job
+from experiments.studies.planted.opinions import Team, reading_weights
+from experiments.studies.planted.report import metrics, regret_table, summarise, table, write
+from experiments.studies.planted.settings import OpinionSettings, PlantedSettings
+from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
+from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
+from topologies.graphs import as_wirings
+from topologies.learning.learner import Learner
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
+from topologies.wiring import Edges, receiver_weights
+
+TINY = OpinionSettings(text=3, visual=2)
+
+
+def explored(settings: PlantedSettings, pruning: PruningSettings | None = None, samples: int = 10) -> list[Outcome]:
+    learner = LearnerSettings(decision=Decision.LEARNED)
+    found = (explore(world, settings, learner, pruning or PruningSettings(), samples) for world in worlds(settings))
+    return [outcome for outcomes in found for outcome in outcomes]
+
+
+def test_one_question_has_one_set_of_draws_whatever_the_wiring() -> None:
+    team = Team(TINY, seed=1)
+    wirings = random_wirings(team, 2, draw=0)
+    twice = replace(
+        wirings, **{name: getattr(wirings, name)[[0, 0]] for name in ("spatial", "temporal", "order", "decision")}
+    )
+    scores, utilities = team.discuss(team.questions(3, "a"), torch.tensor([1, 1]), twice)
+    assert torch.equal(scores[0], scores[1])
+    assert utilities[0] == utilities[1]
+    again, _ = Team(TINY, seed=1).discuss(team.questions(3, "a"), torch.tensor([1, 1]), twice)
+    assert torch.equal(scores, again)
+
+
+def test_agents_that_hear_nobody_answer_by_their_skill_alone() -> None:
+    team = Team(OpinionSettings(kinds=[1, 0, 0]), seed=2)
+    alone = as_wirings(Edges(np.zeros((9, 9), bool), np.zeros((9, 9), bool)), 2, 10_000)
+    scores, _ = team.discuss(team.questions(10_000, "alone"), torch.arange(10_000), alone)
+    np.testing.assert_allclose(scores.mean(0)[0].numpy(), team.skill[:, 0].numpy(), atol=0.02)
+
+
+def test_what_an_agent_says_reaches_its_listeners_of_the_round_and_nobody_else() -> None:
+    settings = OpinionSettings(text=3, visual=0, conformity=3.0, noise=0, distraction=0, persistence=0)
+    spatial = np.zeros((3, 3), bool)
+    spatial[0, 1] = True
+    honest, attacked = Team(settings, seed=3), Team(settings, seed=3, adversaries=[0])
+    wirings = as_wirings(Edges(spatial, np.zeros((3, 3), bool)), 2, 500)
+    asked = honest.questions(500, "who")
+    before, _ = honest.discuss(asked, torch.arange(500), wirings)
+    after, _ = attacked.discuss(asked, torch.arange(500), wirings)
+    assert after[:, :, 0].sum() == 0
+    assert after[:, :, 1].sum() == 0  # a pull of 3 against its own of 1
+    assert torch.equal(before[:, :, 2], after[:, :, 2])
+
+
+def test_reading_weights_are_those_of_the_runtime() -> None:
+    generator = np.random.default_rng(0)
+    present, p = generator.random((4, 2, 5, 5)) < 0.5, generator.random((5, 5))
+    np.testing.assert_allclose(reading_weights(present, p).numpy(), receiver_weights(p, present), atol=1e-6)
+    equal = receiver_weights(np.array(1.0), present)
+    np.testing.assert_allclose(reading_weights(present, None).numpy(), equal, atol=1e-6)
+
+
+def test_the_truth_blames_the_adversary_and_agrees_with_taking_an_edge_away() -> None:
+    team = Team(TINY, seed=4, adversaries=[2])
+    truth = true_effects(team, 40_000)
+    others = [0, 1, 3, 4]
+    for matrix in truth.on_receiver:
+        assert matrix[2, others].max() < matrix[np.ix_(others, others)].mean()
+        assert (matrix[:, 2] == 0).all()  # it hears nobody
+    assert truth.readers.argmin() == 2
+    drawn = random_wirings(team, 20_000, draw=99)
+    position = drawn.order.argsort(-1)
+    could = position[:, 0, 2] < position[:, 0, 0]
+    asked, index = team.questions(20_000, "brute force"), torch.arange(20_000)
+    scores = {}
+    for present in (False, True):
+        spatial = drawn.spatial.copy()
+        spatial[could, 0, 2, 0] = present
+        scores[present] = team.discuss(asked, index, replace(drawn, spatial=spatial))[0][could, 0, 0].mean()
+    # Of round one alone, in which nothing has been heard before: stronger than the mean over both rounds.
+    effect = float(scores[True] - scores[False])
+    assert effect < 0
+    assert truth.on_receiver.spatial[2, 0] == pytest.approx(effect, abs=0.06)
+
+
+def test_the_best_reachable_beats_the_full_graph_and_the_adversary_removed_by_hand() -> None:
+    team = Team(TINY, seed=5, adversaries=[1])
+    best, reached = best_reachable(team, true_effects(team, 20_000), 2_000)
+    full = random_wirings(team, 2_000, 0, chance=1.0)
+    by_hand = without(full, 1)
+    assert not (by_hand.spatial[:, :, 1] | by_hand.temporal[:, :, 1]).any()
+    assert reached > utility(team, by_hand, None, 2_000) > utility(team, full, None, 2_000) - 0.02
+    assert not best.decision[0, 1]
+    assert price(full) == (10, 2 * 10 + 25 + 5)
+    assert sum(price(best)) < sum(price(full))
+
+
+def test_a_turn_that_cannot_reach_the_decision_agent_costs_nothing() -> None:
+    spatial, temporal = np.zeros((4, 4), bool), np.zeros((4, 4), bool)
+    spatial[0, 1] = spatial[1, 2] = temporal[3, 1] = True
+    read = np.array([False, True, False, False])
+    # Read in round two: agent 1. It hears 0 in both rounds, and 3 from round one; 1 and 0 have a memory of round one.
+    assert price(as_wirings(Edges(spatial, temporal), 2, decision=read)) == (2 + 3, 1 + 2 + 1)
+
+
+def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does_not() -> None:
+    settings = PlantedSettings(seeds=2, strengths=[[1.2, 0.1]], truth=4_000, evaluated=500, checkpoints=[80])
+    outcomes = explored(settings)
+    rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
+    assert rows[True, "effects"]["auc_adversary"][0] > 0.9
+    assert rows[True, "reinforce"]["auc_adversary"][0] < 0.75
+    assert rows[True, "effects"]["utility"][0] > rows[True, "full"]["utility"][0]
+    assert rows[True, "best"]["share"][0] == 1
+    assert "auc_adversary" not in rows[False, "effects"]
+    assert set(rows[False, "rloo"]) >= {"regret@80", "auc_harmful", "auc_costly"}
+
+
+def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
+    settings = PlantedSettings(
+        seeds=2, opinions=TINY, strengths=[[1.2, 0.1]], truth=4_000, evaluated=200, checkpoints=[4]
+    )
+    outcomes = explored(settings, PruningSettings(steps=4), samples=4)
+    summaries = summarise(outcomes)
+    assert explored(replace(settings, seeds=1), PruningSettings(steps=4), samples=4) == [
+        outcome for outcome in outcomes if outcome.world.number == 0
+    ]
+    text = table(summaries)
+    assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 6  # one setting, and all of them
+    assert len(text.splitlines()) == 1 + 2 * 2 * 9
+    assert set(metrics(summaries)["methods"]) >= {"attacked/full", "clean/effects"}
+    assert all(name in text for name in ("effects", "reinforce", "rloo", "full", "by_hand", "best", "attacked"))
+    write(tmp_path, settings, outcomes, summaries)
+    stored = json.loads((tmp_path / "planted.json").read_text())
+    assert len(stored["outcomes"]) == len(outcomes)
+    assert stored["settings"]["seeds"] == 2
+
+
+def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
+    team = Team(TINY, seed=6)
+    settings = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
+    student = Learner(team.modalities, settings=settings, pruning=PruningSettings(steps=5))
+    used = []
+    for number in learn(student, team, 4):
+        used.append(number)
+        before = student.state()
+        assert stopped(student).finished
+        assert all(torch.equal(tensor, before[name]) for name, tensor in student.state().items())
+    assert used == list(range(1, 11))
+
+
+def test_auc_counts_ties_half() -> None:
+    assert auc(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == pytest.approx(0.875)
+    assert auc(np.array([]), np.array([1.0])) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (PlantedSettings(strengths=[[1.0]]), "pairs of conformity and distraction"),
+        (PlantedSettings(seeds=0), "seeds must be at least 1"),
+        (PlantedSettings(opinions=OpinionSettings(kinds=[1.0])), "three shares"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: PlantedSettings, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        explored(settings)
+
+
+def test_an_adversary_outside_the_team_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of the 5 agents"):
+        Team(TINY, seed=0, adversaries=[5])
+
+
+def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
+    words = ["experiment=planted", "planted.seeds=1", "planted.strengths=[[1.2,0.1]]", "planted.truth=4000"]
+    words += ["planted.evaluated=100", "planted.opinions.text=2", "planted.opinions.visual=1", "pruning.steps=2"]
+    words += ["planted.checkpoints=[2]", "training.samples=3", "wandb.mode=disabled", f"output={tmp_path}"]
+    config = load(words)
+    folder = open_folder(config)
+    job.run(config, folder)
+    whole = (folder.path / "planted.json").read_text()
+    records = folder.path / job.RECORDS
+    first, second = records.read_text().splitlines(keepends=True)
+    records.write_text(first + second[:40])  # killed while it wrote
+    job.run(load([f"resume={folder.path}"]), folder)
+    assert (folder.path / "planted.json").read_text() == whole
+    assert sorted(records.read_text().splitlines(keepends=True)) == sorted([first, second])
+    assert (folder.figures / "planted-regret.png").stat().st_size > 1000
+
+
+def test_the_job_says_what_is_wrong_with_its_settings(tmp_path: Path) -> None:
+    config = load(["experiment=planted", "planted.seeds=0", f"output={tmp_path}"])
+    with pytest.raises(UserError, match="seeds must be at least 1"):
+        job.run(config, open_folder(config))

@@ -1,0 +1,348 @@
+"""Definition 1, measured: edges with a known effect are found out, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from actors.errors import UserError
+from actors.messages import Message, Turn, Usage, derive_seed
+from experiments.config.config import Config, load, save
+from experiments.evidence.evidence import Evidence
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.records.usage import by_phase
+from experiments.running.context import RunContext
+from experiments.running.job import Job
+from experiments.running.launch import learner_options, team_roles
+from experiments.running.launched import Launched
+from experiments.running.opening import open_dataset, open_store
+from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, full_graph, without
+from experiments.studies.redundancy.figure import draw, edge_effects
+from experiments.studies.redundancy.measure import Redundancy
+from experiments.studies.redundancy.statistics import (
+    agreement,
+    least_questions,
+    mean_effects,
+    rank_correlation,
+    redundant,
+    split_half,
+)
+from experiments.studies.redundancy.summary import FILE, write
+from run import main
+from topologies.learning.learner import Learner
+from topologies.learning.settings import Estimator
+
+AGENTS = ("text_critic", "text_scientist", "visual_critic")
+KNOWS, MISLEADS, SPEAKS, DECISION = range(4)
+TAUGHT = Edge("spatial", KNOWS, SPEAKS)
+MISLED = Edge("temporal", MISLEADS, SPEAKS)
+HEARD = Edge("decision", SPEAKS, DECISION)
+WORDS = (
+    "experiment=redundancy",
+    "topology.text=[critic,scientist]",
+    "topology.visual=[critic]",
+    "data.limit=20",
+    "redundancy.questions=8",
+    "pruning.steps=6",
+    "training.samples=8",
+    "wandb.mode=disabled",
+)
+
+
+def test_the_full_graph_has_every_pair_once_in_order_all_temporal_edges_and_all_readers() -> None:
+    edges = edges_of(full_graph(9, rounds=2))
+    assert {kind: len(members) for kind, members in by_kind(edges).items()} == {
+        "all": 126,
+        "spatial": 36,
+        "temporal": 81,
+        "decision": 9,
+    }
+    assert all(edge.sender < edge.receiver for edge in edges if edge.kind == "spatial")
+    assert len({edge.name([f"a{i}" for i in range(9)]) for edge in edges}) == 126
+
+
+def test_one_round_has_no_temporal_edges() -> None:
+    assert set(by_kind(edges_of(full_graph(3, rounds=1)))) == {"all", "spatial", "decision"}
+
+
+@pytest.mark.parametrize("gone", edges_of(full_graph(3, rounds=3)))
+def test_taking_an_edge_away_takes_that_one_in_all_rounds_and_leaves_the_graph_as_it_was(gone: Edge) -> None:
+    graph = full_graph(3, rounds=3)
+    before = edges_of(graph)
+    left = without(graph, [gone])
+    assert edges_of(left) == tuple(edge for edge in before if edge != gone)
+    assert edges_of(graph) == before
+
+
+def test_an_edge_is_redundant_unless_its_absence_lowers_the_mean() -> None:
+    effects = np.array([[0, 0, 0, 0], [1, -1, 0, 0], [1, 0, 0, 0], [-1, 0, 0, 0]], dtype=float)
+    assert redundant(effects).tolist() == [True, True, False, True]
+
+
+def test_an_effect_is_shown_on_just_as_many_questions_as_are_said_to_be_needed() -> None:
+    edges, questions = 126, 40
+    needed = least_questions(edges)
+    assert needed == 13
+    effects = np.zeros((edges, questions))
+    effects[0, :needed], effects[1, : needed - 2], effects[2, :needed] = 1, 1, -1
+    shown = [effect.shown for effect in mean_effects(effects)]
+    assert shown == [True, False, True, *[False] * (edges - 3)]
+
+
+def test_no_edge_of_many_is_shown_where_effects_are_noise() -> None:
+    draw = np.random.default_rng(3)
+    effects = draw.choice([-1.0, 0, 0, 1], size=(126, 40))
+    tested = mean_effects(effects)
+    assert min(effect.p_value for effect in tested) < 0.05
+    assert not any(effect.shown for effect in tested)
+
+
+def test_halves_agree_on_real_effects_and_not_on_noise() -> None:
+    draw = np.random.default_rng(4)
+    noise = draw.choice([-1.0, 0, 1], size=(60, 200))
+    real = noise + np.linspace(-2, 2, 60)[:, None]
+    assert abs(split_half(noise, seed=1).rank_correlation or 0) < 0.3
+    reliable = split_half(real, seed=1)
+    assert (reliable.rank_correlation or 0) > 0.9
+    assert (reliable.whole or 0) > (reliable.rank_correlation or 0)
+    assert (reliable.redundant_again or 0) > 0.9 > reliable.redundant
+
+
+def test_precision_and_recall_of_cuts_beside_those_of_as_many_random_ones_of_each_kind() -> None:
+    kinds = ["spatial"] * 4 + ["temporal"] * 4
+    is_redundant = np.array([1, 1, 1, 0, 1, 0, 0, 0], dtype=bool)
+    cut = np.array([1, 1, 0, 0, 0, 0, 0, 1], dtype=bool)
+    compared = agreement(cut, is_redundant, kinds, seed=1)
+    assert compared.precision == pytest.approx(2 / 3)
+    assert compared.recall == pytest.approx(2 / 4)
+    assert compared.chance == pytest.approx((2 * 3 / 4 + 1 * 1 / 4) / 3)
+    assert compared.chance95 == pytest.approx((1 / 3, 1.0))
+
+
+def test_cutting_nothing_has_no_precision() -> None:
+    compared = agreement(np.zeros(2, dtype=bool), np.array([True, False]), ["spatial"] * 2, seed=1)
+    assert (compared.precision, compared.recall, compared.chance) == (None, 0.0, None)
+
+
+def test_rank_correlation_shares_ranks_among_ties_and_knows_when_there_is_none() -> None:
+    assert rank_correlation([1, 2, 3], [10, 100, 1000]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486833)
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
+
+
+class Planted:
+    """A team in which three edges matter and no other does.
+
+    `text_critic` knows; `visual_critic` says what `text_critic` tells it within the round, but on every other question
+    it believes what `text_scientist` said in the round before; the decision agent repeats `visual_critic`.
+    """
+
+    recorded = False
+
+    def __init__(self, gold: dict[str, str], last: int | None = None) -> None:
+        self.usage: dict[str, Usage] = {}
+        self._gold = gold
+        self._left = last
+
+    async def ask(self, turn: Turn) -> Message:
+        await asyncio.sleep(0)
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise LookupError("ended")
+        heard = {(told.message.agent, told.temporal): told.message.answer for told in turn.heard}
+        answer: str | None = "nobody knows"
+        if turn.agent == AGENTS[KNOWS]:
+            answer = self._gold[turn.question.id]
+        elif turn.agent == AGENTS[SPEAKS]:
+            misled = derive_seed(turn.question.id) % 2 and (AGENTS[MISLEADS], True) in heard
+            answer = None if misled else heard.get((AGENTS[KNOWS], False))
+        elif turn.agent == "decision":
+            answer = heard.get((AGENTS[SPEAKS], False))
+        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer=answer, prompt_tokens=10)
+
+    def close(self, discussion: str) -> None:
+        pass
+
+
+class Here:
+    """A learner's methods as coroutines, as an actor has them."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return getattr(self._learner, name)(*args, **kwargs)
+
+        return call
+
+
+def held(folder: RunFolder, config: Config, last: int | None = None) -> dict[str, Any]:
+    """Everything that `experiment=redundancy` does, with the planted team in place of actors."""
+    cache = Path(config.output) / "cache"
+    cache.mkdir(exist_ok=True)
+    dataset = open_dataset(config, cache)
+    gold = {item.question.id: " and ".join(item.gold) for item in (*dataset.train(), *dataset.evaluate())}
+    roles = team_roles(config)
+    learners = {}
+    for estimator in config.redundancy.estimators:
+        options = learner_options(config)
+        options["settings"].estimator = estimator
+        learners[Estimator(estimator)] = Here(Learner([role.modality for role in roles], **options))
+    evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+    tracker = Tracker(folder.path, {}, mode="disabled")
+    quiet = Console(file=StringIO())
+    with Recorder(folder) as recorder, Progress(quiet) as progress:
+        team = Launched(Planted(gold, last), None)
+        context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
+        job = Job(context, team, None)
+        write(context, asyncio.run(Redundancy(job, learners).run()))
+    return dict(json.loads((folder.path / FILE).read_text()))
+
+
+def make(output: Path, *words: str) -> tuple[RunFolder, Config]:
+    config = load((*WORDS, f"output={output}", *words))
+    folder = RunFolder.create(output, "redundancy")
+    save(config, folder.config)
+    return folder, config
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def planted(output: Path) -> tuple[RunFolder, dict[str, Any]]:
+    folder, config = make(output)
+    return folder, held(folder, config)
+
+
+def edge(findings: dict[str, Any], wanted: Edge) -> dict[str, Any]:
+    return next(row for row in findings["edges"] if (row["kind"], row["sender"], row["receiver"]) == wanted)
+
+
+def test_the_edges_that_matter_are_told_from_those_that_do_not(planted: tuple[RunFolder, dict[str, Any]]) -> None:
+    _, findings = planted
+    misled = findings["methods"]["full"]["measured_utility"]
+    assert 0 < misled < 1
+    assert edge(findings, TAUGHT)["answer_effect"]["mean"] == pytest.approx(misled)
+    assert edge(findings, HEARD)["answer_effect"]["mean"] == pytest.approx(misled)
+    assert edge(findings, MISLED)["answer_effect"]["mean"] == pytest.approx(misled - 1)
+    useful = [row["name"] for row in findings["edges"] if not row["redundant"]]
+    assert useful == ["spatial.text_critic.visual_critic", "decision.visual_critic.decision"]
+    assert findings["kinds"]["all"] | {"largest": 0} == findings["kinds"]["all"] | {
+        "edges": 3 + 9 + 3,
+        "redundant": 13,
+        "no_answer_changed": 12,
+        "harmful": 1,
+        "useful": 2,
+        "largest": 0,
+    }
+
+
+def test_what_an_edge_does_to_its_receiver_counts_the_rounds_that_it_leads_into(
+    planted: tuple[RunFolder, dict[str, Any]],
+) -> None:
+    _, findings = planted
+    misled = findings["methods"]["full"]["measured_utility"]
+    # In the first round nobody is misled yet, and without its teacher the agent knows nothing in either round.
+    assert edge(findings, TAUGHT)["receiver_effect"]["mean"] == pytest.approx((1 + misled) / 2)
+    assert edge(findings, MISLED)["receiver_effect"]["mean"] == pytest.approx(misled - 1)
+
+
+def test_greedy_removal_leaves_the_two_edges_that_are_needed(planted: tuple[RunFolder, dict[str, Any]]) -> None:
+    _, findings = planted
+    assert [row["name"] for row in findings["edges"] if not row["removed_greedily"]] == [
+        "spatial.text_critic.visual_critic",
+        "decision.visual_critic.decision",
+    ]
+    assert findings["methods"]["greedy"]["utility"] == 1
+    assert findings["methods"]["greedy"]["measured_utility"] == 1
+    assert (findings["methods"]["greedy"]["edges"], findings["methods"]["greedy"]["readers"]) == (1, 1)
+
+
+def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
+    planted: tuple[RunFolder, dict[str, Any]],
+) -> None:
+    folder, findings = planted
+    learned = findings["learners"]["effects"]["all"]
+    assert learned["cut"] > 0
+    assert learned["precision"] == 1
+    assert findings["methods"]["effects"]["utility"] > findings["methods"]["full"]["utility"]
+    assert set(findings["learners"]) == {"reinforce", "rloo", "effects"}
+    for name in findings["learners"]:
+        assert len(list(RunFolder.open(folder.path / "learners" / name).learning())) == 2 * (6 + 1)
+
+
+def test_held_out_questions_chose_no_edge(planted: tuple[RunFolder, dict[str, Any]]) -> None:
+    folder, findings = planted
+    measured = {trace.question for trace in folder.traces("evaluate-without.spatial.text_critic.visual_critic")}
+    left = {trace.question for trace in folder.traces("evaluate-greedy")}
+    assert (len(measured), len(left)) == (8, 20)
+    assert findings["held_out"] == len(left - measured) == 12
+
+
+@pytest.mark.parametrize("turns", [1000, 2400, 3200])
+def test_a_run_that_is_ended_anywhere_and_resumed_finds_the_same(
+    turns: int, output: Path, planted: tuple[RunFolder, dict[str, Any]]
+) -> None:
+    folder, config = make(output)
+    with pytest.raises((LookupError, ExceptionGroup)):
+        held(folder, config, last=turns)
+    assert not (folder.path / FILE).exists()
+    held(folder, config)
+    finished, _ = planted
+    for name in (FILE, "scores.jsonl"):
+        assert (folder.path / name).read_bytes() == (finished.path / name).read_bytes(), name
+
+
+def test_without_questions_to_check_on_it_says_so(output: Path) -> None:
+    with pytest.raises(UserError, match=r"redundancy.questions=20: expected 2 at least, and fewer than the 20"):
+        held(*make(output, "redundancy.questions=20"))
+
+
+def test_the_decision_agents_edges_are_no_candidates_where_a_learner_may_not_cut_them(output: Path) -> None:
+    folder, config = make(output, "learner.decision=all", "redundancy.estimators=[effects]")
+    learned = held(folder, config)["learners"]["effects"]
+    assert set(learned) == {"all", "spatial", "temporal"}
+    assert learned["all"]["edges"] == 12
+
+
+def test_the_figure_shows_every_kind_of_edge_and_is_drawn_in_both_formats(
+    planted: tuple[RunFolder, dict[str, Any]],
+) -> None:
+    folder, findings = planted
+    [png] = draw(folder, findings)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert png.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    titles = [axes.get_title() for axes in edge_effects(findings).axes]
+    assert [title for title in titles if title] == ["spatial", "temporal", "decision"] * 2
+
+
+@pytest.mark.ray
+def test_the_experiment_runs_from_the_command_line_and_computes_no_turn_twice(
+    output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("data.limit=5", "redundancy.questions=3", "pruning.steps=2", "training.samples=3")
+    assert main([*WORDS, *small, f"output={output}"]) == 0
+    printed = capsys.readouterr().out
+    for told in ("Redundant edges (Definition 1)", "Pruning against them", "on 2 held-out questions", "by chance"):
+        assert told in printed
+    folder = RunFolder(Path(printed.strip().splitlines()[-1].removeprefix("run: ")))
+    spent = by_phase(folder)["taking edges away"].total
+    unheard = 1  # the last round's turn of the agent that speaks last, where the decision agent does not read it
+    assert spent.calls + spent.reused == ((1 + 15) * (2 * 3 + 1) - unheard) * 3
+    assert spent.reused > spent.calls, "a missing edge changes what few agents read"
+    assert (folder.figures / "edge-effects.png").is_file()

@@ -1,0 +1,158 @@
+"""Whole sweeps through the command line, on real Ray: shared agents change no trial, and no kill loses one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.config.config import load
+from experiments.records.trials import RESULTS, read_results
+from experiments.runner import open_folder
+from run import main
+from tests.support.paths import ROOT
+from tests.support.sessions import interrupt
+
+pytestmark = pytest.mark.ray
+
+TINY = [
+    "experiment=mmqa_prune",
+    "data.limit=4",
+    "pruning.steps=2",
+    "training.samples=2",
+    "methods=[full,m3prune]",
+    "wandb.mode=disabled",
+]
+ROUNDS = "sweep.axes.topology.rounds=[1,2]"
+
+
+def folder_of(printed: str) -> Path:
+    last = printed.strip().splitlines()[-1]
+    assert last.startswith("run: "), printed
+    return Path(last.removeprefix("run: "))
+
+
+def same_run(one: Path, other: Path) -> None:
+    """All that a run records of what was said and scored is the same, byte for byte."""
+    names = [f"traces/{path.name}" for path in sorted((one / "traces").iterdir())]
+    assert len(names) == 4
+    for name in (*names, "metrics.json", "learning.jsonl", "scores.jsonl"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def swept(output: Path) -> Path:
+    """Rounds x seeds, in a process of its own that is killed after the first trial, and resumed."""
+    words = [*TINY, ROUNDS, "sweep.seeds=2", f"output={output}"]
+    command = [sys.executable, "run.py", *words]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline, folder = time.monotonic() + 240, None
+    while time.monotonic() < deadline and process.poll() is None:
+        folder = next(iter(output.glob("*-mmqa_prune")), None)
+        if folder and (folder / RESULTS).exists() and (folder / RESULTS).read_text():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert folder is not None
+    first = (folder / RESULTS).read_bytes()
+    assert 1 <= first.count(b"\n") < 4
+    finished = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/metrics.json")}
+    finished = {path: at for path, at in finished.items() if path.parent.name in first.decode()}
+    done = subprocess.run(
+        [sys.executable, "run.py", f"resume={folder}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert folder_of(done.stdout) == folder
+    assert (folder / RESULTS).read_bytes().startswith(first)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "a finished trial was done again"
+    return folder
+
+
+def test_no_trial_is_lost_or_repeated_by_a_kill(swept: Path) -> None:
+    names = [json.loads(line)["name"] for line in (swept / RESULTS).read_text().splitlines()]
+    assert sorted(names) == [
+        f"{n:04}-rounds={rounds},seed={seed}" for n, (rounds, seed) in enumerate(((1, 0), (1, 1), (2, 0), (2, 1)))
+    ]
+    assert not (swept / "tune").exists()
+
+
+def test_a_trial_gives_what_the_same_run_gives_alone(
+    swept: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TINY, "topology.rounds=2", "seed=1", f"output={output / 'alone'}"]) == 0
+    same_run(swept / "trials" / "0003-rounds=2,seed=1", folder_of(capsys.readouterr().out))
+
+
+def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
+    for trial in (swept / "trials").iterdir():
+        names = {path.name for path in trial.iterdir()}
+        assert names >= {"config.yaml", "run.log", "metrics.json", "report.html", "figures", "usage.jsonl"}
+
+
+def test_the_table_has_a_row_for_each_setting_and_method(swept: Path) -> None:
+    with (swept / "sweep.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    told = [(row["topology.rounds"], row["method"], row["seeds"]) for row in rows]
+    assert told == [(rounds, method, "2") for rounds in "12" for method in ("full", "m3prune")]
+    for row in rows:
+        assert 0 <= float(row["ci95_low"]) <= float(row["utility"]) <= float(row["ci95_high"]) <= 1
+    found = [r.metrics["methods"]["full"]["utility"] for r in read_results(swept) if r.values["topology.rounds"] == 2]
+    assert float(rows[2]["utility"]) == pytest.approx(sum(found) / 2)
+    assert len(json.loads((swept / "sweep.json").read_text())["rows"]) == 4
+
+
+def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind_is_stopped(
+    output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Each temperature has agents of its own. One trial after another, so that seed 1 is compared with seed 0, which
+    # does better, and never with a trial of the other group.
+    asha = ["sweep.stop=asha", "sweep.grace=1", "sweep.reduction=2", "sweep.parallel=1"]
+    words = [*TINY, "sweep.axes.agents.temperature=[0.7,0.1]", *asha, "sweep.seeds=2", f"output={output / 'more'}"]
+    folder = open_folder(load(words)).path
+    broken = folder / "trials" / "0002-temperature=0.1,seed=0"
+    broken.mkdir(parents=True)
+    (broken / "scores.jsonl").write_text("no record\n")
+    assert main([f"resume={folder}"]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    ended = {result.name: result for result in read_results(folder, stopped=True)}
+    best, behind = ended["0000-temperature=0.7,seed=0"], ended["0001-temperature=0.7,seed=1"]
+    assert best.stopped == 0
+    assert best.metrics["methods"].keys() == {"full", "m3prune"}
+    assert (behind.stopped, behind.metrics) == (1, {})
+    steps = (folder / "trials" / behind.name / "learning.jsonl").read_text().splitlines()
+    assert [json.loads(step)["step"] for step in steps] == [0, 1], "it has learned no longer than was decided upon"
+    assert ended.keys() == {best.name, behind.name, "0003-temperature=0.1,seed=1"}
+    assert json.loads((folder / "sweep.json").read_text())["failed"].keys() == {broken.name}
+    assert f"failed: {broken.name}: {broken}/scores.jsonl, line 1: not a record of this kind" in printed
+
+
+def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:
+    before = set(output.glob("*-mmqa_prune"))
+    command = [sys.executable, "run.py", *TINY, ROUNDS, "sweep.seeds=3", f"output={output}"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline, folder = time.monotonic() + 240, None
+    while time.monotonic() < deadline and process.poll() is None:
+        folder = next(iter(set(output.glob("*-mmqa_prune")) - before), None)
+        if folder and list(folder.glob("trials/*/scores.jsonl")):
+            break
+        time.sleep(0.05)
+    assert f"resume={folder}" in interrupt(process)

@@ -1,0 +1,143 @@
+"""Which trials a sweep has, and what it writes of them: nothing here starts a process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.errors import UserError
+from experiments.analysis.setting_names import short_keys
+from experiments.config.config import experiments, load
+from experiments.records.trials import RESULTS, Results, TrialResult, read_results
+from experiments.sweeps.trials import Trial, expand, groups, is_sweep
+
+SWEEPS = {"mmqa_attack": 19, "attack_matrix": 24, "table8": 15, "pruning_rates": 32, "table3": 15}
+
+
+def trials(*words: str) -> list[Trial]:
+    return expand(load(["experiment=mmqa_prune", *words]))
+
+
+def test_every_combination_is_tried_once_for_every_seed() -> None:
+    found = trials("sweep.axes.topology.rounds=[2,4,8]", "sweep.axes.pruning.rate=[0.1,0.3,0.5]", "sweep.seeds=5")
+    assert len(found) == 45
+    assert len({(str(trial.values), trial.seed) for trial in found}) == 45
+    assert found[7].name == "0007-rounds=2,rate=0.3,seed=2"
+    assert (found[7].config.topology.rounds, found[7].config.pruning.rate, found[7].config.seed) == (2, 0.3, 2)
+
+
+def test_a_trial_is_a_run_and_no_sweep() -> None:
+    assert not is_sweep(load(["experiment=mmqa_prune"]))
+    assert is_sweep(load(["experiment=mmqa_prune", "sweep.seeds=2"]))
+    assert not any(is_sweep(trial.config) for trial in trials("sweep.seeds=2"))
+
+
+def test_settings_that_go_together_are_combined_with_the_axes_and_not_with_each_other() -> None:
+    found = trials(
+        "sweep.points=[{attack.kind: none}, {attack.kind: input, attack.agents: [3]}]",
+        "sweep.axes.topology.rounds=[1,2]",
+    )
+    told = [(t.config.attack.kind, t.config.attack.agents, t.config.topology.rounds) for t in found]
+    assert told == [("none", [], 1), ("none", [], 2), ("input", [3], 1), ("input", [3], 2)]
+    assert found[3].name == "0003-kind=input,agents=3,rounds=2,seed=0"
+
+
+def test_a_value_may_be_a_list_or_a_group() -> None:
+    listed = trials("sweep.axes.attack.agents=[[0],[1,2]]")
+    assert [trial.config.attack.agents for trial in listed] == [[0], [1, 2]]
+    assert [trial.name for trial in listed] == ["0000-agents=0,seed=0", "0001-agents=1+2,seed=0"]
+    grouped = trials("sweep.axes.attack=[none, {kind: response, agents: [1]}]")
+    assert [(t.config.attack.kind, t.config.attack.agents) for t in grouped] == [("none", []), ("response", [1])]
+
+
+def test_keys_that_end_alike_are_told_apart() -> None:
+    assert short_keys(["pruning.rate", "attack.rate", "topology.rounds"]) == {
+        "pruning.rate": "pruning.rate",
+        "attack.rate": "attack.rate",
+        "topology.rounds": "rounds",
+    }
+
+
+def test_a_name_is_fit_for_a_folder() -> None:
+    [odd] = trials('sweep.axes.model.name=["a/b: c"]')
+    assert odd.name == "0000-name=a_b_c,seed=0"
+
+
+def test_random_search_draws_different_combinations_by_seed() -> None:
+    axes = ["sweep.axes.topology.rounds=[1,2,3,4,5]", "sweep.axes.pruning.rate=[0.1,0.2,0.3,0.4]"]
+    drawn = [trial.values for trial in trials(*axes, "sweep.search=random", "sweep.samples=6")]
+    assert len(drawn) == 6
+    assert len({str(values) for values in drawn}) == 6
+    assert drawn == [trial.values for trial in trials(*axes, "sweep.search=random", "sweep.samples=6")]
+    assert drawn != [trial.values for trial in trials(*axes, "sweep.search=random", "sweep.samples=6", "seed=1")]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sweep.axes.topology.rounds=[2,0]"], "0001-rounds=0,seed=0"),
+        (["sweep.axes.pruning.rate=[0.1,2]"], "pruning rate must be from 0 to below 1, got 2"),
+        (["sweep.axes.topology.round=[2,4]"], "Did you mean 'topology.rounds'"),
+        (["sweep.axes.topology.rounds=4"], "expected a list of values"),
+        (["sweep.axes.topology.rounds=[]"], "expected a list of values"),
+        (["sweep.axes.seed=[1,2]"], "say sweep.seeds="),
+        (["sweep.axes.output=[a,b]"], "output is the same for the whole sweep"),
+        (["sweep.axes.methods=[[full],[fulll]]"], "unknown method 'fulll'"),
+        (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random", "sweep.samples=3"], "sweep.samples=<1 to 2>"),
+        (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random"], "got None"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line_before_anything_starts(words: list[str], told: str) -> None:
+    with pytest.raises(UserError) as error:
+        trials(*words)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_only_trials_that_need_the_same_processes_share_them() -> None:
+    assert len(groups(trials("sweep.axes.topology.rounds=[1,2]", "sweep.seeds=3"))) == 1
+    by_ablation = groups(trials("sweep.axes.ablation=[none,no_inter,dummy_text]"))
+    assert [[trial.config.ablation for trial in group] for group in by_ablation] == [
+        ["none", "no_inter"],
+        ["dummy_text"],
+    ]
+    assert len(groups(trials("sweep.axes.agents.temperature=[0,1]"))) == 2
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_presets_are_sweeps_and_say_how_large(name: str) -> None:
+    found = expand(load([f"experiment={name}"]))
+    assert len(found) == SWEEPS[name]
+    assert f"Sweep of {len(found)} runs" in experiments()[name]
+
+
+def result(name: str, **more: Any) -> TrialResult:
+    return TrialResult(name, {"topology.rounds": 2}, 0, {"methods": {}}, **more)
+
+
+def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path) -> None:
+    with Results(tmp_path) as results:
+        results.append(result("0000"))
+        results.append(result("0001", stopped=3, utility=0.5))
+    whole = (tmp_path / RESULTS).read_bytes()
+    (tmp_path / RESULTS).write_bytes(whole[:-10])
+    assert [found.name for found in read_results(tmp_path, stopped=True)] == ["0000"]
+    with Results(tmp_path) as results:
+        assert results.done == {"0000"}
+        results.append(result("0001", stopped=3, utility=0.5))
+    assert (tmp_path / RESULTS).read_bytes() == whole
+    assert [found.name for found in read_results(tmp_path)] == ["0000"], "one that was stopped early has no metrics"
+
+
+def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
+    with Results(tmp_path), pytest.raises(UserError, match="being written by another process"):
+        Results(tmp_path)
+
+
+def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).write_text(json.dumps({"name": "0000"}) + "\n")
+    with pytest.raises(UserError, match=r"no trial's result"):
+        read_results(tmp_path)

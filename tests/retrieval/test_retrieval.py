@@ -1,0 +1,352 @@
+"""Retrieval on a real LanceDB folder."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actors.errors import StoreError
+from actors.messages import Found, Kind, Question, Source
+from experiments.datasets.item import Item, Score
+from experiments.studies.recall import Recall, recall_report, table
+from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
+from retrieval.folder import MARKER
+from retrieval.index import open_index
+from retrieval.ranking import fused
+from retrieval.store import Mode, Store
+
+MODES: tuple[Mode, ...] = ("text", "vector", "hybrid")
+RIVERS = ("Aran", "Belo", "Cind", "Drava", "Elme", "Foss", "Gand", "Hurn")
+SOURCES = [
+    *(Source(f"text-{r}", f"doc-{r}", Kind.TEXT, r, f"The river {r} flows past the mill of {r}ville.") for r in RIVERS),
+    *(Source(f"row-{i}-{r}", "rivers", Kind.TABLE, "Rivers", f"{r} | {i}00 km long") for i, r in enumerate(RIVERS, 1)),
+    *(Source(f"pic-{r}", f"pic-{r}", Kind.IMAGE, f"Bridge over the {r}", "", f"/{r}.png") for r in RIVERS),
+    Source("twin-b", "twins", Kind.TEXT, "Twins", "Both twins paint blue lighthouses."),
+    Source("twin-a", "twins", Kind.TEXT, "Twins", "Both twins paint blue lighthouses."),
+    Source("o'neil", "o'neil", Kind.TEXT, "O'Neil", "Shaun O'Neil's \"Café\" (est. 1900): a lighthouse?"),
+]
+
+
+class CountingEncoder(LexicalEncoder):
+    """The lexical encoder, which also counts what it was given."""
+
+    encoded = 0
+
+    def encode_sources(self, sources: Sequence[Source]) -> Vectors:
+        self.encoded += len(sources)
+        return super().encode_sources(sources)
+
+
+def corpus() -> Iterator[Source]:
+    return iter(SOURCES)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("lance"), corpus, LexicalEncoder())
+
+
+def ids(found: list[Found]) -> list[str]:
+    return [one.source.id for one in found]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_source_comes_back_as_it_went_in(store: Store, mode: Mode) -> None:
+    best = store.search("the mill of Dravaville", 1, mode=mode)
+    assert [one.source for one in best] == [SOURCES[3]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_source_outside_the_pool_is_never_returned(store: Store, mode: Mode) -> None:
+    found = store.search("the river Drava and its bridge", 50, mode=mode, pool=["doc-Aran", "pic-Drava", "nowhere"])
+    assert {one.source.doc for one in found} <= {"doc-Aran", "pic-Drava"}
+    assert found[0].source.id == "pic-Drava"
+    assert store.search("the river Drava", 5, mode=mode, pool=[]) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_the_wanted_kinds_are_returned(store: Store, mode: Mode) -> None:
+    found = store.search("Gand", 50, mode=mode, kinds={Kind.TABLE, Kind.IMAGE})
+    assert {one.source.kind for one in found} == {Kind.TABLE, Kind.IMAGE} or mode == "text"
+    assert set(ids(found)[:2]) == {"row-7-Gand", "pic-Gand"}
+    assert store.search("Gand", 50, mode=mode, kinds=set()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_withheld_sources_and_documents_are_never_returned(store: Store, mode: Mode) -> None:
+    found = store.search("both twins, the O'Neil lighthouse", 50, mode=mode, withheld=("twin-a", "o'neil", "rivers"))
+    assert "twin-b" in ids(found)
+    assert not {"twin-a", "o'neil"} & set(ids(found))
+    assert "rivers" not in {one.source.doc for one in found}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_radius_leaves_out_what_is_farther(store: Store, mode: Mode) -> None:
+    encoder = LexicalEncoder()
+    query = "blue lighthouses of the twins"
+    everything = store.search(query, 50, mode=mode)
+    near = ids(store.search(query, 50, mode=mode, radius=0.7))
+    distances = 1 - encoder.encode_sources([one.source for one in everything]) @ encoder.encode_query(query)
+    assert {"twin-a", "twin-b"} <= set(near)
+    assert set(near) == {one.source.id for one, distance in zip(everything, distances, strict=True) if distance <= 0.7}
+    assert store.search(query, 50, mode=mode, radius=0.01) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equal_scores_are_ordered_by_id_wherever_the_list_ends(store: Store, mode: Mode) -> None:
+    query = "Both twins paint blue lighthouses"
+    assert ids(store.search(query, 2, mode=mode)) == ["twin-a", "twin-b"]
+    assert ids(store.search(query, 1, mode=mode)) == ["twin-a"]
+
+
+def test_more_equal_rows_than_are_asked_for_still_come_in_order(tmp_path: Path) -> None:
+    same = [Source(f"s{i:03}", f"s{i:03}", Kind.TEXT, "Same", "every hint reads alike") for i in reversed(range(300))]
+    store = Store.open(tmp_path, lambda: iter(same), LexicalEncoder())
+    for mode in MODES:
+        assert ids(store.search("every hint", 3, mode=mode)) == ["s000", "s001", "s002"]
+
+
+def test_a_shorter_list_is_the_beginning_of_a_longer_one(store: Store) -> None:
+    for mode in MODES:
+        longer = store.search("the long river Elme", 9, mode=mode)
+        assert store.search("the long river Elme", 4, mode=mode) == longer[:4]
+
+
+def test_a_query_without_words_finds_nothing(store: Store) -> None:
+    for mode in MODES:
+        for query in ("", "  ", "?!", '"("', "\x00"):
+            assert store.search(query, 3, mode=mode) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(st.text(max_size=60), st.text(alphabet="ab \"'():*^~+-AND\\/[]{}!?%;_\ud83d", max_size=30)),
+    st.sampled_from(MODES),
+)
+def test_any_query_is_harmless_and_answered_the_same_twice(store: Store, query: str, mode: Mode) -> None:
+    found = store.search(query, 4, mode=mode, pool=["twins", "o'neil", "rivers", query])
+    assert len(found) <= 4
+    assert store.search(query, 4, mode=mode, pool=["twins", "o'neil", "rivers", query]) == found
+
+
+def test_threads_get_what_one_caller_gets(store: Store) -> None:
+    queries = [f"the river {river} and its bridge" for river in RIVERS] * 4
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda q: store.search(q, 5), queries)) == [store.search(q, 5) for q in queries]
+
+
+def test_a_source_may_be_the_query(store: Store) -> None:
+    assert store.search(SOURCES[0], 1)[0].source == SOURCES[0]
+
+
+def test_wrong_arguments_are_named(store: Store) -> None:
+    with pytest.raises(ValueError, match=r"'lexical'.*text, vector, hybrid"):
+        store.search("river", 3, mode="lexical")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        store.search("river", 0)
+
+
+def test_fusion_prefers_what_both_rankings_have() -> None:
+    one, two, three = (({"id": id}, 1.0) for id in "123")
+    assert [row["id"] for row, _ in fused([[one, two], [three, two]])] == ["2", "1", "3"]
+    assert fused([[one], []])[0][1] == pytest.approx(1 / 61)
+
+
+def test_an_index_is_found_again_without_encoding(tmp_path: Path) -> None:
+    Store.open(tmp_path, corpus, LexicalEncoder())
+    again = CountingEncoder()
+    assert len(Store.open(tmp_path, corpus, again)) == len(SOURCES)
+    assert again.encoded == 0
+
+
+def test_a_changed_corpus_or_encoder_gets_an_index_of_its_own(tmp_path: Path) -> None:
+    Store.open(tmp_path, corpus, LexicalEncoder())
+    changed = [*SOURCES[1:], Source("new", "new", Kind.TEXT, "Volcano", "It erupts.")]
+    encoder = CountingEncoder()
+    assert ids(Store.open(tmp_path, lambda: iter(changed), encoder).search("volcano", 1)) == ["new"]
+    assert encoder.encoded == len(changed)
+    smaller = CountingEncoder(64)
+    Store.open(tmp_path, corpus, smaller)
+    assert smaller.encoded == len(SOURCES)
+
+
+def test_a_known_corpus_key_spares_reading_the_corpus(tmp_path: Path) -> None:
+    def unread() -> Iterator[Source]:
+        raise AssertionError("the corpus was read")
+
+    Store.open(tmp_path, corpus, LexicalEncoder(), corpus_key="v1")
+    assert len(Store.open(tmp_path, unread, LexicalEncoder(), corpus_key="v1")) == len(SOURCES)
+
+
+def test_a_half_built_index_is_rebuilt(tmp_path: Path) -> None:
+    def dies() -> Iterator[Source]:
+        yield from SOURCES * 30
+        raise KeyboardInterrupt
+
+    def breaks() -> Iterator[Source]:
+        yield from SOURCES
+        raise FileNotFoundError("texts.jsonl is missing")
+
+    with pytest.raises(FileNotFoundError, match=r"^texts.jsonl is missing$"):
+        Store.open(tmp_path, breaks, LexicalEncoder(), corpus_key="v1")
+    with pytest.raises(KeyboardInterrupt):
+        Store.open(tmp_path, dies, LexicalEncoder(), corpus_key="v1")
+    assert not list(tmp_path.glob(f"*/{MARKER}"))
+    assert len(Store.open(tmp_path, corpus, LexicalEncoder(), corpus_key="v1")) == len(SOURCES)
+    (marker,) = tmp_path.glob(f"*/{MARKER}")
+    marker.unlink()
+    again = CountingEncoder()
+    Store.open(tmp_path, corpus, again, corpus_key="v1")
+    assert again.encoded == len(SOURCES)
+
+
+def _open_and_search(folder: str) -> list[str]:
+    return ids(Store.open(Path(folder), corpus, LexicalEncoder()).search("the mill of Dravaville", 3))
+
+
+def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as processes:
+        first, second = processes.map(_open_and_search, [str(tmp_path)] * 2, chunksize=1)
+    assert first == second
+    assert first[0] == "text-Drava"
+    assert len(list(tmp_path.glob(f"*/{MARKER}"))) == 1
+
+
+def test_a_rebuilt_index_ranks_and_scores_as_the_first_did(tmp_path: Path) -> None:
+    stores = [Store.open(tmp_path / name, corpus, LexicalEncoder()) for name in ("one", "two")]
+    for mode in MODES:
+        first, second = (store.search("the long river Elme at the mill", 20, mode=mode) for store in stores)
+        assert first == second
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file.*cannot be written.*choose a folder") as caught:
+        Store.open(tmp_path / "file" / "index", corpus, LexicalEncoder())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["manifest", "data", "marker"])
+def test_a_damaged_index_is_named_with_the_remedy(tmp_path: Path, damage: str) -> None:
+    Store.open(tmp_path, corpus, LexicalEncoder())
+    (index,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    if damage == "marker":
+        (index / MARKER).write_text(json.dumps({"rows": 1}))
+    else:
+        shutil.rmtree(next(index.rglob("_versions" if damage == "manifest" else "data")))
+    with pytest.raises(StoreError, match=rf"{index.name} is damaged.*delete that folder") as caught:
+        Store.open(tmp_path, corpus, LexicalEncoder()).search("river", 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_encoder_that_gives_no_numbers_is_named(tmp_path: Path) -> None:
+    class Broken(LexicalEncoder):
+        def encode_sources(self, sources: Sequence[Source]) -> Vectors:
+            return np.full((len(sources), self.dim), np.nan, dtype=np.float32)
+
+    with pytest.raises(ValueError, match="encoder lexical gave"):
+        open_index(tmp_path, corpus, Broken())
+
+
+def test_an_empty_corpus_can_be_searched(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, lambda: iter(()), LexicalEncoder())
+    assert len(store) == 0
+    assert store.search("anything", 3) == []
+
+
+def test_a_pool_is_ranked_exactly_in_a_corpus_with_a_vector_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retrieval.index.IVF_FROM_ROWS", 500)
+    many = [Source(f"n{i}", f"n{i}", Kind.TEXT, f"Number {i}", f"word{i} and word{i * 7 % 1000}") for i in range(1000)]
+    encoder = LexicalEncoder(64)
+    store = Store.open(tmp_path, lambda: iter(many), encoder)
+    pool = many[::50]
+    similarity = encoder.encode_sources(pool) @ encoder.encode_query("word350 and word12")
+    expected = [pool[i].id for i in np.argsort(-similarity, kind="stable")[:5]]
+    found = store.search("word350 and word12", 5, mode="vector", pool=[source.doc for source in pool])
+    assert ids(found) == expected
+
+
+def test_lexical_vectors_are_of_unit_length_and_do_not_depend_on_order() -> None:
+    encoder = make_encoder("lexical")
+    vectors = encoder.encode_sources(SOURCES)
+    assert vectors.shape == (len(SOURCES), encoder.dim)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert (encoder.encode_sources(SOURCES[::-1])[::-1] == vectors).all()
+    assert np.isfinite(encoder.encode_query("")).all()
+
+
+def test_lexical_vectors_bring_word_forms_and_accents_together() -> None:
+    encoder = LexicalEncoder()
+    painted, painting, volcano = (encoder.encode_query(word) for word in ("painted", "painting", "volcano"))
+    assert painted @ painting > 0.2 > abs(painted @ volcano)
+    assert (encoder.encode_query("Café") == encoder.encode_query("cafe")).all()
+
+
+def test_a_model_encoder_says_how_to_install_what_it_needs() -> None:
+    try:
+        import sentence_transformers  # noqa: F401
+    except ModuleNotFoundError:
+        with pytest.raises(ModuleNotFoundError, match="pip install sentence-transformers"):
+            make_encoder("some-model")
+    else:
+        with pytest.raises(ValueError, match="cannot load the encoder 'no/such-model'"):
+            SentenceEncoder("no/such-model")
+
+
+def test_a_model_folder_is_an_encoder_and_a_changed_model_gets_another_index(tmp_path: Path) -> None:
+    models = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    tokenizers = pytest.importorskip("tokenizers")
+    from sentence_transformers import SentenceTransformer
+
+    words = {"?": 0, "Aran": 1, "Belo": 2, "Drava": 3}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    model = models.StaticEmbedding(tokenizer, embedding_weights=np.eye(4, dtype=np.float32))
+    SentenceTransformer(modules=[model]).save(str(tmp_path / "model"))
+    encoder = make_encoder(str(tmp_path / "model"))
+    assert (encoder.dim, encoder.reads_pictures) == (4, False)
+    store = Store.open(tmp_path / "index", corpus, encoder)
+    assert store.search("Drava", 1, mode="vector", kinds={Kind.TEXT})[0].source.id == "text-Drava"
+    (tmp_path / "model" / "trained further").write_text("")
+    assert make_encoder(str(tmp_path / "model")).fingerprint != encoder.fingerprint
+
+
+class TwoQuestions:
+    """A data set of two questions, one of which needs two documents, and one that names none."""
+
+    name = "two"
+    metric = "EM"
+
+    def train(self) -> Iterator[Item]:
+        return iter(())
+
+    def evaluate(self) -> Iterator[Item]:
+        yield Item(Question("q0", "What do twins paint?"), gold=("lighthouses",))
+        yield Item(
+            Question("q1", "blue lighthouses"), ("x",), pool=("twins", "doc-Aran"), supporting=("twins", "pic-Gand")
+        )
+        yield Item(Question("q2", "Which mill?", ("Elmeville",)), ("x",), pool=("doc-Elme",), supporting=("doc-Elme",))
+
+    def corpus(self) -> Iterator[Source]:
+        return corpus()
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        return Score(0.0, 0.0)
+
+
+def test_recall_counts_documents_once_and_leaves_out_questions_that_name_none(store: Store) -> None:
+    rows = recall_report(TwoQuestions(), store, ks=(1, 2), scopes=("pool",), modes=("hybrid",))
+    assert rows == [Recall("pool", "hybrid", k, recall=0.75, complete=0.5, questions=2) for k in (1, 2)]
+    assert "0.750 (0.500)" in table(rows)

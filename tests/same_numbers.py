@@ -1,0 +1,132 @@
+"""Runs small experiments on two checkouts and compares what they write, byte by byte.
+
+    python tests/same_numbers.py record <checkout> <folder>     run every case of a checkout; its results go to <folder>
+    python tests/same_numbers.py compare <folder> <folder>      exit 0 when both hold the same bytes, else 1
+
+A change that is meant to move no number is held to it: record the checkout before and after it, then compare. What
+holds times or process numbers is left out (`usage.jsonl`, logs, W&B), and so are paths of the two folders themselves.
+Cases that need a benchmark's release run where SAME_NUMBERS_DATA names a folder of releases (`scienceqa`, `mmqa`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SMALL = ["data.limit=12", "pruning.steps=4", "training.samples=4", "wandb.mode=disabled"]
+METHODS = "methods=[single,random,{}]"
+CASES: dict[str, list[str]] = {
+    "default": ["experiment=mmqa_prune", *SMALL],
+    "reinforce": ["experiment=mmqa_prune", *SMALL, "learner.estimator=reinforce", "pruning.clock=round"],
+    "rloo": [
+        *("experiment=mmqa_prune", *SMALL, "learner.estimator=rloo", "learner.per_round=true"),
+        *("topology.inference=sampled", "ablation=no_alignment", "training.questions_per_step=2"),
+        *("learner.likelihood=present", "learner.init=gumbel", "agents.budget_words=12"),
+    ],
+    "staged": ["experiment=mmqa_prune", *SMALL, "learner.staged=true", "learner.decision=connected", "seed=3"],
+    "no_inter": ["experiment=mmqa_prune", *SMALL, "ablation=no_inter", "learner.estimator=reinforce"],
+    "dummies": ["experiment=mmqa_prune", *SMALL, "ablation=dummy_visual", "topology.rounds=3"],
+    "agentprune": ["experiment=agentprune", *SMALL, METHODS.format("agentprune")],
+    "gptswarm": ["experiment=gptswarm", *SMALL, METHODS.format("gptswarm")],
+    "agentdropout": ["experiment=agentdropout", *SMALL, METHODS.format("agentdropout")],
+    "systems": ["experiment=systems", *SMALL, "data.limit=4"],
+    "variants": [
+        *("experiment=mmqa_prune", *SMALL, "data.limit=3"),
+        "methods=[bdog_debate,bdog_graph,mmapg_no_planning,mmapg_no_retrieval,mh_vanilla,mh_perceptive,mh_offline,"
+        "mh_vanilla_plus,mh_dfs,mh_knowledgeable,hm_rag_vector,hm_rag_graph,hm_rag_web,hm_rag_no_vector,hm_rag_no_graph,"
+        "hm_rag_no_web,hm_rag_no_decomposition,hm_rag_no_decision]",
+    ],
+    "defences": [
+        *("experiment=mmqa_prune", *SMALL, "defence.calibration=8", "defence.dropped=2"),
+        "methods=[chain,star,tree,layered,debate,challenger,inspector,majority,agreement,anomaly,full]",
+    ],
+    "attacks": [
+        *("experiment=mmqa_prune", *SMALL, "data.limit=6", "attack.number=2", "methods=[full,single,m3prune]"),
+        "sweep.axes.attack.kind=[none,input,response,collude,sleeper,tamper,poison,contagion]",
+    ],
+    "attacked_system": [
+        *("experiment=bdog", *SMALL, "attack=response", "attack.agents=[moderator]", "judge=reader"),
+    ],
+    "sweep": [
+        *("experiment=table3", *SMALL, "data.limit=5", "pruning.steps=2", "sweep.seeds=2"),
+        *("sweep.stop=asha", "sweep.grace=2", "sweep.reduction=2"),
+    ],
+    "table": ["experiment=mmapg_table", *SMALL, "data.limit=3", "sweep.seeds=2"],
+    "judged": ["experiment=mmqa_prune", *SMALL, "judge=reader", "methods=[single,full]", "seed=5"],
+    "planted": ["experiment=planted", "planted.seeds=2", "planted.truth=2000", "planted.evaluated=400", "seed=1"],
+    "redundancy": ["experiment=redundancy", *SMALL, "redundancy.questions=4", "topology.rounds=2"],
+    "recall": ["experiment=recall", "data.limit=30"],
+    "dry_run": ["experiment=mmqa_prune", "dry_run=true", "rates.prompt_price=1", "data.limit=20", "pruning.steps=4"],
+    "dry_run_systems": ["experiment=systems", "dry_run=true", "data.limit=4", "pruning.steps=2"],
+    "dry_run_sweep": ["experiment=table8", "dry_run=true", "data.limit=4", "pruning.steps=2", "training.samples=2"],
+    "scienceqa": [
+        *("experiment=scienceqa_prune", *SMALL, "data.root={scienceqa}"),
+        "methods=[sp,ccot,bdog,hm_rag,full,m3prune]",
+    ],
+    "mmqa": ["experiment=mmqa_prune", *SMALL, "data=mmqa", "data.root={mmqa}", "methods=[single,full]"],
+}
+LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune|\.cache)(/|$)|usage\.jsonl$|\.log$|\.lock$")
+TIMES = re.compile(rb"took [\d.,]+ s|A warm trial started .*|\d{8}-\d{6}|\d+:\d\d(?::\d\d)?|[\d.,]+ ?(?:/s|it/s|/min)")
+
+
+def record(checkout: Path, folder: Path) -> None:
+    """Every case in a process of its own, in the checkout; a case that was recorded before is not run again."""
+    release = Path(os.environ.get("SAME_NUMBERS_DATA", "/nonexistent"))
+    for name, words in CASES.items():
+        case = folder / name
+        needs = [key for key in ("scienceqa", "mmqa") if any(f"{{{key}}}" in word for word in words)]
+        if (case / "out.txt").exists() or any(not (release / key).is_dir() for key in needs):
+            continue
+        shutil.rmtree(case, ignore_errors=True)
+        case.mkdir(parents=True)
+        filled = [word.replace("{scienceqa}", str(release / "scienceqa")) for word in words]
+        filled = [word.replace("{mmqa}", str(release / "mmqa")) for word in filled]
+        command = [sys.executable, "run.py", *filled, f"output={case}/runs", f"cache={folder}/cache"]
+        done = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
+        (case / "errors.txt").write_bytes(done.stderr)
+        for run in (case / "runs").glob("*-*") if (case / "runs").is_dir() else ():
+            run.rename(case / "run")
+        shutil.rmtree(case / "runs", ignore_errors=True)
+        (case / "out.txt").write_bytes(b"exit %d\n" % done.returncode + done.stdout)
+        print(f"{name}: exit {done.returncode}", flush=True)
+
+
+def compare(before: Path, after: Path) -> int:
+    """Prints every file that differs or is there once only, and how many are the same."""
+    known, now = _files(before), _files(after)
+    same, different = 0, []
+    for name in sorted(known.keys() | now.keys()):
+        if name.partition("/")[0] not in {n.partition("/")[0] for n in known} & {n.partition("/")[0] for n in now}:
+            continue  # a case that was recorded for one of them only
+        if name in known and name in now and _content(before, name) == _content(after, name):
+            same += 1
+        else:
+            where = "differs" if name in known and name in now else "only before" if name in known else "only after"
+            different.append(f"{name}: {where}")
+    print(*different, sep="\n")
+    print(json.dumps({"files": same + len(different), "same": same, "different": len(different)}))
+    return 1 if different or not same else 0
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    paths = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
+    return {name: path for name, path in paths if not LEFT_OUT.search(name) and not name.endswith("errors.txt")}
+
+
+def _content(folder: Path, name: str) -> bytes:
+    return TIMES.sub(b"", (folder / name).read_bytes().replace(str(folder).encode(), b"FOLDER"))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["record", checkout, folder]:
+            record(Path(checkout).absolute(), Path(folder).absolute())
+        case ["compare", before, after]:
+            sys.exit(compare(Path(before).absolute(), Path(after).absolute()))
+        case _:
+            sys.exit(__doc__)

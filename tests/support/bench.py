@@ -1,0 +1,280 @@
+"""A team, a library and a script of replies in this process, to watch any method answer questions without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from actors.agents.agent import RoleAgent
+from actors.messages import (
+    Completion,
+    Field,
+    Found,
+    Message,
+    Question,
+    Request,
+    Role,
+    Source,
+    Status,
+    Trace,
+    Triple,
+    Turn,
+    derive_seed,
+)
+from actors.models import Model
+from topologies.systems.library import TEXTS, Library
+from topologies.topology import Topology
+
+NONSENSE = "I would rather not say anything about that."
+LONGEST_DELAY_S = 0.002
+
+Reply = Callable[[Turn], str]
+
+
+class Remembered:
+    """A model that computes no request twice, for all tests of a session."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._known: dict[Request, Completion] = {}
+
+    async def complete(self, request: Request) -> Completion:
+        if request not in self._known:
+            self._known[request] = await self._model.complete(request)
+        return self._known[request]
+
+
+class Script:
+    """A model that says what a function of the turn makes up."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._texts: dict[str, str] = {}
+
+    def expect(self, turn: Turn) -> None:
+        self._texts[turn.id] = self._reply(turn)
+
+    async def complete(self, request: Request) -> Completion:
+        id = request.id.removesuffix("/repair")
+        return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
+
+
+@dataclass
+class Team:
+    """Agents by role. Those in `failing` have a model that is of no use, those in `babbling` one that keeps to no form.
+
+    `turns` and `messages` are what was asked and said, in the order in which it was asked for and answered.
+    """
+
+    roles: Mapping[str, Role]
+    model: Model | Script
+    failing: Collection[str] = ()
+    babbling: Collection[str] = ()
+    delays: Random | None = None
+    turns: list[Turn] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._agents: dict[str, RoleAgent] = {}
+
+    async def ask(self, turn: Turn) -> Message:
+        self.turns.append(turn)
+        if self.delays:
+            await asyncio.sleep(self.delays.random() * LONGEST_DELAY_S)
+        if turn.agent in self.failing:
+            message = Message(
+                f"{turn.round}/{turn.agent}",
+                turn.agent,
+                turn.round,
+                status=Status.FAILED,
+                error="out of order",
+                heard=tuple(heard.message.id for heard in turn.heard),
+                seed=turn.seed,
+            )
+            self._agent(turn).memory.remember(turn, message)
+        else:
+            model = self._agent(turn)._model
+            if isinstance(model, Script):
+                model.expect(turn)
+            message, _ = await self._agent(turn).take(turn)
+        self.messages.append(message)
+        return message
+
+    def _agent(self, turn: Turn) -> RoleAgent:
+        if turn.agent not in self._agents:
+            model = Script(lambda _: NONSENSE) if turn.agent in self.babbling else self.model
+            self._agents[turn.agent] = RoleAgent(self.roles[turn.agent], model)
+        return self._agents[turn.agent]
+
+
+class Watched:
+    """A library that is slow at random, keeps what it was asked in `asked`, and what it gave away in `given`.
+
+    `known` holds what was found before: the same search finds the same.
+    """
+
+    def __init__(self, library: Library, known: dict[Any, Any], delays: Random | None = None) -> None:
+        self._library = library
+        self._known = known
+        self._delays = delays
+        self.asked: list[list[str]] = []
+        self.given: set[str] = set()
+
+    def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
+        return self._found([], ("own", question.id), lambda: self._library.own(question))
+
+    def search(
+        self,
+        question: Question,
+        query: str | Source,
+        k: int,
+        *,
+        kinds: Any = TEXTS,
+        mode: Any = "hybrid",
+        radius: Any = None,
+    ) -> Awaitable[tuple[Found, ...]]:
+        key = ("search", question.id, query, k, frozenset(kinds), mode, radius)
+
+        def search() -> Awaitable[tuple[Found, ...]]:
+            return self._library.search(question, query, k, kinds=kinds, mode=mode, radius=radius)
+
+        return self._found(self._place(), key, search)
+
+    def graph(
+        self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"
+    ) -> Awaitable[tuple[Triple, ...]]:
+        key = ("graph", question.id, tuple(words), k, level)
+        return self._found(self._place(), key, lambda: self._library.graph(question, words, k, level=level))
+
+    def neighbours(self, question: Question, entity: str) -> Awaitable[tuple[Triple, ...]]:
+        key = ("neighbours", question.id, entity)
+        return self._found(self._place(), key, lambda: self._library.neighbours(question, entity))
+
+    def entity(self, question: Question, name: str) -> Awaitable[tuple[Source, ...]]:
+        return self._found(self._place(), ("entity", question.id, name), lambda: self._library.entity(question, name))
+
+    def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Found, ...]]:
+        return self._found(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))
+
+    def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
+        return self._library.topics(question)
+
+    def annotated(self, question: Question) -> Awaitable[tuple[tuple[str, ...], ...]]:
+        return self._library.annotated(question)
+
+    def _place(self) -> list[str]:
+        self.asked.append([])
+        return self.asked[-1]
+
+    async def _found(self, place: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
+        if self._delays:
+            await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
+        if key not in self._known:
+            self._known[key] = await find()
+        ids = [hit.source.id if isinstance(hit, Found) else hit.id for hit in self._known[key]]
+        place += ids
+        self.given.update(ids)
+        return self._known[key]
+
+
+@dataclass
+class Seen:
+    """One discussion, with all that was asked for in it."""
+
+    question: Question
+    trace: Trace
+    team: Team
+    library: Watched
+
+
+async def hold(method: Topology, question: Question, team: Team, library: Watched, seed: int = 7) -> Seen:
+    return Seen(question, await method.answer(question, team.ask, seed), team, library)
+
+
+def improvised(seed: int) -> Reply:
+    """Replies in the form that is asked for, of which each says anything: any value, any choice, words of the question
+    and of what is shown."""
+
+    def reply(turn: Turn) -> str:
+        random = Random(derive_seed("improvised", seed, turn.id))
+        words = _words(turn)
+        if turn.task is None:
+            return answered(random.choice([*(turn.question.choices or words), "unknown"]), round(random.random(), 2))
+        lines = []
+        for asked in turn.task.fields:
+            if asked.optional and random.random() < 0.3:
+                continue
+            number = random.randint(1, 3) if asked.many else 1
+            lines += [f"{asked.name}: {_value(asked, turn, words, random)}" for _ in range(number)]
+        return "\n".join(lines)
+
+    return reply
+
+
+def stubborn(place: int) -> Reply:
+    """Replies that always take the first (0) or the last (-1) of the values that there are, in as many lines as may
+    be, and every time ask for something new."""
+
+    def reply(turn: Turn) -> str:
+        random = Random(derive_seed("stubborn", turn.id))
+        words = _words(turn)
+        if turn.task is None:
+            return answered("unknown", 0.0)
+        lines = []
+        for asked in turn.task.fields:
+            for number in range(8 if asked.many else 1):
+                value = asked.values[place] if asked.values else f"{_value(asked, turn, words, random)}"
+                free = not asked.values and asked.name in ("Sub-question", "Query", "Entity", "Instruction")
+                lines.append(f"{asked.name}: {value}{f' {number}' if free else ''}")
+        return "\n".join(lines)
+
+    return reply
+
+
+def answered(answer: str, confidence: float) -> str:
+    return f"Reasoning: it is so\nAnswer: {answer}\nConfidence: {confidence}"
+
+
+def _words(turn: Turn) -> list[str]:
+    shown = [source.title for source in turn.question.evidence if source.title]
+    return [*(word.strip("?,.'\"()") for word in turn.question.text.split() if len(word) > 3), *shown] or ["nothing"]
+
+
+def _value(asked: Field, turn: Turn, words: Sequence[str], random: Random) -> str:
+    assert turn.task is not None
+    few = random.sample(list(words), min(3, len(words)))
+    listed = sum(line.startswith(("Candidate ", "Answer ")) for line in turn.task.given) or len(turn.question.evidence)
+    numbers = sorted({random.randint(1, listed + 1) for _ in range(random.randint(1, 3))})
+    if asked.values:
+        return random.choice(asked.values)
+    match asked.name:
+        case "Selected" | "Parents":
+            return ", ".join(map(str, numbers))
+        case "Best" | "Intents":
+            return str(numbers[0])
+        case "Confidence":
+            return random.choice([f"{random.random():.2f}", "high"])
+        case "Score":
+            return random.choice(["1", "3", "5", "high"])
+        case "Triple":
+            return f"{few[0]} | is near | {few[-1]}"
+        case "Step":
+            return f"{random.choice(['texts', 'pictures', 'web', 'tables'])} | {' '.join(few)}"
+        case "Answer":
+            return random.choice([*(turn.question.choices or words), "unknown"])
+        case _:
+            return " ".join(few)
+
+
+def said_answers(messages: Iterable[Message]) -> set[str]:
+    """Everything that anybody said that can be an answer."""
+    return {
+        answer
+        for message in messages
+        if message.status is Status.OK
+        for answer in (message.answer, *message.said("Answer"))
+        if answer is not None
+    }

@@ -1,0 +1,135 @@
+"""A small run with hand-made discussions, written by the recorder itself: what reports are tested on."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from actors.messages import Message, Question, Status, Trace
+from experiments.datasets.item import Item, Score
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import LearningStep, matrix
+
+AGENTS = ("reader", "tables", "linker", "critic", "planner", "scene", "lettering", "counter", "layout")
+MODALITIES = ("text",) * 5 + ("visual",) * 4
+METHODS = {"closed-book": 0.1, "single-agent": 0.35, "full-graph": 0.5, "random-graph": 0.45, "m3prune": 0.6}
+
+
+def item(number: int) -> Item:
+    return Item(Question(f"q{number:03}", f"Which tower <b>is</b> in city {number}?"), gold=(f"tower {number}",))
+
+
+def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = True) -> Trace:
+    """Two rounds in which each agent hears the one before it, and itself from the first round; a scene turn fails."""
+    agents = () if method in ("closed-book", "single-agent") else AGENTS
+    turns: list[Message] = []
+    for round_ in (1, 2):
+        for i, agent in enumerate(agents):
+            heard = ((f"{round_}/{agents[i - 1]}",) if i else ()) + ((f"1/{agent}",) if round_ == 2 else ())
+            failed = agent == "scene" and round_ == 1 and number % 5 == 0
+            turns.append(
+                Message(
+                    id=f"{number}/{sample}/{round_}/{agent}",
+                    agent=agent,
+                    round=round_,
+                    content="" if failed else f"The passage names <i>tower {number}</i> & no other.",
+                    answer=None if failed else f"tower {number}",
+                    confidence=None if failed else 0.75,
+                    status=Status.FAILED if failed else Status.OK,
+                    error="timed out" if failed else "",
+                    heard=tuple(f"{number}/{sample}/{h}" for h in heard),
+                    calls=1,
+                    prompt_tokens=400 + 10 * i + number,
+                    completion_tokens=30,
+                )
+            )
+    answer = f"tower {number}" if right else f"tower {number + 1}"
+    decision = Message(f"{number}/{sample}/3/decision", "decision", 3, "Most say so.", answer, 0.9, calls=1)
+    n = len(agents)
+    return Trace(
+        question=f"q{number:03}",
+        method=method,
+        sample=sample,
+        agents=agents,
+        turns=(*turns, decision),
+        answer=answer,
+        status=Status.OK,
+        seed=number,
+        spatial=tuple((t, i, i + 1) for t in (1, 2) for i in range(n - 1)),
+        temporal=tuple((2, i, i) for i in range(n)),
+        decision=agents,
+    )
+
+
+def cut(told: Trace) -> Trace:
+    """The same discussion, two of whose turns were asked without some of their evidence."""
+    left_out = {"1/reader": ("p7", "p3"), "2/scene": ("i2",)}
+    turns = (replace(turn, cut=left_out.get(f"{turn.round}/{turn.agent}", ())) for turn in told.turns)
+    return replace(told, turns=tuple(turns))
+
+
+def learning_step(stage: int, step: int, steps: int) -> LearningStep:
+    """Probabilities drift apart from 0.5 and the lowest go, intra blocks in stage 1 and inter blocks in stage 2."""
+    generator = torch.Generator().manual_seed(7)
+    drift = torch.randn(2, 9, 9, generator=generator)
+    text = torch.tensor([m == "text" for m in MODALITIES])
+    intra = text[:, None] == text[None, :]
+    share = step / max(steps, 1)
+    progress = torch.where(intra, 1.0 if stage == 2 else share, share if stage == 2 else 0.0)
+    p = torch.sigmoid(2 * drift * progress)
+    present = (p > 0.25) & (intra if stage == 1 else torch.ones_like(intra))
+    present[0] &= ~torch.eye(9, dtype=torch.bool)
+    return LearningStep(
+        stage=stage,
+        step=step,
+        agents=AGENTS,
+        modalities=MODALITIES,
+        terms={"utility": 0.4 + 0.01 * step, "rank": -0.2 - 0.01 * step, "align": 0.1 * (stage == 2)},
+        edges={"spatial": int(present[0].sum()), "temporal": int(present[1].sum())},
+        probabilities={"spatial": matrix(p[0], present[0]), "temporal": matrix(p[1], present[1])},
+    )
+
+
+def learn(recorder: Recorder, steps: int, samples: int = 2) -> None:
+    """Goes on from the recorder's checkpoint; the state is a sum over steps, so a step done twice or never shows."""
+    done = (recorder.checkpoint.stage, recorder.checkpoint.step) if recorder.checkpoint else (0, 0)
+    total = recorder.checkpoint.state["theta"].clone() if recorder.checkpoint else torch.zeros(3, 3)
+    for stage in (1, 2):
+        for step in range(steps + 1):
+            if (stage, step) <= done:
+                continue
+            for sample in range(samples if step else 0):
+                recorder.trained(stage, trace(100 * stage + step, sample=sample))
+            total = total + stage * step
+            recorder.learned(learning_step(stage, step, steps), {"theta": total})
+
+
+def evaluate(recorder: Recorder, questions: int) -> None:
+    for method, ability in METHODS.items():
+        done = recorder.done(method)
+        for number in range(questions):
+            if item(number).question.id not in done:
+                right = random.Random(f"{method}/{number}").random() < ability
+                score = Score(utility=float(right), f1=1.0 if right else 0.5)
+                recorder.evaluated(trace(number, method, right=right), item(number), score)
+
+
+def make_run(output: Path, steps: int = 6, questions: int = 30) -> RunFolder:
+    run = RunFolder.create(output, "fake")
+    run.config.write_text("experiment: fake\nmodel:\n  name: reader\n")
+    carry_on(run, steps, questions)
+    return run
+
+
+def carry_on(run: RunFolder, steps: int, questions: int) -> None:
+    with Recorder(run) as recorder:
+        learn(recorder, steps)
+        evaluate(recorder, questions)
+
+
+if __name__ == "__main__":  # the process that tests kill
+    carry_on(RunFolder.open(Path(sys.argv[1])), steps=int(sys.argv[2]), questions=int(sys.argv[3]))

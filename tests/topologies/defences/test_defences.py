@@ -1,0 +1,415 @@
+"""Fixed graphs and defences: every method answers, the same at any concurrency, and does what it says it does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from actors.agents.agent import RoleAgent
+from actors.errors import ModelError, UserError
+from actors.messages import Completion, Message, Question, Request, Status, Trace, Turn, Usage, derive_seed
+from actors.models import Model
+from actors.reader.reader import Reader, ReaderSettings
+from actors.runtime.in_order import in_order
+from experiments.attacks.attack import Attack
+from experiments.config.config import Config, load
+from experiments.datasets.item import Dataset, Item, Score
+from experiments.evidence.evidence import Evidence
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running import calibration
+from experiments.running.context import RunContext
+from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.local import Local
+from experiments.running.methods import METHODS, learner_of, make_method
+from experiments.running.opening import open_dataset
+from retrieval.embed import make_encoder
+from retrieval.store import Store
+from topologies.answers import normalised
+from topologies.defences import agreement, anomaly
+from topologies.defences.challenger import CHALLENGE
+from topologies.defences.inspector import Inspector, corrected
+from topologies.defences.majority import Majority, vote
+from topologies.defences.silenced import most_suspicious, silencing
+from topologies.graphs import as_wirings, complete
+from topologies.learning.learner import Learner
+from topologies.learning.peers import Peer
+from topologies.learning.pruned import M3Prune, split
+from topologies.topology import Topology, Wired
+from topologies.wiring import Floats
+
+WORDS = [
+    "experiment=mmqa_prune",
+    "data.limit=6",
+    "pruning.steps=3",
+    "topology.text=[critic,data_analyst,scientist]",
+    "topology.visual=[scientist,critic]",
+    "retrieval.texts=3",
+    "retrieval.pictures=1",
+    "defence.calibration=4",
+]
+PEERS = [peer for peer in Peer if peer is not Peer.M3PRUNE]
+FAILING = "text_data_analyst"
+QUESTION = Question("q1", "Where?")
+
+
+class Flaky:
+    """A model that cannot be reached."""
+
+    async def complete(self, request: Request) -> Completion:
+        raise ModelError("the connection was refused")
+
+
+@dataclass
+class Room:
+    """Real agents with the embedded reader in this process, who take a while, each time another."""
+
+    config: Config
+    failing: str = ""
+    recorded: ClassVar[bool] = False
+    usage: dict[str, Usage] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._lots = random.Random(id(self))
+        reader = Reader(ReaderSettings())
+        models: dict[str, Model] = {self.failing: Flaky()}
+        roles = (*team_roles(self.config), *closing_roles(self.config))
+        self._agents = {role.name: RoleAgent(role, models.get(role.name, reader), self.config.agents) for role in roles}
+
+    async def ask(self, turn: Turn) -> Message:
+        for _ in range(self._lots.randrange(4)):
+            await asyncio.sleep(0)
+        self.turns.append(turn)
+        return (await self._agents[turn.agent].take(turn))[0]
+
+    def close(self, discussion: str) -> None:
+        for agent in self._agents.values():
+            agent.memory.forget([discussion])
+
+
+@dataclass
+class World:
+    config: Config
+    dataset: Dataset
+    evidence: Evidence
+
+    @property
+    def agents(self) -> list[str]:
+        return [role.name for role in team_roles(self.config)]
+
+    async def held(
+        self, topology: Topology, room: Room, concurrency: int = 32, attack: Attack | None = None
+    ) -> list[Trace]:
+        attack = attack or Attack(self.config.attack, self.agents, self.dataset, 0)
+
+        async def one(numbered: tuple[int, Item]) -> Trace:
+            number, item = numbered
+            question = await self.evidence.question(item)
+            return await attack.hold(topology, item, question, room, 0, phase="evaluate", number=number)
+
+        return [trace async for _, trace in in_order(enumerate(self.dataset.evaluate()), one, concurrency)]
+
+    async def calibrated(self, folder: Path, room: Room, dataset: Dataset | None = None) -> Sequence[Trace]:
+        dataset = dataset or self.dataset
+        run = RunFolder(folder)
+        run.path.mkdir(exist_ok=True)
+        attack = Attack(self.config.attack, self.agents, dataset, 0)
+        with Recorder(run) as recorder, Progress() as progress:
+            tracker = Tracker(folder, {}, mode="disabled")
+            roles = team_roles(self.config)
+            context = RunContext(self.config, roles, dataset, self.evidence, recorder, tracker, progress)
+            return await calibration.calibrate(context, room, attack)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def world(cache: Path, *words: str, learner: str = Peer.M3PRUNE) -> World:
+    methods = ",".join(name for name in METHODS if name == learner or name not in tuple(Peer))
+    config = load([*WORDS, f"methods=[{methods}]", *words])
+    dataset = open_dataset(config, cache)
+    store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
+    return World(config, dataset, Evidence(store, config.retrieval))
+
+
+async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
+    learner = Learner([role.modality for role in team_roles(here.config)], **learner_options(here.config))
+    while not learner.finished:
+        k, shape = 2, (here.config.topology.rounds, len(here.agents))
+        learner.learn(learner.sample(k), np.random.default_rng(0).random((k, *shape)), np.linspace(0, 1, k))
+        if learner.step == here.config.pruning.steps:
+            learner.next_stage()
+    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(here.config.methods))
+    await learned.freeze()
+    return make_method(name, here.agents, here.config.topology.rounds, 0, learned, watched)
+
+
+@pytest.mark.parametrize("name", METHODS)
+async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
+    cache: Path, tmp_path: Path, name: str
+) -> None:
+    here = world(cache, learner=name if name in PEERS else Peer.M3PRUNE)
+    watched = await here.calibrated(tmp_path / "run", Room(here.config))
+    topology = await method(here, name, watched)
+    traces = await here.held(topology, Room(here.config))
+    assert traces == await here.held(topology, Room(here.config), concurrency=1)
+    assert len(traces) == 6
+    for trace in traces:
+        assert trace.method == name
+        assert trace.status is Status.OK
+        assert len({turn.id for turn in trace.turns}) == len(trace.turns)
+    if name not in ("closed_book", "single"):
+        assert any(trace.answer for trace in traces)
+        for trace in await here.held(topology, Room(here.config, failing=FAILING)):
+            assert trace.status is Status.OK
+            turns = [turn for turn in trace.turns if turn.agent == FAILING]
+            assert all(turn.status is Status.FAILED and "connection was refused" in turn.error for turn in turns)
+            heard = {id for turn in trace.turns for id in turn.heard}
+            assert not heard & {turn.id for turn in turns}
+
+
+async def test_fixed_graphs_take_the_turns_and_edges_that_their_names_promise(cache: Path, tmp_path: Path) -> None:
+    here = world(cache)
+    watched = await here.calibrated(tmp_path / "run", Room(here.config))
+    took = {}
+    for name in METHODS:
+        [trace, *_] = await here.held(await method(here, name, watched), Room(here.config))
+        took[name] = (len(trace.turns), len(trace.spatial), len(trace.temporal))
+    whole = 5 * 2 + 1
+    assert took["full"] == took["challenger"] == (whole, 2 * 10, 25)
+    assert took["inspector"] == (whole + 10, 2 * 10, 25)
+    assert took["debate"] == (whole, 0, 25)
+    assert took["chain"][:2] == took["star"][:2] == took["tree"][:2] == (whole, 2 * 4)
+    assert took["layered"][:2] == (whole, 2 * 6)
+    assert took["majority"] == (5, 0, 0)
+    assert took["agreement"] == took["anomaly"] == (whole - 2, 2 * 6, 16)
+    assert took["single"] == took["closed_book"] == (1, 0, 0)
+
+
+def message(agent: str, answer: str | None, confidence: float | None = None, number: int = 1) -> Message:
+    return Message(f"{number}/{agent}", agent, number, f"{agent} says {answer}", answer, confidence)
+
+
+def test_the_most_frequent_answer_wins_however_it_is_written() -> None:
+    assert vote([message("a", "Oslo", 0.9), message("b", "the Tarn."), message("c", "tarn")]) == "the Tarn."
+
+
+def test_a_tie_goes_to_the_more_confident_and_then_to_the_first() -> None:
+    assert vote([message("a", "Oslo", 0.5), message("b", "Tarn", 0.75)]) == "Tarn"
+    assert vote([message("a", "Oslo", 0.5), message("b", "Tarn", 0.5)]) == "Oslo"
+    assert vote([message("a", "Oslo"), message("b", "Tarn", 0.25)]) == "Tarn"
+    three = [0.1, 0.2, 0.3]
+    assert vote([message("a", "x", c) for c in three] + [message("b", "y", c) for c in reversed(three)]) == "x"
+
+
+def test_who_failed_or_knows_nothing_has_no_vote() -> None:
+    failed = replace(message("a", "Oslo", 1.0), status=Status.FAILED)
+    assert vote([failed, message("b", None, 1.0), message("c", "Tarn", 0.1)]) == "Tarn"
+    assert vote([failed, message("b", None)]) is None
+
+
+async def test_a_majority_of_failures_is_a_failure() -> None:
+    async def ask(turn: Turn) -> Message:
+        return Message(f"1/{turn.agent}", turn.agent, 1, status=Status.FAILED, error="gone")
+
+    trace = await Majority("majority", ["a", "b"]).answer(QUESTION, ask, seed=1)
+    assert (trace.answer, trace.status) == (None, Status.FAILED)
+
+
+def test_answers_are_the_same_when_nothing_but_their_form_differs() -> None:
+    assert normalised(" The  Tarn-Gorges. ") == normalised("tarn gorges") == "tarn gorges"
+    assert normalised("?") == "?"
+    assert normalised(None) is None
+    assert normalised("  ") is None
+
+
+async def test_all_are_told_to_challenge_and_an_attacker_is_told_something_else(cache: Path) -> None:
+    here = world(cache, "attack=response", "attack.agents=[1]")
+    room = Room(here.config)
+    trace, *_ = await here.held(await method(here, "challenger", ()), room)
+    assert trace.attacked == (FAILING,)
+    for turn in room.turns:
+        assert (turn.orders == CHALLENGE) == (turn.agent != FAILING)
+
+
+class Scripted:
+    """Agents that say their own name; the inspector answers as it is told for the speaker that it inspects."""
+
+    def __init__(self, verdicts: dict[str, str | None]) -> None:
+        self.turns: dict[str, Turn] = {}
+        self._verdicts = verdicts
+
+    async def ask(self, turn: Turn) -> Message:
+        self.turns[f"{turn.round}/{turn.agent}"] = turn
+        if turn.agent != "inspector":
+            return replace(
+                message(turn.agent, turn.agent, 0.5, turn.round), heard=tuple(h.message.id for h in turn.heard)
+            )
+        speaker = turn.heard[0].message.agent
+        answer = self._verdicts.get(speaker, speaker)
+        status = Status.FAILED if speaker == "cy" else Status.OK
+        return replace(message("inspector", answer, 0.9, turn.round), status=status)
+
+
+async def test_receivers_hear_what_the_inspector_corrected_and_senders_go_on_from_their_own() -> None:
+    names = ("ann", "bob", "cy")
+    [wiring] = split(as_wirings(complete(3), 2))
+    team = Scripted({"ann": "Tarn", "bob": None, "cy": "Oslo"})
+    trace = await Inspector("m", Wired("m", names, wiring), names).answer(QUESTION, team.ask, seed=1)
+
+    def heard(turn: str) -> dict[str, str | None]:
+        return {h.message.agent: h.message.answer for h in team.turns[turn].heard}
+
+    assert heard("1/bob") == {"ann": "Tarn"}
+    assert heard("2/bob") == {"ann": "Tarn", "bob": "bob", "cy": "cy"}, "one that fails corrects nothing"
+    # In round 2 ann hears herself of round 1, as she said it.
+    assert heard("2/ann") == {"ann": "ann", "bob": "bob", "cy": "cy"}
+    assert heard("3/decision") == {"ann": "Tarn", "bob": "bob", "cy": "cy"}
+    assert [turn.answer for turn in trace.turns if turn.agent == "ann"] == ["ann", "ann"]
+    order = [(turn.round, turn.agent) for turn in trace.turns]
+    speakers = [(number, agent) for number in (1, 2) for name in names for agent in (name, "inspector")]
+    assert order == [(number, agent) for number, agent in speakers] + [(3, "decision")]
+    assert [turn.id for turn in trace.turns if turn.agent == "inspector"] == [f"{n}/inspector" for n in range(1, 7)]
+
+
+def test_a_correction_keeps_the_senders_name_and_the_same_answer_in_other_words_corrects_nothing() -> None:
+    said = message("ann", "the Tarn", 0.5)
+    assert corrected(said, message("inspector", "Tarn.", 0.9)) is said
+    assert corrected(said, replace(message("inspector", "Oslo", 0.9), status=Status.UNPARSED)) is said
+    changed = corrected(said, message("inspector", "Oslo", 0.9))
+    assert (changed.id, changed.agent, changed.answer, changed.confidence) == ("1/ann", "ann", "Oslo", 0.9)
+
+
+async def stubborn(position: int, seed: int, agents: int = 7, questions: int = 20) -> list[Trace]:
+    """Discussions in which one agent repeats one wrong answer and the others are often right and listen."""
+    names = [f"a{number}" for number in range(agents)]
+    [wiring] = split(as_wirings(complete(agents), 2))
+
+    async def ask(turn: Turn) -> Message:
+        lots = random.Random(derive_seed(turn.seed, "lots"))
+        wrong = f"wrong {turn.question.id}"
+        if turn.agent == names[position]:
+            return message(turn.agent, wrong, 0.95, turn.round)
+        answer = "right" if lots.random() < 0.6 else f"mistake {lots.randrange(4)}"
+        if turn.heard and lots.random() < 0.5:
+            answer = lots.choice(turn.heard).message.answer or answer
+        return message(turn.agent, answer, 0.4 + 0.5 * lots.random(), turn.round)
+
+    topology = Wired("full", names, wiring)
+    return [await topology.answer(Question(f"q{n}", "?"), ask, seed) for n in range(questions)]
+
+
+@pytest.mark.parametrize("suspicion", [agreement.disagreement, anomaly.anomaly])
+async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
+    suspicion: Callable[[Sequence[Trace]], Floats],
+) -> None:
+    found = 0
+    for position in range(7):
+        for seed in range(3):
+            scores = suspicion(await stubborn(position, seed))
+            found += int(most_suspicious(scores, 1)[position])
+    assert found >= 18  # of 21; by chance it would be 3
+
+
+def test_among_equals_nobody_is_suspicious_and_the_first_is_silenced() -> None:
+    alike = [message(f"a{n}", "right", 0.5, number) for number in (1, 2) for n in range(4)]
+    trace = Trace("q", "full", 0, ("a0", "a1", "a2", "a3"), tuple(alike), "right", Status.OK, 0)
+    assert agreement.disagreement([trace]).tolist() == [0.0] * 4
+    assert anomaly.anomaly([trace]).tolist() == [0.0] * 4
+    assert most_suspicious(np.zeros(4), 1).tolist() == [True, False, False, False]
+
+
+def test_a_robust_score_counts_nothing_where_all_are_equal_and_is_not_blinded_by_what_it_looks_for() -> None:
+    values = np.array([[1.0, 1.0, np.nan], [1.0, 2.0, 1.0], [1.0, 3.0, 1.0], [1.0, 4.0, 1.0], [1.0, 1000.0, 9.0]])
+    z = anomaly.robust_z(values)
+    assert not z[:, 0].any()
+    assert z[:4, 1] == pytest.approx(np.array([-2, -1, 0, 1]) / 1.4826)
+    assert z[4, 1] > 600
+    assert z[:, 2] == pytest.approx([0, 0, 0, 0, 8 / (1.2533 * 2)])
+
+
+def test_the_features_are_what_their_names_say() -> None:
+    said = [("a", "x"), ("b", "y"), ("c", "x"), ("a", "x"), ("b", "x"), ("c", None)]
+    turns = tuple(message(agent, answer, 0.5, 1 + n // 3) for n, (agent, answer) in enumerate(said))
+    trace = Trace(
+        "q", "full", 0, ("a", "b", "c"), turns, "x", Status.OK, 0, spatial=((1, 0, 1),), temporal=((2, 0, 1),)
+    )
+    of_a, of_b, of_c = anomaly.features([trace])
+    told = dict(zip(anomaly.FEATURES, of_a, strict=True))
+    assert told["is agreed with by those who hear it"] == 0.5
+    assert told["is followed by those who had another answer"] == 1.0
+    assert np.isnan(told["is left by those who had the same answer"])
+    assert told["repeats its own last answer"] == 1.0
+    assert dict(zip(anomaly.FEATURES, of_b, strict=True))["agrees with those it hears"] == 0.5
+    assert dict(zip(anomaly.FEATURES, of_b, strict=True))["repeats its own last answer"] == 0.0
+    assert dict(zip(anomaly.FEATURES, of_c, strict=True))["gives no answer"] == 0.5
+
+
+def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:
+    wiring = silencing(np.array([False, True, False]), rounds=2)
+    assert not wiring.spatial[:, 1].any()
+    assert not wiring.temporal[:, 1].any()
+    assert wiring.decision.tolist() == [True, False, True]
+    assert wiring.spatial[:, 0, 2].all()
+    with pytest.raises(ValueError, match="of 3 agents, 0 to 2 can be silenced, not 3"):
+        most_suspicious(np.zeros(3), 3)
+
+
+async def test_calibration_is_held_once_and_seen_by_no_label(cache: Path, tmp_path: Path) -> None:
+    here = world(cache)
+    room = Room(here.config)
+    watched = await here.calibrated(tmp_path / "run", room)
+    assert len(watched) == 4
+    assert len(room.turns) == 4 * (5 * 2 + 1)
+    trained = {item.question.id for item in here.dataset.train()}
+    assert {trace.question for trace in watched} <= trained
+    assert list(await here.calibrated(tmp_path / "run", room)) == watched, "what is recorded is not held again"
+    assert len(room.turns) == 4 * (5 * 2 + 1)
+    mislabelled = await here.calibrated(tmp_path / "other", Room(here.config), Mislabelled(here.dataset))
+    assert mislabelled == watched
+
+
+class Mislabelled:
+    """A data set whose labels are all wrong."""
+
+    def __init__(self, whole: Dataset) -> None:
+        self.name, self.metric, self.corpus, self._whole = whole.name, whole.metric, whole.corpus, whole
+
+    def train(self) -> Iterator[Item]:
+        return (replace(item, gold=("nothing of the kind",)) for item in self._whole.train())
+
+    def evaluate(self) -> Iterator[Item]:
+        return (replace(item, gold=("nothing of the kind",)) for item in self._whole.evaluate())
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        raise AssertionError("nobody scores a calibration")
+
+
+@pytest.mark.parametrize(("when", "attacked"), [("both", (FAILING,)), ("train", (FAILING,)), ("evaluate", ())])
+async def test_a_calibration_is_attacked_when_training_is(
+    cache: Path, tmp_path: Path, when: str, attacked: tuple[str, ...]
+) -> None:
+    here = world(cache, "attack=response", "attack.agents=[1]", f"attack.when={when}")
+    watched = await here.calibrated(tmp_path / "run", Room(here.config))
+    assert {trace.attacked for trace in watched} == {attacked}
+
+
+async def test_a_calibration_that_cannot_be_is_refused_in_one_line(cache: Path, tmp_path: Path) -> None:
+    here = world(cache, "defence.dropped=5")
+    with pytest.raises(UserError, match=r"defence.dropped=5: the team has 5 agents"):
+        await here.calibrated(tmp_path / "run", Room(here.config))
+    here = world(cache)
+    here.config.defence.calibration = 7
+    with pytest.raises(UserError, match=r"defence.calibration=7: mmqa has only 6 training questions"):
+        await here.calibrated(tmp_path / "run", Room(here.config))

@@ -1,0 +1,131 @@
+"""The learner with a simulator of another kind: its documented loop, and whatever else may be asked of it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+from topologies.learning import learner as documented
+from topologies.learning.learner import Learner, LearnerSettings, PruningSettings
+from topologies.learning.settings import Estimator
+from topologies.wiring import Wirings
+
+TEAM = ["text", "text", "text", "visual", "visual"]
+
+
+class Simulator:
+    """Noisy answers, right or wrong; whoever hears the misleading agent is less often right."""
+
+    def __init__(self, misleading: int = 1, smooth: bool = False) -> None:
+        self.misleading, self.smooth, self.generator = misleading, smooth, np.random.default_rng(0)
+
+    def __call__(self, wirings: Wirings) -> tuple[np.ndarray, np.ndarray]:
+        hears = wirings.spatial[:, :, self.misleading] | wirings.temporal[:, :, self.misleading]
+        chance = 0.6 - 0.3 * hears
+        chance[:, :, self.misleading] = 0.05
+        easy = self.generator.normal(0, 0.15)
+        scores = np.clip(chance + easy + self.generator.normal(0, 0.15, chance.shape), 0, 1)
+        if not self.smooth:
+            scores = (self.generator.random(scores.shape) < scores).astype(float)
+        return scores, scores[:, -1].mean(1)
+
+
+def auc(learner: Learner, misleading: int = 1) -> float:
+    """How surely an edge of the misleading agent to another ranks below one between others."""
+    others = [agent for agent in range(learner.agents) if agent != misleading]
+    kinds = []
+    for scores in learner.edge_scores():
+        honest = np.array([scores[j, i] for j in others for i in others if i != j])
+        kinds.append((scores[misleading, others][:, None] < honest).mean())
+    return float(np.mean(kinds))
+
+
+def test_the_documented_example_runs_as_printed_and_silences_the_misleading_agent() -> None:
+    text = textwrap.dedent(str(documented.__doc__).split("[k]:\n\n")[1].split("\n\nEach pass")[0])
+    names: dict[str, Any] = {"discuss": Simulator()}
+    exec(text, names)
+    learner, spatial, temporal = names["learner"], names["spatial"], names["temporal"]
+    assert isinstance(learner, Learner)
+    assert learner.finished
+    assert auc(learner) > 0.95
+    assert not spatial[1, [0, 2, 3, 4]].any()
+    assert not temporal[1, [0, 2, 3, 4]].any()
+    assert spatial.any()
+    assert temporal.any()
+
+
+def taught(steps: int, k: int = 10, smooth: bool = False, explicit: int | None = None, **options: Any) -> Learner:
+    learner, discuss = Learner(TEAM, **options), Simulator(smooth=smooth)
+    for step in range(steps):
+        wirings = learner.sample(k)
+        learner.learn(wirings, *discuss(wirings))
+        if explicit and (step + 1) % explicit == 0:
+            learner.next_stage()
+    return learner
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("explicit", [None, 30, 40])
+def test_whoever_calls_next_stage_or_nobody_the_misleading_agent_is_found(smooth: bool, explicit: int | None) -> None:
+    learner = taught(80, smooth=smooth, explicit=explicit)
+    assert learner.finished
+    assert auc(learner) > 0.95
+
+
+def test_what_was_learned_can_be_asked_for_at_any_time() -> None:
+    learner = taught(30)
+    assert not learner.finished
+    spatial, temporal = learner.inference()
+    assert not spatial[1, [0, 2, 3, 4]].any()
+    assert spatial.sum() + temporal.sum() < 20 + 25
+    before = learner.sample(3)
+    assert np.array_equal(learner.sample(3).spatial, before.spatial)  # asking changed nothing
+
+
+def test_the_paper_s_stages_pass_by_themselves_too() -> None:
+    visual = np.array([m == "visual" for m in TEAM])
+    across = visual[:, None] != visual
+    learner = taught(5, settings=LearnerSettings(estimator=Estimator.REINFORCE), pruning=PruningSettings(steps=5))
+    assert learner.stage == 1
+    assert not learner.inference().temporal[across].any()
+    assert learner.sample(20).spatial[..., across].any()
+    assert (learner.stage, learner.step, learner.finished) == (2, 0, False)
+
+
+@pytest.mark.parametrize("estimator", [Estimator.EFFECTS, Estimator.REINFORCE])
+@pytest.mark.parametrize(
+    ("team", "rounds", "k"),
+    [(["text"], 2, 4), (["visual"], 1, 1), (["text"] * 3, 1, 5), (TEAM, 3, 1), (["text"] * 15 + ["visual"] * 15, 2, 4)],
+)
+def test_any_team_any_rounds_and_one_sample_will_do(estimator: Estimator, team: list[str], rounds: int, k: int) -> None:
+    learner = Learner(
+        np.array(team), rounds=rounds, settings=LearnerSettings(estimator=estimator), pruning=PruningSettings(steps=2)
+    )
+    generator = np.random.default_rng(1)
+    while not learner.finished:
+        wirings = learner.sample(k)
+        report = learner.learn(wirings, generator.random((k, rounds, len(team))).tolist(), generator.random(k).tolist())
+        assert np.isfinite([report.gradient_norm, report.objective]).all()
+    edges = learner.inference()
+    assert edges.spatial.shape == edges.temporal.shape == (len(team), len(team))
+    assert not np.isnan(learner.edge_scores().spatial).any()
+    assert learner.inference_wirings().decision.any()
+
+
+def test_single_samples_of_many_questions_in_one_call_are_compared_with_one_another() -> None:
+    learner, discuss = Learner(TEAM), Simulator()
+    for _ in range(20):
+        wirings = learner.sample(40)
+        learner.learn(wirings, *discuss(wirings), groups=np.arange(40))
+    assert auc(learner) > 0.95
+
+
+def test_scores_that_never_differ_cut_nothing_for_lack_of_a_reason() -> None:
+    learner = Learner(["text"] * 4, pruning=PruningSettings(rate=0))
+    while not learner.finished:
+        wirings = learner.sample(3)
+        learner.learn(wirings, np.ones((3, 2, 4)), np.ones(3))
+    assert learner.inference().temporal.all()

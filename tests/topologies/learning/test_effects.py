@@ -1,0 +1,268 @@
+"""Effects of edges: unbiased estimates of a randomised experiment, shrunk to their sender, and learned from quickly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from topologies.learning.effects import (
+    Effects,
+    edge_moments,
+    excess_variance,
+    posterior,
+    raw_effects,
+    sender_effects,
+    sender_means,
+    shrink,
+)
+from topologies.learning.learner import Learner
+from topologies.learning.objective import leave_one_out
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings, share_left
+from topologies.wiring import Wirings
+
+HARMFUL = 1
+EFFECTS = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
+
+
+def doubles(*values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def drawn_with(probability: Tensor, beta: Tensor, groups: int, k: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A receiver's score is its question's, plus beta over the senders it hears, plus noise; [groups * k, 1, ...]."""
+    generator = torch.Generator().manual_seed(3)
+    n = len(beta)
+    allowed = torch.rand(groups * k, 1, n, n, generator=generator) < 0.8
+    taken = allowed & (torch.rand(allowed.shape, generator=generator) < probability)
+    question = torch.randn(groups, 1, n, generator=generator).repeat_interleave(k, 0)
+    noise = 0.1 * torch.randn(groups * k, 1, n, generator=generator)
+    scores = question + (taken * beta).sum(2) + noise
+    return taken, allowed, scores, torch.arange(groups).repeat_interleave(k)
+
+
+def test_the_raw_effect_is_unbiased_whatever_the_probabilities_and_however_few_samples_a_question_has() -> None:
+    beta = torch.tensor([[0.0, 0.3, -0.2], [0.1, 0.0, 0.5], [-0.4, 0.2, 0.1]])
+    probability = torch.tensor([[0.5, 0.2, 0.7], [0.4, 0.5, 0.6], [0.3, 0.8, 0.5]])
+    taken, allowed, scores, groups = drawn_with(probability, beta, groups=40_000, k=2)
+    credit = leave_one_out(scores, groups)
+    products, squares = edge_moments(taken, allowed, probability[None], credit)
+    found = raw_effects(products[0], squares[0], credit.var())
+    assert ((found.mean - beta).abs() < 4 * found.variance.sqrt()).all()
+    assert found.variance.max() < 0.01**2 * 2
+
+
+def test_an_edge_that_could_not_be_drawn_counts_for_nothing_and_stays_unknown() -> None:
+    allowed = torch.tensor([[[[False, True], [False, False]]]])
+    products, squares = edge_moments(allowed, allowed, torch.full((1, 2, 2), 0.5), torch.ones(1, 1, 2))
+    assert squares.tolist() == [[[0.0, 0.25], [0.0, 0.0]]]
+    found = raw_effects(products, squares, torch.tensor(1.0))
+    assert found.mean.tolist() == [[[0.0, 2.0], [0.0, 0.0]]]
+    assert found.variance.isinf().sum() == 3
+
+
+def test_a_sender_mean_weighs_edges_by_precision() -> None:
+    found = sender_means(Effects(doubles([1, 4]), doubles([1, 2])))
+    assert found.mean.item() == pytest.approx(2)
+    assert found.variance.item() == pytest.approx(2 / 3)
+    nothing = sender_means(Effects(doubles([0, 0]), doubles([torch.inf, torch.inf])))
+    assert (nothing.mean.item(), nothing.variance.item()) == (0, torch.inf)
+
+
+@given(st.floats(0.01, 10), st.floats(0.01, 10), st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 4))
+def test_shrinking_lands_between_prior_and_value_and_leaves_less_variance(
+    scatter: float, variance: float, value: float, expected: float, prior_variance: float
+) -> None:
+    prior = Effects(doubles(expected), doubles(prior_variance))
+    found = shrink(Effects(doubles(value), doubles(variance)), prior, torch.tensor(scatter))
+    assert min(value, expected) - 1e-9 <= found.mean.item() <= max(value, expected) + 1e-9
+    assert 0 < found.variance.item() <= scatter + prior_variance + 1e-9
+
+
+def test_a_value_never_seen_is_what_its_prior_says() -> None:
+    prior = Effects(doubles(0.3), doubles(0.1))
+    found = shrink(Effects(doubles(0), doubles(torch.inf)), prior, torch.tensor(0.5))
+    assert found.mean.item() == pytest.approx(0.3)
+    assert found.variance.item() == pytest.approx(0.6)
+
+
+def test_scatter_beyond_the_variances_is_found_and_none_is_never_certain() -> None:
+    generator = torch.Generator().manual_seed(1)
+    variance = torch.rand(4000, generator=generator).double() + 0.5
+    noise = torch.randn(4000, generator=generator).double()
+    wide = Effects(noise * (variance + 2).sqrt(), variance)
+    assert excess_variance(wide, torch.zeros(()).double(), 0).item() == pytest.approx(2, rel=0.1)
+    narrow = Effects(noise * 0.1, variance)
+    assert 0 < excess_variance(narrow, torch.zeros(()).double(), 0).item() < 0.02
+
+
+def test_a_sender_with_little_evidence_is_judged_by_its_own_score() -> None:
+    scores = doubles(0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    means = (scores - 0.35) * 0.4
+    variance = torch.full((6,), 1e-4).double()
+    means[0], variance[0] = 1.0, torch.inf
+    found = sender_effects(Effects(means[:, None], variance[:, None]), scores)
+    assert found.mean[0].item() == pytest.approx(-0.1, abs=0.01)
+
+
+def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
+    generator = torch.Generator().manual_seed(7)
+    gains = []
+    for _ in range(20):
+        scores = torch.rand(9, generator=generator).double()
+        sender = 0.1 * (scores - 0.5) + 0.02 * torch.randn(9, generator=generator).double()
+        truth = sender[:, None] + 0.01 * torch.randn(9, 9, generator=generator).double()
+        raw = Effects(truth + 0.08 * torch.randn(9, 9, generator=generator), torch.full((9, 9), 0.08**2).double())
+        found = posterior(raw, scores)
+        gains.append(((found.mean - truth) ** 2).mean().item() / ((raw.mean - truth) ** 2).mean().item())
+        assert ((found.mean - truth).abs() < 3 * found.variance.sqrt()).double().mean() > 0.85
+    assert np.mean(gains) < 0.1
+
+
+def test_without_any_observation_nothing_is_believed_and_all_is_finite() -> None:
+    found = posterior(
+        Effects(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double()), torch.zeros(3).double()
+    )
+    assert found.mean.abs().max() == 0
+    assert found.variance.isfinite().all()
+
+
+def answers(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Whoever hears agent 1 is right less often; the final answer is right less often when the decision reads it."""
+    k, rounds, n = wirings.order.shape
+    hears = wirings.spatial[:, :, HARMFUL] | wirings.temporal[:, :, HARMFUL]
+    chance = np.full((k, rounds, n), 0.6) - 0.4 * hears
+    chance[:, :, HARMFUL] = 0.1
+    final = 0.7 - 0.5 * wirings.decision[:, HARMFUL]
+    return (generator.random(chance.shape) < chance).astype(float), (generator.random(k) < final).astype(float)
+
+
+def taught(steps: int = 40, pruning: PruningSettings | None = None) -> Learner:
+    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=pruning, seed=2)
+    generator = np.random.default_rng(0)
+    while not learner.finished:
+        for _ in range(steps):
+            wirings = learner.sample(10)
+            learner.learn(wirings, *answers(wirings, generator))
+        learner.next_stage()
+    return learner
+
+
+def test_a_misleading_agent_ranks_last_and_is_heard_by_nobody_after_the_paper_s_budget() -> None:
+    learner = taught()
+    for kind, scores in learner.edge_scores()._asdict().items():
+        others = np.delete(np.arange(5), HARMFUL)
+        harmful = scores[HARMFUL, others]
+        honest = np.array([scores[j, i] for j in others for i in others if i != j])
+        assert (harmful[:, None] < honest).mean() > 0.97, kind
+    edges = learner.inference()
+    assert not np.delete(edges.spatial[HARMFUL], HARMFUL).any()
+    assert not np.delete(edges.temporal[HARMFUL], HARMFUL).any()
+    read = learner.inference_wirings().decision[0]
+    assert not read[HARMFUL]
+    assert read.any()
+
+
+def test_probabilities_follow_the_evidence_and_ranks_agree_with_them() -> None:
+    learner = taught()
+    p, scores = learner.probabilities(), learner.edge_scores()
+    for mine, ranked in zip(p, scores, strict=True):
+        assert (mine[mine > 0] > 0.5).all()  # at the end of a stage, what is left has a positive effect
+        assert np.array_equal(mine[mine > 0], ranked[mine > 0])
+        assert (ranked[(mine == 0) & np.isfinite(ranked)] < 0).all()
+
+
+def test_nothing_is_cut_while_a_stage_lasts_and_at_most_the_paper_s_share_is_left_after_it() -> None:
+    learner = Learner(["text"] * 4, settings=EFFECTS, pruning=PruningSettings(rate=0.2, steps=10))
+    generator = np.random.default_rng(1)
+    for step in range(10):
+        assert learner.edges_left() == {"text>text spatial": 12, "text>text temporal": 16, "agents>decision": 4}, step
+        wirings = learner.sample(10)
+        report = learner.learn(wirings, *answers(wirings, generator))
+    share = share_left(0.2, ticks=10, total=10)
+    assert share == pytest.approx(np.prod([1 - 0.2 * np.exp(-t * (t + 1) / 20) for t in range(1, 11)]))
+    assert report.edges["text>text spatial"] <= round(12 * share)
+    assert report.edges["text>text temporal"] <= round(16 * share)
+    left = learner.edges_left()
+    learner.next_stage()
+    assert learner.finished
+    assert learner.edges_left() == left  # the last step had already done it
+
+
+def test_the_decision_agent_keeps_a_reader_even_where_all_are_harmful() -> None:
+    learner = Learner(["text"] * 3, settings=EFFECTS, pruning=PruningSettings(rate=0.0))
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        wirings = learner.sample(10)
+        final = generator.random(10) < 0.9 - 0.3 * wirings.decision.sum(1)
+        learner.learn(wirings, np.zeros((10, 2, 3)), final)
+    learner.next_stage()
+    assert learner.inference_wirings().decision.sum() == 1
+
+
+def test_where_nothing_ever_scored_nothing_speaks_against_an_edge() -> None:
+    learner = Learner(["text"] * 3, settings=EFFECTS, pruning=PruningSettings(rate=0.0))
+    for _ in range(3):
+        learner.learn(learner.sample(4), np.zeros((4, 2, 3)), np.ones(4))
+    learner.next_stage()
+    assert learner.edges_left() == {"text>text spatial": 6, "text>text temporal": 9, "agents>decision": 3}
+    assert (learner.probabilities().temporal == 0.5).all()
+
+
+def test_what_is_known_of_a_sender_carries_over_to_its_edges_of_the_next_stage() -> None:
+    learner = Learner(
+        ["text"] * 3 + ["visual"] * 2, settings=replace(EFFECTS, staged=True), pruning=PruningSettings(rate=0.0)
+    )
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        wirings = learner.sample(10)
+        learner.learn(wirings, *answers(wirings, generator))
+    learner.next_stage()
+    p = learner.probabilities().spatial
+    assert p[HARMFUL, 3:].max() < 0.2 < p[[0, 2], 3:].min()
+    assert wirings_are_fair(learner.sample(2000))
+
+
+def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half_way() -> None:
+    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=PruningSettings(rate=0.2))
+    assert sum(learner.edges_left().values()) == 20 + 25 + 5
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        wirings = learner.sample(10)
+        learner.learn(wirings, *answers(wirings, generator))
+    learner.next_stage()
+    wirings = learner.sample(200)
+    others = [0, 2, 3, 4]
+    assert not wirings.spatial[:, :, HARMFUL, others].any()
+    assert not wirings.decision[:, HARMFUL].any()
+    left = sum(learner.edges_left().values())
+    assert left > 50 * share_left(0.2, 40, 40)  # the least goes when all is over
+    learner.next_stage()
+    assert sum(learner.edges_left().values()) < left
+
+
+def wirings_are_fair(wirings: Wirings) -> bool:
+    """What is learned on is drawn with probability one half, whatever is believed."""
+    share = wirings.temporal[:, 1].sum(0) / np.maximum(wirings.allowed.temporal[:, 1].sum(0), 1)
+    drawn = share[wirings.allowed.temporal[0, 1]]
+    return bool((np.abs(drawn - 0.5) < 0.06).all())
+
+
+def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_gradient_cannot() -> None:
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3))
+    foreseen = [learner.sample(4, ahead=ahead) for ahead in range(3)]
+    assert learner.foresight() == 2
+    for step, wirings in enumerate(foreseen):
+        assert np.array_equal(learner.sample(4).spatial, wirings.spatial)
+        assert (learner.chances().temporal == 0.5).all()
+        learner.learn(wirings, np.arange(24).reshape(4, 2, 3) / 24, np.arange(4) / 4)
+        assert learner.foresight() == max(0, 1 - step)
+    by_gradient = Learner(["text"] * 3, settings=LearnerSettings(estimator=Estimator.RLOO))
+    assert by_gradient.foresight() == 0
+    with pytest.raises(ValueError, match="ahead must be from 0 to 0 here, got 1"):
+        by_gradient.sample(4, ahead=1)

@@ -1,0 +1,478 @@
+"""The learner: unbiased estimators, two stages, progressive pruning, and a state that continues identically."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from topologies.learning.learner import Learner, StepReport
+from topologies.learning.objective import log_probability
+from topologies.learning.settings import (
+    Clock,
+    Decision,
+    Estimator,
+    Init,
+    LearnerSettings,
+    Likelihood,
+    PruningSettings,
+)
+from topologies.wiring import Bools, Wirings, allowed_spatial, allowed_temporal
+
+TEAM = ["text", "text", "text", "visual", "visual"]
+GRADIENTS = [Estimator.REINFORCE, Estimator.RLOO]
+GRADIENT = LearnerSettings(estimator=Estimator.RLOO)
+
+
+def plain(estimator: Estimator = Estimator.RLOO, **others: object) -> LearnerSettings:
+    """Utility alone, a learning rate of one: the change of the logits is the estimated gradient."""
+    chosen: dict[str, object] = {"rate": 1.0, "rank_weight": 0.0, "noise_weight": 0.0, "align_weight": 0.0} | others
+    return LearnerSettings(estimator=estimator, **chosen)  # type: ignore[arg-type]
+
+
+def unpruned() -> PruningSettings:
+    return PruningSettings(rate=0.0)
+
+
+def train(learner: Learner, steps: int, k: int = 4) -> list[StepReport]:
+    """Steps with utilities that depend on the wiring, deterministically."""
+    reports = []
+    for _ in range(steps):
+        wirings = learner.sample(k)
+        utilities = wirings.spatial[:, 0].mean(axis=(1, 2)) + wirings.temporal[:, -1].mean(axis=(1, 2))
+        reports.append(learner.learn(wirings, wirings.spatial.mean(axis=2), utilities))
+    return reports
+
+
+def all_wirings_of_two_agents() -> list[tuple[str, Tensor, Tensor]]:
+    """Every (kind, allowed, taken) of two agents over two rounds, batched [4 orders x 2^2 x 2^4 x 2^2, ...]."""
+    orders = torch.tensor(list(product(permutations(range(2)), repeat=2)))
+    spatial_allowed = allowed_spatial(~torch.eye(2, dtype=torch.bool), orders)
+    bits = torch.tensor(list(product([False, True], repeat=8)))
+    each = [(order, draw) for order in range(4) for draw in range(256)]
+    order, draw = torch.tensor(each).T
+    allowed_s = spatial_allowed[order]
+    first, second = bits[draw, 0], bits[draw, 1]
+    taken_s = allowed_s & torch.stack([first, second], 1)[:, :, None, None]
+    allowed_t = allowed_temporal(torch.ones(2, 2, dtype=torch.bool), len(each), 2)
+    taken_t = allowed_t & bits[draw, 2:6].view(-1, 1, 2, 2)
+    taken_d = bits[draw, 6:8].view(-1, 1, 2, 1)
+    return [
+        ("spatial", allowed_s, taken_s),
+        ("temporal", allowed_t[:, 1:], taken_t[:, 1:]),
+        ("decision", torch.ones_like(taken_d), taken_d),
+    ]
+
+
+def utility_of(spatial: Bools, temporal: Bools, decision: Bools) -> np.ndarray:
+    """Depends on edges of every kind, and on two of them jointly."""
+    return (
+        0.5
+        + 0.3 * spatial[:, 0, 0, 1]
+        - 0.2 * spatial[:, 1, 1, 0] * temporal[:, 1, 0, 1]
+        + 0.2 * temporal[:, 1, 1, 1] * decision[:, 0]
+        - 0.2 * decision[:, 1]
+    )
+
+
+@pytest.mark.parametrize("estimator", GRADIENTS)
+@pytest.mark.parametrize("per_round", [False, True])
+@pytest.mark.parametrize("group", [2, 10])
+def test_estimator_mean_is_the_exact_gradient_by_enumeration(estimator: Estimator, per_round: bool, group: int) -> None:
+    settings = plain(estimator, per_round=per_round, decision=Decision.LEARNED)
+    learner = Learner(["text", "text"], settings=settings, pruning=unpruned(), seed=5)
+    state = learner.state()
+    generator = torch.Generator().manual_seed(3)
+    start = {kind: torch.randn(state[f"logits.{kind}"].shape, generator=generator) for kind in ("spatial", "temporal")}
+    start["decision"] = torch.tensor([[[0.4], [-0.3]]])
+    learner.load(state | {f"logits.{kind}": theta for kind, theta in start.items()})
+
+    logits = {kind: theta.double().requires_grad_() for kind, theta in start.items()}
+    wirings = all_wirings_of_two_agents()
+    taken = {kind: t for kind, _, t in wirings}
+    log_p = torch.stack([log_probability(logits[kind], allowed, t) for kind, allowed, t in wirings]).sum(0)
+    assert log_p.exp().sum().item() == pytest.approx(4)  # a distribution for each of the four speaking orders
+    temporal = torch.cat([torch.zeros_like(taken["temporal"]), taken["temporal"]], dim=1)
+    utilities = utility_of(taken["spatial"].numpy(), temporal.numpy(), taken["decision"][:, 0, :, 0].numpy())
+    expectation = (log_p.exp() * torch.from_numpy(utilities)).sum() / 4
+    exact = torch.autograd.grad(expectation, [logits[kind] for kind in ("spatial", "temporal", "decision")])
+
+    k = 60_000
+    drawn = learner.sample(k)
+    scores = utility_of(drawn.spatial, drawn.temporal, drawn.decision)
+    learner.learn(drawn, np.zeros((k, 2, 2)), scores, groups=np.arange(k) // group)
+    after = learner.state()
+    for kind, gradient in zip(("spatial", "temporal", "decision"), exact, strict=True):
+        estimate = after[f"logits.{kind}"] - start[kind]
+        # One term is at most 1 in size, of standard deviation .5 at most; both directions of an edge are covered.
+        torch.testing.assert_close(estimate.double(), gradient, atol=5 * 0.5 / k**0.5, rtol=0)
+    assert exact[0].abs().max() > 0.03
+
+
+def test_the_baseline_removes_what_all_samples_share() -> None:
+    learner = Learner(TEAM, settings=plain(Estimator.RLOO), pruning=unpruned())
+    report = learner.learn(learner.sample(10), np.zeros((10, 2, 5)), np.ones(10))
+    assert report.gradient_norm == 0
+    learner = Learner(TEAM, settings=plain(Estimator.REINFORCE), pruning=unpruned())
+    assert learner.learn(learner.sample(10), np.zeros((10, 2, 5)), np.ones(10)).gradient_norm > 0
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: int) -> None:
+    settings = LearnerSettings(estimator=Estimator.RLOO, rate=1.0, rank_weight=0.7, noise_weight=3.0, align_weight=1.3)
+    learner = Learner(TEAM, settings=settings, pruning=unpruned())
+    if stage == 2:
+        learner.next_stage()
+    state = learner.state()
+    generator = torch.Generator().manual_seed(9)
+    state |= {f"logits.{kind}": torch.randn(1, 5, 5, generator=generator) for kind in ("spatial", "temporal")}
+    same = np.array([m == "text" for m in TEAM])
+    trained = (same[:, None] == same) == (stage == 1)
+    wirings = learner.sample(6)
+
+    def objective(logits: dict[str, Tensor]) -> float:
+        learner.load(state | {f"logits.{kind}": theta for kind, theta in logits.items()})
+        return learner.learn(wirings, np.zeros((6, 2, 5)), np.zeros(6)).objective
+
+    start = {kind: state[f"logits.{kind}"] for kind in ("spatial", "temporal")}
+    objective(start)
+    gradient = {kind: learner.state()[f"logits.{kind}"] - theta for kind, theta in start.items()}
+    for kind, theta in start.items():
+        for sender, receiver in product(range(5), repeat=2):
+            nudge = torch.zeros_like(theta)
+            nudge[0, sender, receiver] = 0.02
+            slope = (objective(start | {kind: theta + nudge}) - objective(start | {kind: theta - nudge})) / 0.04
+            exists = trained[sender, receiver] and (kind == "temporal" or sender != receiver)
+            assert gradient[kind][0, sender, receiver].item() == pytest.approx(slope if exists else 0, abs=1e-3)
+
+
+@pytest.mark.parametrize("estimator", GRADIENTS)
+@pytest.mark.parametrize("likelihood", list(Likelihood))
+def test_one_edge_that_matters_is_learned(estimator: Estimator, likelihood: Likelihood) -> None:
+    settings = plain(estimator, likelihood=likelihood, rate=0.5)
+    learner = Learner(["text"] * 3, rounds=1, settings=settings, pruning=unpruned())
+    for _ in range(300):
+        wirings = learner.sample(20)
+        report = learner.learn(wirings, np.zeros((20, 1, 3)), wirings.spatial[:, 0, 2, 0])
+    p = learner.probabilities().spatial
+    assert report.utility >= 0.3  # of at most one half: in the other orders the edge cannot be drawn
+    assert p[2, 0] > 0.9
+    assert p.argmax() == 2 * 3 + 0
+
+
+def test_an_edge_that_matters_survives_pruning_and_ranks_first() -> None:
+    learner = Learner(
+        ["text"] * 4,
+        rounds=1,
+        settings=LearnerSettings(estimator=Estimator.RLOO, rate=0.5),
+        pruning=PruningSettings(rate=0.1, steps=40),
+    )
+    for _ in range(40):
+        wirings = learner.sample(20)
+        learner.learn(wirings, np.zeros((20, 1, 4)), wirings.spatial[:, 0, 3, 1])
+    assert learner.edges_left()["text>text spatial"] < 9
+    assert learner.inference().spatial[3, 1]
+    assert learner.edge_scores().spatial.argmax() == 3 * 4 + 1
+
+
+def test_stage_one_keeps_the_modalities_apart_and_stage_two_leaves_its_result_alone() -> None:
+    learner = Learner(TEAM, settings=GRADIENT)
+    visual = np.array([m == "visual" for m in TEAM])
+    across = visual[:, None] != visual
+    for step in train(learner, 10):
+        assert step.stage == 1
+        assert step.alignment == 0
+    wirings = learner.sample(5)
+    assert not (wirings.allowed.spatial | wirings.allowed.temporal)[..., across].any()
+    before = learner.probabilities()
+    left = learner.edges_left()
+    learner.next_stage()
+    assert (learner.stage, learner.step, learner.finished) == (2, 0, False)
+    assert ((learner.probabilities().spatial > 0) >= across).all()
+    train(learner, 10)
+    after = learner.probabilities()
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one[~across], other[~across])
+        assert (other[across] == 0).any()
+        assert (other[across] != 0.5).all()
+    assert left.items() <= learner.edges_left().items()
+    wirings = learner.sample(50)
+    assert wirings.spatial[..., ~across].any()
+    assert wirings.spatial[..., across].any()
+    learner.next_stage()
+    assert learner.finished
+    train(learner, 1)  # to learn on is no mistake
+    assert learner.finished
+
+
+@hypothesis_settings(deadline=None, max_examples=15)
+@given(
+    team=st.lists(st.sampled_from(["text", "visual"]), min_size=1, max_size=6),
+    rate=st.floats(0, 0.9),
+    clock=st.sampled_from(Clock),
+    decision=st.sampled_from(Decision),
+    per_round=st.booleans(),
+    rounds=st.integers(1, 3),
+    init=st.sampled_from(Init),
+)
+def test_masks_only_shrink_keep_an_edge_and_all_wirings_are_acyclic(
+    team: list[str], rate: float, clock: Clock, decision: Decision, per_round: bool, rounds: int, init: Init
+) -> None:
+    settings = LearnerSettings(estimator=Estimator.RLOO, decision=decision, per_round=per_round, init=init)
+    learner = Learner(team, rounds=rounds, settings=settings, pruning=PruningSettings(rate=rate, clock=clock, steps=4))
+    while not learner.finished:
+        for _ in range(4):
+            before = learner.state()
+            report = train(learner, 1, k=3)[0]
+            assert min(report.edges.values(), default=1) >= 1
+            for kind in ("spatial", "temporal", "decision"):
+                mask = learner.state()[f"mask.{kind}"]
+                assert not (mask & ~before[f"mask.{kind}"]).any()
+            assert np.isfinite([report.rank, report.noise, report.alignment, report.gradient_norm]).all()
+            check(learner, learner.sample(2))
+            check(learner, learner.inference_wirings(2))
+        learner.next_stage()
+
+
+def check(learner: Learner, wirings: Wirings) -> None:
+    mask = learner.state()["mask.spatial"].numpy(), learner.state()["mask.temporal"].numpy()
+    for taken, allowed, present in zip((wirings.spatial, wirings.temporal), wirings.allowed, mask, strict=True):
+        assert not (taken & ~allowed).any()
+        assert not (allowed & ~present).any()
+    assert not wirings.temporal[:, 0].any()
+    assert not (wirings.decision & ~wirings.decision_allowed).any()
+    for spatial, order in zip(
+        wirings.spatial.reshape(-1, *mask[0].shape), wirings.order.reshape(-1, len(mask[0])), strict=True
+    ):
+        graph = nx.from_numpy_array(spatial, create_using=nx.DiGraph)
+        assert nx.is_directed_acyclic_graph(graph)
+        position = np.argsort(order)
+        assert all(position[sender] < position[receiver] for sender, receiver in graph.edges)
+
+
+def test_the_pruning_rate_decays_and_restarts_with_the_stage() -> None:
+    learner = Learner(TEAM, settings=GRADIENT, pruning=PruningSettings(rate=0.2, inter_rate=0.3, steps=10))
+    rates = [report.pruning_rate for report in train(learner, 3)]
+    assert rates == pytest.approx([0.2 * np.exp(-t * (t + 1) / 20) for t in (1, 2, 3)])
+    learner.next_stage()
+    assert train(learner, 1)[0].pruning_rate == pytest.approx(0.3 * np.exp(-0.1))
+
+
+def test_the_round_clock_ticks_once_for_each_round() -> None:
+    learner = Learner(TEAM, settings=GRADIENT, rounds=3, pruning=PruningSettings(rate=0.2, steps=10, clock=Clock.ROUND))
+    assert train(learner, 2)[-1].pruning_rate == pytest.approx(0.2 * np.exp(-6 * 7 / 2 / 30))
+
+
+def test_scores_rank_later_cuts_above_earlier_ones_and_below_what_is_left() -> None:
+    learner = Learner(["text"] * 6, settings=GRADIENT, pruning=PruningSettings(rate=0.2))
+    cut: list[tuple[int, float]] = []
+    for step in range(6):
+        before = learner.probabilities().spatial
+        train(learner, 1)
+        gone = (before > 0) & (learner.probabilities().spatial == 0)
+        cut += [(step, score) for score in learner.edge_scores().spatial[gone]]
+    scores = learner.edge_scores().spatial
+    present = learner.probabilities().spatial > 0
+    assert len(cut) > 10
+    assert max(score for _, score in cut) < 0 < scores[present].min()
+    assert max(s for step, s in cut if step < 3) < min(s for step, s in cut if step >= 3)
+    assert np.isneginf(np.diag(scores)).all()
+    assert len(cut) + present.sum() == 30
+
+
+def test_inference_takes_edges_in_descending_probability_unless_they_close_a_cycle() -> None:
+    learner = Learner(["text"] * 3, settings=GRADIENT)
+    state = learner.state()
+    state["logits.spatial"] = torch.tensor([[[0.0, 3.0, -2.0], [1.0, 0.0, 2.0], [2.5, -1.0, 0.0]]])
+    learner.load(state)
+    edges = learner.inference()
+    # In turn: 0>1 and 2>0 in; 1>2 and 1>0 would close a cycle; 2>1 in; 0>2 would close one.
+    assert np.argwhere(edges.spatial).tolist() == [[0, 1], [2, 0], [2, 1]]
+    wirings = learner.inference_wirings()
+    assert wirings.order[0, 0].tolist() == [2, 0, 1]
+    assert edges.temporal.all()
+
+
+def test_decision_connected_leaves_out_agents_nobody_listens_to() -> None:
+    learner = Learner(
+        ["text"] * 3 + ["visual"], settings=LearnerSettings(estimator=Estimator.RLOO, decision=Decision.CONNECTED)
+    )
+    assert learner.sample(1).decision.all()
+    state = learner.state()
+    state["mask.spatial"][1] = False
+    state["mask.temporal"][1] = False
+    state["mask.temporal"][1, 1] = True  # hearing oneself is not being listened to
+    learner.load(state)
+    assert learner.sample(1).decision.tolist() == [[True, False, True, True]]
+    assert learner.inference_wirings().decision.tolist() == [[True, False, True, True]]
+
+
+def test_a_learned_decision_column_is_learned_and_pruned_in_the_last_stage() -> None:
+    settings = plain(decision=Decision.LEARNED, rate=0.5)
+    learner = Learner(["text", "text", "visual"], settings=settings, pruning=PruningSettings(rate=0.2, steps=40))
+    train(learner, 2)
+    assert learner.sample(3).decision.all()
+    learner.next_stage()
+    for _ in range(40):
+        wirings = learner.sample(20)
+        learner.learn(wirings, np.zeros((20, 2, 3)), 0.5 + 0.5 * wirings.decision[:, 1] - 0.5 * wirings.decision[:, 2])
+    p = learner.decision_probabilities()
+    assert p[1] > 0.7
+    assert p[2] == 0
+    assert learner.edges_left()["agents>decision"] < 3
+    assert learner.inference_wirings().decision[0].tolist() == (p > 0).tolist()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        LearnerSettings(estimator=Estimator.RLOO),
+        LearnerSettings(estimator=Estimator.RLOO, per_round=True, decision=Decision.LEARNED),
+        LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED),
+        LearnerSettings(estimator=Estimator.EFFECTS, per_round=True),
+    ],
+)
+def test_a_learner_resumed_from_its_state_goes_on_identically(settings: LearnerSettings, tmp_path: Path) -> None:
+    whole = Learner(TEAM, seed=4, settings=settings)
+    train(whole, 5)
+    whole.next_stage()
+    train(whole, 3)
+    save_file(whole.state(), tmp_path / "topology.safetensors")
+    resumed = Learner(TEAM, seed=4, settings=settings)
+    resumed.load(load_file(tmp_path / "topology.safetensors"))
+    assert train(whole, 4) == train(resumed, 4)
+    for name, tensor in whole.state().items():
+        assert torch.equal(tensor, resumed.state()[name]), name
+    assert np.array_equal(whole.edge_scores().spatial, resumed.edge_scores().spatial)
+
+
+def test_sampling_depends_on_seed_stage_step_and_draw_alone() -> None:
+    one, other = Learner(TEAM, settings=GRADIENT, seed=1), Learner(TEAM, settings=GRADIENT, seed=1)
+    first = one.sample(4)
+    one.sample(4, draw=3)
+    assert np.array_equal(one.sample(4).spatial, first.spatial)
+    assert np.array_equal(other.sample(4).spatial, first.spatial)
+    assert not np.array_equal(one.sample(4, draw=1).spatial, first.spatial)
+    assert not np.array_equal(Learner(TEAM, settings=GRADIENT, seed=2).sample(4).spatial, first.spatial)
+    learner = Learner(TEAM, seed=1, pruning=unpruned(), settings=plain(rate=1e-12))
+    train(learner, 1)
+    assert not np.array_equal(learner.sample(4).order, first.order)
+
+
+def test_without_an_inter_graph_there_is_one_stage_and_no_edge_across() -> None:
+    learner = Learner(TEAM, settings=LearnerSettings(estimator=Estimator.RLOO, inter=False))
+    train(learner, 2)
+    learner.next_stage()
+    assert learner.finished
+    assert sorted(learner.edges_left()) == [
+        f"{m}>{m} {kind}" for m, kind in product(["text", "visual"], ["spatial", "temporal"])
+    ]
+    assert not learner.inference().spatial[:3, 3:].any()
+
+
+def test_no_alignment_is_a_weight_of_zero_and_the_term_is_still_reported() -> None:
+    learner = Learner(TEAM, settings=LearnerSettings(estimator=Estimator.RLOO, align_weight=0))
+    learner.next_stage()
+    assert train(learner, 1)[0].alignment == pytest.approx(2)  # equal rows: a cosine of 1 for each kind
+
+
+def test_gumbel_start_has_probabilities_that_sum_to_one_over_senders() -> None:
+    p = Learner(["text"] * 5, settings=LearnerSettings(estimator=Estimator.RLOO, init=Init.GUMBEL)).probabilities()
+    np.testing.assert_allclose(p.spatial.sum(0), 1, atol=0.01)
+    np.testing.assert_allclose(p.temporal.sum(0), 1, atol=0.01)
+
+
+def test_settings_are_structured_configs() -> None:
+    config = OmegaConf.merge(OmegaConf.structured(LearnerSettings), {"estimator": "reinforce", "decision": "learned"})
+    assert OmegaConf.to_object(config) == LearnerSettings(estimator=Estimator.REINFORCE, decision=Decision.LEARNED)
+    assert OmegaConf.to_object(OmegaConf.structured(PruningSettings)) == PruningSettings()
+
+
+@pytest.mark.parametrize(
+    ("scores", "utilities", "groups", "said"),
+    [
+        (np.zeros((4, 2, 5)), [0, 1, np.nan, 0], None, "utilities holds NaN"),
+        (np.zeros((4, 2, 5)), [0, 1, 0], None, "utilities has shape"),
+        (np.zeros((4, 2, 4)), [0, 1, 0, 1], None, "turn_scores has shape"),
+        (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 1], "groups has shape"),
+        (np.zeros((4, 2, 5)), [0, 1, 0, 1], [0, 0, 0, 1], "at least two samples"),
+    ],
+)
+def test_bad_scores_are_refused_and_leave_the_learner_as_it_was(
+    scores: np.ndarray, utilities: list[float], groups: list[int] | None, said: str
+) -> None:
+    learner = Learner(TEAM, settings=GRADIENT)
+    before = learner.state()
+    with pytest.raises(ValueError, match=said):
+        learner.learn(learner.sample(4), scores, utilities, groups)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.state().items())
+
+
+def test_settings_may_be_plain_strings() -> None:
+    plainly = LearnerSettings(estimator="reinforce")  # type: ignore[arg-type]
+    for learner in (Learner(TEAM, settings=plainly), Learner(TEAM, settings=LearnerSettings(Estimator.REINFORCE))):
+        assert learner.learn(learner.sample(3), np.zeros((3, 2, 5)), np.ones(3)).gradient_norm > 0.1
+
+
+def test_arrays_that_crossed_a_process_are_read_only_and_teach_the_same() -> None:
+    one, other = Learner(TEAM, settings=GRADIENT), Learner(TEAM, settings=GRADIENT)
+    wirings = other.sample(4)
+    for array in (wirings.spatial, wirings.temporal, *wirings.allowed, wirings.decision, wirings.decision_allowed):
+        array.flags.writeable = False
+    utilities = np.array([0.0, 1.0, 1.0, 0.0])
+    utilities.flags.writeable = False
+    questions = ["a", "a", "b", "b"]
+    first = one.learn(one.sample(4), np.zeros((4, 2, 5)), utilities, [0, 0, 1, 1])
+    assert other.learn(wirings, np.zeros((4, 2, 5)), utilities, questions) == first
+
+
+def test_wirings_of_another_team_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"wirings.spatial has shape \(4, 2, 3, 3\), expected \(4, 2, 5, 5\)"):
+        Learner(TEAM, settings=GRADIENT).learn(
+            Learner(["text"] * 3, settings=GRADIENT).sample(4), np.zeros((4, 2, 5)), np.zeros(4)
+        )
+
+
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    learner = Learner(TEAM, settings=GRADIENT)
+    before = learner.state()
+    with pytest.raises(ValueError, match="this learner needs"):
+        learner.load(Learner(TEAM[:4], settings=GRADIENT).state())
+    with pytest.raises(ValueError, match=r"lacks mask\.spatial"):
+        learner.load({})
+    other = Learner(TEAM, settings=GRADIENT).state() | {"stage": torch.tensor(3)}
+    with pytest.raises(ValueError, match="stage 3"):
+        learner.load(other)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.state().items())
+
+
+@pytest.mark.parametrize(
+    ("team", "arguments", "said"),
+    [
+        (["text", "both"], {}, "text or visual, got both"),
+        ([], {}, "no agents"),
+        (TEAM, {"rounds": 0}, "rounds must be at least 1"),
+        (TEAM, {"settings": LearnerSettings(estimator="rlo")}, "estimator must be one of .*effects, got rlo"),  # type: ignore[arg-type]
+        (TEAM, {"settings": LearnerSettings(estimator=Estimator.RLOO, rate=0)}, "rate must be above 0"),
+        (
+            TEAM,
+            {"settings": LearnerSettings(estimator=Estimator.RLOO, rank_weight=-1)},
+            "rank_weight must be 0 or more",
+        ),
+        (TEAM, {"pruning": PruningSettings(rate=1.0)}, "pruning rate must be from 0"),
+        (TEAM, {"pruning": PruningSettings(steps=0)}, "steps must be at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(team: list[str], arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Learner(team, **arguments)  # type: ignore[arg-type]

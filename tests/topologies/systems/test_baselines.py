@@ -1,0 +1,384 @@
+"""The baselines that the papers compare with: what defines each of them, on scripted agents and a real index, and all
+of them on the embedded reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from actors.agents.roles import SINGLE
+from actors.messages import Found, Kind, Message, Question, Source, Trace, Turn
+from actors.reader.reader import Reader, ReaderSettings
+from experiments.config.config import load
+from experiments.datasets.item import Item
+from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.sample.release import write_sample
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
+from experiments.evidence.settings import RetrievalSettings
+from experiments.running.systems import SYSTEMS
+from retrieval.embed import LexicalEncoder
+from retrieval.store import Store
+from tests.support.bench import Script, Team, answered
+from topologies.systems.echosight import reranked
+from topologies.systems.llava_mr2ag import picked
+from topologies.systems.mad import ROUNDS
+from topologies.systems.self_correction import REVISIONS
+
+ZERO_SHOT = ("sp", "cot", "self_correction", "ddcot", "ccot", "mad")
+RETRIEVING = ("wiki_llava", "rora_vlm", "echosight", "llava_mr2ag", "core_mmrag")
+
+LIGHTHOUSE = "a striped lighthouse on a cliff above the sea"
+SOURCES = (
+    Source("hint", "hint", Kind.TEXT, "Hint", "A sailor took this picture."),
+    Source("own", "own", Kind.IMAGE, "Navigation", LIGHTHOUSE),
+    Source("pic-skagen", "pic-skagen", Kind.IMAGE, "Skagen Beacon", f"{LIGHTHOUSE} in fog"),
+    Source("pic-bus", "pic-bus", Kind.IMAGE, "Red Bus", "a bus in a street"),
+    Source("skagen-1", "skagen-1", Kind.TEXT, "Skagen Beacon", f"Skagen Beacon is {LIGHTHOUSE} of Denmark."),
+    Source("skagen-2", "skagen-2", Kind.TEXT, "Skagen Beacon", "Winstrup was the one who built it in 1858."),
+    Source(
+        "bus-1", "bus-1", Kind.TEXT, "Red Bus", "Who built the Red Bus? It was built by Sisu, who built it in 1960."
+    ),
+    Source("navigation-1", "navigation-1", Kind.TEXT, "Navigation", "Charts and compasses tell where a ship is."),
+    Source("house-1", "house-1", Kind.TEXT, "Country House", "Who built the house? Palladio built it."),
+)
+DOCS = tuple(source.doc for source in SOURCES)
+BY_ID = {source.id: source for source in SOURCES}
+WITH_PICTURE = Item(Question("q1", "Who built it?"), ("Winstrup",), pool=DOCS, own=("hint", "own"))
+WITHOUT = Item(
+    Question("q2", "Who built the striped lighthouse?"), ("Winstrup",), pool=tuple(set(DOCS) - {"hint", "own"})
+)
+
+Said = str | Sequence[str] | Callable[[Turn], str | Sequence[str]]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("baselines"), lambda: iter(SOURCES), LexicalEncoder())
+
+
+def scripted(fields: Mapping[str, Said], answer: Callable[[Turn], str]) -> Callable[[Turn], str]:
+    """Replies to tasks from `fields`, where a field that is not there is left out; to questions from `answer`."""
+
+    def reply(turn: Turn) -> str:
+        if turn.task is None:
+            return answer(turn)
+        lines = []
+        for field in turn.task.fields:
+            said = fields.get(field.name, ())
+            values = said(turn) if callable(said) else said
+            lines += [f"{field.name}: {value}" for value in ([values] if isinstance(values, str) else values)]
+        return "\n".join(lines) or "Well."
+
+    return reply
+
+
+async def held(
+    name: str,
+    store: Store,
+    fields: Mapping[str, Said] | None = None,
+    answer: Callable[[Turn], str] = lambda turn: answered("Winstrup", 0.5),
+    item: Item = WITH_PICTURE,
+    texts: int = 4,
+    pictures: int = 2,
+) -> tuple[Trace, list[Turn]]:
+    """One discussion, and what was asked for in it, in order."""
+    config = load([f"experiment={name}"])
+    config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
+    team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer)))
+    library = LabelledLibrary(Evidence(store, config.retrieval), [item])
+    trace = await SYSTEMS[name].make(name, library, config).answer(item.question, team.ask, 7)
+    return trace, sorted(team.turns, key=lambda turn: turn.round)
+
+
+def shown(turn: Turn) -> set[str]:
+    return {source.id for source in turn.question.evidence}
+
+
+def steps(turns: Sequence[Turn]) -> list[str]:
+    """The first field of each turn's task, or `Answer`."""
+    return [turn.task.fields[0].name if turn.task else "Answer" for turn in turns]
+
+
+@pytest.mark.parametrize("name", ZERO_SHOT)
+async def test_zero_shot_baselines_are_shown_what_is_part_of_the_question_and_look_nothing_up(
+    name: str, store: Store
+) -> None:
+    trace, turns = await held(name, store, {"Sub-question": ["Who?"], "Visual": "no", "Triple": ["a | b | c"]})
+    assert not trace.lookups
+    assert set().union(*map(shown, turns)) == {"hint", "own"}
+    trace, turns = await held(name, store, item=WITHOUT)
+    assert not trace.lookups
+    assert not trace.evidence
+
+
+async def test_self_correction_revises_with_answer_and_critique_in_memory(store: Store) -> None:
+    answers = {1: "Palladio", 3: "Winstrup", 5: "Winstrup"}
+    fields = {
+        "Thought": "He built houses.",
+        "Supported": lambda turn: "no" if "Palladio" in turn.task.given[0] else "yes",
+    }
+    trace, turns = await held("self_correction", store, fields, lambda turn: answered(answers[turn.round], 0.5))
+    assert steps(turns) == ["Answer", "Thought", "Answer", "Thought"]
+    assert [turn.recall for turn in turns] == [0, 1, 2, 3]
+    assert trace.answer == "Winstrup"
+
+
+async def test_self_correction_keeps_an_answer_without_a_fault_or_without_a_readable_critique(store: Store) -> None:
+    for fields in ({"Thought": "None.", "Supported": "yes"}, {"Thought": "Hm.", "Supported": "perhaps"}, {}):
+        trace, turns = await held("self_correction", store, fields)
+        assert (len(turns), trace.answer) == (2, "Winstrup")
+
+
+async def test_self_correction_ends_when_nothing_changes_and_after_its_last_revision(store: Store) -> None:
+    fields = {"Thought": "Wrong.", "Supported": "no"}
+    _, turns = await held("self_correction", store, fields)
+    assert steps(turns) == ["Answer", "Thought", "Answer"]
+    trace, turns = await held("self_correction", store, fields, lambda turn: answered(f"guess {turn.round}", 0.5))
+    assert len(turns) == 1 + 2 * REVISIONS
+    assert trace.answer == f"guess {1 + 2 * REVISIONS}"
+
+
+PARTS = ("What does the picture show?", "Who builds lighthouses?")
+DUTIES: dict[str, Said] = {
+    "Sub-question": PARTS,
+    "Visual": lambda turn: "yes" if "picture" in turn.question.text else "no",
+    "Summary": "So it was him.",
+}
+
+
+def answered_by_part(turn: Turn) -> str:
+    return answered({PARTS[0]: "a lighthouse", PARTS[1]: "unknown"}.get(turn.question.text, "Winstrup"), 0.5)
+
+
+async def test_ddcot_answers_visual_parts_from_pictures_and_textual_ones_from_text(store: Store) -> None:
+    _, turns = await held("ddcot", store, DUTIES, answered_by_part)
+    assert steps(turns) == ["Sub-question", "Visual", "Visual", "Answer", "Answer", "Summary", "Answer"]
+    assert [turn.question.text for turn in turns[1:5]] == [*PARTS, *PARTS]
+    assert [shown(turn) for turn in turns[1:5]] == [set(), set(), {"own"}, {"hint"}]
+
+
+async def test_ddcot_reasons_over_all_parts_and_what_was_found_and_answers_with_the_rationale_read(
+    store: Store,
+) -> None:
+    trace, turns = await held("ddcot", store, DUTIES, answered_by_part)
+    joint, last = turns[-2:]
+    assert joint.task is not None
+    assert joint.task.given == (
+        f"Sub-question: {PARTS[0]}",
+        "Found: What does the picture show: a lighthouse",
+        f"Sub-question: {PARTS[1]}",
+    )
+    assert [heard.message.content for heard in last.heard] == ["Summary: So it was him."]
+    assert (last.question.text, shown(last)) == ("Who built it?", {"hint", "own"})
+    assert trace.answer == "Winstrup"
+
+
+async def test_ddcot_leaves_visual_parts_uncertain_where_there_is_no_picture(store: Store) -> None:
+    _, turns = await held("ddcot", store, DUTIES, answered_by_part, WITHOUT)
+    assert [turn.question.text for turn in turns if turn.task is None] == [PARTS[1], WITHOUT.question.text]
+
+
+async def test_ddcot_without_parts_takes_the_question_for_its_only_one(store: Store) -> None:
+    _, turns = await held("ddcot", store, {"Visual": "yes", "Summary": "It is so."})
+    assert [turn.question.text for turn in turns] == ["Who built it?"] * 5
+
+
+async def test_ccot_answers_with_the_scene_graph_of_the_pictures(store: Store) -> None:
+    _, (graph, answer) = await held("ccot", store, {"Triple": ["lighthouse | on | cliff", "lighthouse | is | striped"]})
+    assert shown(graph) == {"own"}
+    assert shown(answer) == {"hint", "own"}
+    [heard] = answer.heard
+    assert heard.message.said("Triple") == ("lighthouse | on | cliff", "lighthouse | is | striped")
+
+
+async def test_ccot_answers_directly_where_there_is_no_picture_or_no_graph(store: Store) -> None:
+    _, turns = await held("ccot", store, item=WITHOUT)
+    assert steps(turns) == ["Answer"]
+    _, turns = await held("ccot", store)
+    assert steps(turns) == ["Triple", "Answer"]
+    assert (turns[1].heard, turns[1].orders) == ((), "")
+
+
+def sides(**answers: str) -> Callable[[Turn], str]:
+    return lambda turn: answered(answers.get(turn.agent, "Winstrup"), 0.5)
+
+
+async def test_debaters_hear_each_other_and_remember_themselves_and_the_judge_reads_it_all(store: Store) -> None:
+    differing = sides(affirmative="Palladio", negative="Sisu")
+    trace, turns = await held("mad", store, {"Same": "no"}, differing)
+    debate = [turn for turn in turns if turn.agent != "debate_judge"]
+    assert [turn.agent for turn in debate] == ["affirmative", "negative"] * ROUNDS
+    assert [turn.recall for turn in debate] == [0, 0, 1, 1, 2, 2]
+    for before, turn in pairwise(debate):
+        assert [heard.message.id for heard in turn.heard] == [f"{before.round}/{before.agent}"]
+    assert [heard.message.id for heard in turns[-1].heard] == [f"{turn.round}/{turn.agent}" for turn in debate]
+    assert (trace.answer, trace.decision) == ("Winstrup", ("debate_judge",))
+
+
+async def test_a_debate_ends_when_the_judge_finds_that_both_sides_agree(store: Store) -> None:
+    _, turns = await held("mad", store, {"Same": "yes"}, sides(affirmative="Winstrup", negative="N. S. Winstrup"))
+    assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge", "debate_judge"]
+    assert turns[2].task is not None
+    assert turns[2].task.given == ("Answer 1: Winstrup", "Answer 2: N. S. Winstrup")
+    _, turns = await held("mad", store)
+    assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge"]
+
+
+async def test_a_debate_goes_on_where_a_side_knows_nothing_or_the_judge_is_not_understood(store: Store) -> None:
+    for answer in (sides(affirmative="unknown", negative="unknown"), sides(affirmative="Palladio", negative="Sisu")):
+        _, turns = await held("mad", store, {}, answer)
+        assert sum(turn.agent != "debate_judge" for turn in turns) == 2 * ROUNDS
+
+
+@pytest.mark.parametrize("name", RETRIEVING)
+async def test_retrieving_baselines_never_lose_what_is_part_of_the_question(name: str, store: Store) -> None:
+    fields = {"Retrieve": "yes", "Relevant": "yes", "Selected": "1", "Confidence": "0.5"}
+    trace, turns = await held(name, store, fields)
+    assert trace.lookups
+    assert shown(turns[-1]) > {"hint", "own"}
+
+
+@pytest.mark.parametrize("item", [WITH_PICTURE, WITHOUT], ids=["with a picture", "without"])
+async def test_wiki_llava_reads_passages_of_the_documents_that_the_pictures_name(item: Item, store: Store) -> None:
+    trace, [turn] = await held("wiki_llava", store, item=item, pictures=1)
+    passages = shown(turn) - {"hint", "own", "pic-skagen"}
+    assert passages == {"skagen-1", "skagen-2"}
+    by_words = next(
+        lookup for lookup in trace.lookups if lookup.query.startswith("Who built") and lookup.base == "texts"
+    )
+    assert {"bus-1", "house-1"} < set(by_words.found)
+
+
+async def test_rora_vlm_looks_for_the_question_with_the_names_of_pictures_like_its_own(store: Store) -> None:
+    for item in (WITH_PICTURE, WITHOUT):
+        trace, _ = await held("rora_vlm", store, {"Relevant": "yes", "Selected": "1"}, item=item, pictures=1)
+        assert trace.lookups[-1].query == f"{item.question.text} Skagen Beacon"
+
+
+async def test_rora_vlm_drops_pictures_that_the_model_finds_foreign(store: Store) -> None:
+    def of(id: str) -> Said:
+        return lambda turn: str([source.id for source in turn.question.evidence].index(id) + 1)
+
+    _, turns = await held("rora_vlm", store, {"Relevant": "yes", "Selected": of("pic-skagen")})
+    assert shown(turns[0]) == {"own", "pic-skagen", "pic-bus"}
+    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own", "pic-skagen"}
+    _, turns = await held("rora_vlm", store, {"Relevant": "no"})
+    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own"}
+    _, turns = await held("rora_vlm", store)
+    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own", "pic-skagen", "pic-bus"}
+
+
+async def test_echosight_reads_one_section_of_a_document_that_looks_like_the_question_s_picture(store: Store) -> None:
+    trace, [turn] = await held("echosight", store)
+    assert shown(turn) - {"hint", "own"} == {"skagen-1"}
+    assert trace.lookups[0].query == "source own"
+    fewer = replace(WITH_PICTURE, pool=("own", "hint", "navigation-1", "pic-bus", "bus-1"))
+    _, [turn] = await held("echosight", store, item=fewer)
+    assert shown(turn) - {"hint", "own"} == {"bus-1"}  # it looks like none other; its own picture is no evidence
+
+
+def test_echosight_blends_half_a_document_s_visual_score_with_half_a_section_s_best_similarity() -> None:
+    alike = [Found(BY_ID["pic-skagen"], 0.8), Found(BY_ID["pic-bus"], 0.1)]
+    by_question = [Found(BY_ID["house-1"], 0.9), Found(BY_ID["bus-1"], 0.8), Found(BY_ID["skagen-2"], 0.2)]
+    by_picture = [Found(BY_ID["skagen-2"], 0.4)]
+    ranked = [(hit.source.id, round(hit.score, 6)) for hit in reranked(alike, [by_question, by_picture])]
+    assert ranked == [("skagen-2", 0.6), ("bus-1", 0.45)]
+    assert [hit.source.id for hit in reranked([], [by_question, by_picture])] == ["house-1", "bus-1", "skagen-2"]
+
+
+async def test_llava_mr2ag_looks_nothing_up_where_it_says_that_it_need_not(store: Store) -> None:
+    trace, turns = await held("llava_mr2ag", store, {"Retrieve": "no", "Confidence": "0.9"})
+    assert steps(turns) == ["Retrieve", "Answer"]
+    assert not trace.lookups
+    assert trace.evidence == ("hint", "own")
+
+
+async def test_llava_mr2ag_answers_from_each_relevant_passage_by_itself(store: Store) -> None:
+    about_skagen: Said = lambda turn: "yes" if any(id.startswith("skagen") for id in shown(turn)) else "no"  # noqa: E731
+    trace, turns = await held(
+        "llava_mr2ag", store, {"Retrieve": "yes", "Relevant": about_skagen, "Confidence": "0.5"}, texts=8
+    )
+    judged = [turn for turn in turns if steps([turn]) == ["Relevant"]]
+    assert [shown(turn) - {"own"} for turn in judged] == [{id} for id in trace.lookups[-1].found]
+    assert len(judged) > 2
+    answers = [turn for turn in turns if turn.task is None]
+    assert sorted(sorted(shown(turn) - {"hint", "own"}) for turn in answers) == [["skagen-1"], ["skagen-2"]]
+
+
+async def test_llava_mr2ag_judges_a_passage_without_pictures_that_are_not_the_question_s_own(store: Store) -> None:
+    fields = {"Retrieve": "yes", "Relevant": "yes", "Confidence": "0.5"}
+    _, turns = await held("llava_mr2ag", store, fields, item=WITHOUT, texts=1, pictures=1)
+    assert [(step, len(shown(turn))) for step, turn in zip(steps(turns), turns, strict=True)] == [
+        ("Retrieve", 0),
+        ("Relevant", 1),
+        ("Answer", 2),
+    ]
+
+
+async def test_llava_mr2ag_gives_the_answer_with_the_largest_product_of_scores(store: Store) -> None:
+    def answer(turn: Turn) -> str:
+        return answered("Winstrup", 1.0) if "skagen-2" in shown(turn) else answered("Palladio", 0.1)
+
+    fields: dict[str, Said] = {"Retrieve": "yes", "Relevant": "yes", "Confidence": "0.5"}
+    trace, _ = await held("llava_mr2ag", store, fields, answer, WITHOUT)
+    assert trace.answer == "Winstrup"
+    fields["Confidence"] = lambda turn: "0.01" if "skagen-2" in shown(turn) else "1"
+    trace, _ = await held("llava_mr2ag", store, fields, answer, WITHOUT)
+    assert trace.answer == "Palladio"
+
+
+def test_llava_mr2ag_picks_among_those_that_have_an_answer_and_the_first_of_equal_ones() -> None:
+    a, b, c = (
+        Message(f"{n}/single", "single", n, answer=said, confidence=0.5) for n, said in enumerate((None, "b", "c"))
+    )
+    assert picked([a, b, c], [1.0, 0.2, 0.2]) is b
+    assert picked([a, b, c], [1.0, 0.0, 0.1]) is c
+    assert picked([a, replace(b, answer=None)], [0.1, 0.2]) is a
+
+
+async def test_core_mmrag_reconciles_an_answer_without_evidence_and_one_from_chosen_evidence(store: Store) -> None:
+    def second_skagen(turn: Turn) -> str:
+        return str([source.id for source in turn.question.evidence].index("skagen-2") + 1)
+
+    fields: dict[str, Said] = {"Relevant": "yes", "Selected": second_skagen}
+    trace, turns = await held(
+        "core_mmrag", store, fields, lambda turn: answered(f"answer {turn.round}", 0.5), texts=8, pictures=5
+    )
+    assert steps(turns) == ["Answer", "Relevant", "Answer", "Answer"]
+    internal, choice, external, final = turns
+    assert shown(internal) == {"hint", "own"}
+    assert shown(choice) == set(DOCS)
+    assert shown(external) == shown(final) == {"hint", "own", "skagen-2"}
+    assert not external.heard
+    assert [heard.message.answer for heard in final.heard] == ["answer 1", "answer 3"]
+    assert trace.answer == "answer 4"
+
+
+async def test_core_mmrag_keeps_the_internal_answer_where_nothing_that_was_found_bears_on_it(store: Store) -> None:
+    trace, turns = await held(
+        "core_mmrag", store, {"Relevant": "no"}, lambda turn: answered(f"answer {turn.round}", 0.5)
+    )
+    assert steps(turns) == ["Answer", "Relevant"]
+    assert trace.answer == "answer 1"
+
+
+async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_not(tmp_path: Path) -> None:
+    write_sample(tmp_path / "sample", seed=3, train=0, dev=10)
+    data = Mmqa(tmp_path / "sample")
+    items = list(data.evaluate())
+    store = Store.open(tmp_path / "index", data.corpus, LexicalEncoder())
+    utility = {}
+    for name in (*ZERO_SHOT, *RETRIEVING):
+        config = load([f"experiment={name}"])
+        library = LabelledLibrary(Evidence(store, config.retrieval), items)
+        team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Reader(ReaderSettings()))
+        method = SYSTEMS[name].make(name, library, config)
+        traces = [await method.answer(item.question, team.ask, 1) for item in items]
+        utility[name] = sum(data.score(item, t.answer).utility for item, t in zip(items, traces, strict=True))
+    assert max(utility[name] for name in ZERO_SHOT) == 0
+    assert min(utility[name] for name in RETRIEVING) > 0

@@ -1,0 +1,333 @@
+"""Blueprint graphs, real ones among them, and the debate on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import combinations, islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.agents.roles import SINGLE
+from actors.errors import UserError
+from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
+from actors.reader.reader import Reader, ReaderSettings
+from experiments.config.config import load
+from experiments.datasets.item import Item
+from experiments.datasets.scienceqa import ScienceQa
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
+from experiments.evidence.settings import RetrievalSettings
+from experiments.running.systems import SYSTEMS
+from retrieval.embed import LexicalEncoder
+from retrieval.store import Store
+from tests.support.bench import NONSENSE, Script, Team, answered
+from topologies.systems.bdog.bdog import ROLES
+from topologies.systems.bdog.blueprint import (
+    SIZE,
+    Blueprint,
+    blueprint,
+    change,
+    distance,
+    limited,
+    read_triples,
+    union,
+)
+from topologies.systems.bdog.blueprints import read_blueprints
+from topologies.systems.bdog.scene_graph import read_scene_graph
+
+HINT = Source("hint", "hint", Kind.TEXT, "Ecosystems", "In the tundra the caribou eats lichen.")
+WEB = Source("web", "web", Kind.IMAGE, "Ecosystems", "a food web with a bear and a mushroom")
+ELSEWHERE = Source("elsewhere", "elsewhere", Kind.TEXT, "Lichen", "Lichen is a fungus with an alga.")
+ITEM = Item(
+    Question("q", "Which of these has matter of the lichen?", ("bilberry", "mushroom")),
+    ("mushroom",),
+    pool=("hint", "web", "elsewhere"),
+    own=("hint", "web"),
+)
+G0 = ("lichen | is eaten by | caribou", "lichen | has colour | grey", "bear | preys on | caribou")
+
+names = st.sampled_from(["lichen", "Lichen", "caribou", "bear (brown)", "soil.", "soil"]) | st.text(
+    "aB .;,|é-", max_size=5
+)
+relations = st.sampled_from(["is", "is eaten by", "has colour", "preys on"])
+edges = st.tuples(names, relations, names)
+graphs = st.builds(blueprint, st.lists(edges, max_size=8), st.lists(names, max_size=2))
+
+
+@given(graphs, graphs, graphs)
+def test_the_distance_of_blueprints_is_a_metric(a: Blueprint, b: Blueprint, c: Blueprint) -> None:
+    assert distance(a, b) == distance(b, a) >= 0
+    assert distance(a, a) == 0
+    assert distance(a, c) <= distance(a, b) + distance(b, c)
+    same = (a.entities, a.relations, a.attributes) == (b.entities, b.relations, b.attributes)
+    assert (distance(a, b) == 0) == same
+
+
+@given(graphs)
+def test_a_blueprint_reads_back_as_it_was_written(graph: Blueprint) -> None:
+    assert read_triples(graph.lines()) == graph
+
+
+@given(graphs, graphs)
+def test_a_union_has_all_of_both_and_nothing_else(a: Blueprint, b: Blueprint) -> None:
+    both = union(a, b)
+    assert both.entities == a.entities | b.entities
+    assert both.relations == a.relations | b.relations
+
+
+@given(graphs, st.integers(0, 6))
+def test_the_size_constraint_keeps_the_first_entities_and_only_what_is_said_of_them(graph: Blueprint, n: int) -> None:
+    kept = limited(graph, n)
+    assert len(kept.entities) == min(n, len(kept.entities)) <= n
+    assert set(kept.triples) <= set(graph.triples)
+    if len(graph.entities) <= n:
+        assert kept == graph
+
+
+def test_entities_relations_and_changed_attributes_are_counted() -> None:
+    before = read_triples(G0)
+    after = read_triples(
+        ["Lichen | is  eaten by | Caribou", "lichen | has colour | green", "mushroom | grows on | soil"]
+    )
+    assert change(before, after) == (3, 2, 1)  # + mushroom, soil, grows on; - bear, preys on; ~ the colour
+    assert distance(before, after) == 6
+
+
+def test_lines_that_are_no_triples_are_left_out_and_a_bare_name_is_an_entity_alone() -> None:
+    graph = read_triples(["a | b", "a |  | c", "a | b | c | d", "(lichen | is | grey)", "soil"])
+    assert graph == Blueprint((("lichen", "is", "grey"),), ("soil",))
+
+
+def real_graphs(folder: Path, model: str) -> dict[str, str]:
+    entries = json.loads((folder / "bdog" / f"scienceqa_test_kg_{model}.json").read_text())
+    return {id: entry["kg"] if isinstance(entry, dict) else entry for id, entry in entries.items()}
+
+
+@pytest.mark.parametrize(("model", "readable", "of"), [("gpt4", 84, 84), ("gemini", 57, 84)])
+def test_every_real_blueprint_that_is_whole_json_is_read(shared_data: Path, model: str, readable: int, of: int) -> None:
+    texts = real_graphs(shared_data, model)
+    graphs = {id: read_scene_graph(text) for id, text in texts.items()}
+    assert (sum(graph is not None for graph in graphs.values()), len(graphs)) == (readable, of)
+    for id, graph in graphs.items():
+        if graph is not None:
+            assert all(name in " ".join(texts[id].casefold().split()) for name in graph.entities)
+            assert read_triples(graph.lines()) == graph
+
+
+def test_the_distance_is_a_metric_on_real_blueprints(shared_data: Path) -> None:
+    texts = [*islice(real_graphs(shared_data, "gpt4").values(), 16)]
+    graphs = [graph for text in texts if (graph := read_scene_graph(text)) is not None]
+    for a, b, c in combinations(graphs, 3):
+        assert distance(a, c) <= distance(a, b) + distance(b, c)
+        assert distance(a, b) == distance(b, a)
+
+
+def test_a_known_real_blueprint_has_the_edges_that_gpt4_drew(shared_data: Path) -> None:
+    graph = read_scene_graph(real_graphs(shared_data, "gpt4")["23"])
+    assert graph is not None
+    assert ("grizzly bear", "has diet", "omnivore") in graph.triples
+    assert ("lichen", "eaten by", "collared lemming") in graph.triples
+    assert len(graph.entities) == 7
+
+
+def test_a_graph_that_is_cut_off_is_not_read_as_a_smaller_one() -> None:
+    whole = '{"objects": [{"name": "lichen", "attributes": ["grey"]}, {"name": "bear"}]}'
+    assert read_scene_graph(f"Here it is: ```json\n{whole}\n```") is not None
+    assert read_scene_graph(whole[:-3]) is None
+    assert read_scene_graph("There is no graph.") is None
+    assert read_scene_graph("{}") is None
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("bdog"), lambda: iter((HINT, WEB, ELSEWHERE)), LexicalEncoder())
+
+
+Reply = Callable[[Turn], Sequence[str] | None]
+
+
+def debating(graphs: Reply, answer: Callable[[Turn], str] = lambda turn: "mushroom") -> Script:
+    """Agents that state the graph that a function of the turn gives, or babble where it gives None."""
+
+    def reply(turn: Turn) -> str:
+        if turn.task is None:
+            return answered(answer(turn), 0.5)
+        stated = graphs(turn)
+        if stated is None:
+            return NONSENSE
+        lines = ["Thought: so it is." for f in turn.task.fields if f.name == "Thought"]
+        lines += [f"Triple: {triple}" for triple in stated]
+        return "\n".join([*lines, *(f"Answer: {answer(turn)}" for f in turn.task.fields if f.name == "Answer")])
+
+    return Script(reply)
+
+
+async def held(
+    name: str, store: Store, script: Script, item: Item = ITEM, keys: Sequence[str] = ()
+) -> tuple[Trace, list[Turn]]:
+    config = load(["experiment=bdog", *keys])
+    team = Team({role.name: role for role in (SINGLE, *ROLES)}, script)
+    library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
+    trace = await SYSTEMS[name].make(name, library, config).answer(item.question, team.ask, 3)
+    return trace, team.turns
+
+
+def given_triples(turn: Turn) -> set[str]:
+    assert turn.task is not None
+    return {line.removeprefix("Triple: ") for line in turn.task.given}
+
+
+def speakers(trace: Trace) -> list[str]:
+    return [turn.agent for turn in trace.turns]
+
+
+async def test_each_side_revises_the_others_graph_and_the_moderator_merges_both(store: Store) -> None:
+    stated = {1: G0, 2: (*G0, "soil | feeds | mushroom"), 3: ("soil | feeds | mushroom",), 4: ("lichen | is | grey",)}
+    trace, turns = await held("bdog", store, debating(lambda t: stated[t.round]), keys=["systems.rounds=1"])
+    assert speakers(trace) == ["single", "proponent", "opponent", "moderator", "moderator"]
+    assert given_triples(turns[1]) == set(stated[1])
+    assert given_triples(turns[2]) == set(stated[2])
+    assert given_triples(turns[3]) == {*stated[2], *stated[3]}
+    assert [turn.heard for turn in trace.turns] == [
+        (),
+        ("1/single",),
+        ("2/proponent",),
+        ("2/proponent", "3/opponent"),
+        ("4/moderator",),
+    ]
+    assert (trace.answer, trace.decision) == ("mushroom", ("moderator",))
+
+
+async def test_the_next_rounds_blueprint_is_the_opponents_and_the_debate_ends_when_it_no_longer_moves(
+    store: Store,
+) -> None:
+    after = {1: G0, 3: G0[:2], 6: G0[:1], 9: G0[:1]}
+    script = debating(lambda t: after.get(t.round, ("soil | feeds | mushroom",)))
+    _, turns = await held("bdog", store, script, keys=["systems.rounds=5"])
+    assert given_triples(turns[4]) == set(G0[:2])
+    assert given_triples(turns[7]) == set(G0[:1])
+    assert turns[4].heard[0].message.agent == "opponent"
+    assert len(turns) == 1 + 3 * 3 + 1  # the third round's blueprint is the second's
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(0, 3), (1, 2), (2, 1)])
+async def test_a_larger_epsilon_ends_the_debate_earlier(store: Store, epsilon: int, rounds: int) -> None:
+    after = {1: G0, 3: G0[:2], 6: G0[:1], 9: G0[:1]}
+    assert distance(read_triples(G0), read_triples(G0[:2])) == 2
+    assert distance(read_triples(G0[:2]), read_triples(G0[:1])) == 1
+    script = debating(lambda t: after.get(t.round, G0))
+    _, turns = await held("bdog", store, script, keys=["systems.rounds=5", f"systems.epsilon={epsilon}"])
+    assert len(turns) == 1 + 3 * rounds + 1
+
+
+async def test_rounds_are_capped_where_the_graph_never_rests(store: Store) -> None:
+    script = debating(lambda t: (f"lichen | is eaten by | animal {t.round}",))
+    _, turns = await held("bdog", store, script)
+    assert len(turns) == 1 + 3 * 3 + 1
+
+
+async def test_a_graph_beyond_the_size_constraint_is_cut_before_others_read_it(store: Store) -> None:
+    script = debating(lambda t: tuple(f"thing {n} | is | big" for n in range(2 * SIZE)))
+    _, turns = await held("bdog", store, script)
+    assert len(given_triples(turns[1])) == SIZE
+
+
+async def test_a_revision_that_cannot_be_read_leaves_the_graph_as_it_was(store: Store) -> None:
+    script = debating(lambda t: None if t.round in (2, 4) else G0 if t.round == 1 else G0[:1])
+    trace, turns = await held("bdog", store, script)
+    assert [turn.status for turn in trace.turns[:4]] == [Status.OK, Status.UNPARSED, Status.OK, Status.UNPARSED]
+    assert given_triples(turns[2]) == set(G0)
+    assert given_triples(turns[3]) == set(G0)
+    assert trace.answer == "mushroom"
+
+
+async def test_who_has_nothing_to_draw_says_so_in_form_and_changes_no_graph(store: Store) -> None:
+    script = debating(lambda t: G0 if t.round == 1 else ())
+    trace, turns = await held("bdog", store, script)
+    assert {turn.status for turn in trace.turns} == {Status.OK}
+    assert given_triples(turns[3]) == set(G0)
+    assert (await held("bdog", store, debating(lambda t: ())))[0].answer == "mushroom"
+
+
+async def test_a_debate_does_not_end_because_the_opponent_could_not_be_understood(store: Store) -> None:
+    script = debating(lambda t: None if t.agent == "opponent" else G0)
+    trace, _ = await held("bdog", store, script)
+    assert speakers(trace).count("opponent") == 3
+
+
+async def test_without_a_first_graph_the_debate_starts_from_none(store: Store) -> None:
+    script = debating(lambda t: None if t.round == 1 else G0)
+    _, turns = await held("bdog", store, script)
+    assert given_triples(turns[1]) == set()
+    assert given_triples(turns[2]) == set(G0)
+
+
+async def test_context_and_picture_are_the_questions_own_where_it_has_any(store: Store) -> None:
+    _, turns = await held("bdog", store, debating(lambda t: G0))
+    assert {source.id for turn in turns for source in turn.question.evidence} == {"hint", "web"}
+    retrieved = Item(Question("r", "What is lichen?", evidence=(ELSEWHERE,)), ("fungus",), pool=("elsewhere",))
+    _, turns = await held("bdog", store, debating(lambda t: G0), retrieved)
+    assert {source.id for turn in turns for source in turn.question.evidence} == {"elsewhere"}
+
+
+async def test_debate_without_graph_has_no_triples_and_ends_when_both_sides_agree(store: Store) -> None:
+    def answer(turn: Turn) -> str:
+        return "bilberry" if turn.agent == "opponent" and turn.round < 5 else "mushroom"
+
+    trace, turns = await held("bdog_debate", store, debating(lambda t: G0, answer))
+    assert all(turn.task is None for turn in turns)
+    assert speakers(trace) == ["proponent", "opponent", "moderator"] * 2
+    assert trace.turns[3].heard == ("2/opponent", "3/moderator")
+    assert trace.answer == "mushroom"
+
+
+async def test_graph_without_debate_is_one_agents_answer_from_its_own_graph(store: Store) -> None:
+    trace, turns = await held("bdog_graph", store, debating(lambda t: G0))
+    assert speakers(trace) == ["single", "single"]
+    assert trace.turns[1].heard == ("1/single",)
+    assert turns[1].task is None
+
+
+async def test_a_given_blueprint_replaces_the_drawn_one(store: Store, tmp_path: Path) -> None:
+    graph = {"objects": [{"name": "lichen", "relationships": [{"with": "caribou", "relationship": "feeds"}]}]}
+    file = tmp_path / "graphs.json"
+    file.write_text(json.dumps({"q": json.dumps(graph), "other": "no graph"}))
+    keys = [f"systems.blueprints={file}"]
+    trace, turns = await held("bdog", store, debating(lambda t: G0), keys=keys)
+    assert speakers(trace)[0] == "proponent"
+    assert given_triples(turns[0]) == {"lichen | feeds | caribou"}
+    trace, turns = await held("bdog_graph", store, debating(lambda t: G0), keys=keys)
+    assert "lichen | feeds | caribou" in turns[0].orders
+
+
+@pytest.mark.parametrize("text", ["[]", "{", None])
+def test_a_file_of_blueprints_that_is_none_is_told_in_one_line(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "graphs.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UserError, match=r"systems\.blueprints=") as error:
+        read_blueprints(str(file))
+    assert "\n" not in str(error.value)
+
+
+async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared_data: Path, tmp_path: Path) -> None:
+    data = ScienceQa(shared_data / "scienceqa")
+    item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
+    docs = set(item.pool)
+    store = Store.open(tmp_path, lambda: data.corpus(docs), LexicalEncoder())
+    config = load(["experiment=bdog"])
+    team = Team({role.name: role for role in (SINGLE, *ROLES)}, Reader(ReaderSettings()))
+    library = LabelledLibrary(Evidence(store, config.retrieval), [item])
+    trace = await SYSTEMS["bdog"].make("bdog", library, config).answer(item.question, team.ask, 3)
+    assert all(message.status is Status.OK for message in trace.turns)
+    assert set(trace.evidence) == docs
+    assert trace.answer in item.question.choices
+    assert all(read_triples(triples(message)).entities for message in trace.turns if message.fields)
+
+
+def triples(message: Message) -> tuple[str, ...]:
+    return message.said("Triple")

@@ -1,0 +1,158 @@
+"""HM-RAG: each agent reads its own base, and how much their answers agree decides who decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.agents.roles import SINGLE
+from actors.messages import Found, Kind, Question, Role, Source, Turn
+from experiments.config.config import load
+from experiments.datasets.item import Item
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
+from experiments.running.systems import SYSTEMS
+from retrieval.embed import LexicalEncoder
+from retrieval.store import Store
+from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, hold
+from tests.support.paths import ROOT
+from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
+
+SOURCES = (
+    Source("amber", "amber", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn."),
+    Source("jurn", "jurn", Kind.TEXT, "Fivan Jurn", "Fivan Jurn was born in Hesstead."),
+    Source("poster", "poster", Kind.IMAGE, "Amber Valley", "The poster shows two red bells."),
+)
+ITEM = Item(
+    Question("q", "Where was the director of Amber Valley born?"), ("Hesstead",), pool=("amber", "jurn", "poster")
+)
+SUB_QUESTIONS = ("Who directed Amber Valley?", "Where was Fivan Jurn born?")
+ANSWERS = {"vector_retriever": "Hesstead", "graph_retriever": "Hesstead", "web_retriever": "in Hesstead"}
+AGREED = "He was born in Hesstead."
+
+
+class Web:
+    """One page for any query."""
+
+    async def search(self, query: str, k: int) -> tuple[Found, ...]:
+        return (Found(Source("web:1", "web:1", Kind.TEXT, "A page", f"About {query}"), 1.0),)[:k]
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    store = Store.open(tmp_path_factory.mktemp("hm"), lambda: iter(SOURCES), LexicalEncoder())
+    return Evidence(store, load(["experiment=hm_rag"]).retrieval)
+
+
+def says(
+    intents: str = "1", summary: Callable[[str], str] = lambda agent: AGREED, answers: dict[str, str] | None = None
+) -> Reply:
+    """A team of which every agent answers as told, and says the summary that it is given."""
+
+    def reply(turn: Turn) -> str:
+        if turn.task is None:
+            return answered((answers or ANSWERS).get(turn.agent, f"by {turn.agent}"), 0.5)
+        lines = {
+            "Intents": [intents],
+            "Sub-question": SUB_QUESTIONS,
+            "Keyword": ["Amber Valley"],
+            "Theme": ["directed by"],
+            "Summary": [summary(turn.agent)],
+        }
+        return "\n".join(f"{field.name}: {value}" for field in turn.task.fields for value in lines[field.name])
+
+    return reply
+
+
+async def discussed(evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, **of_team: set[str]) -> Seen:
+    library = Watched(LabelledLibrary(evidence, [ITEM], Web()), {})
+    roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
+    method = SYSTEMS[name].make(name, library, load(["experiment=hm_rag", *words]))
+    return await hold(method, ITEM.question, Team(roles, Script(reply), **of_team), library)
+
+
+def read_by(seen: Seen, agent: str) -> set[str]:
+    return {source.id for turn in seen.team.turns if turn.agent == agent for source in turn.question.evidence}
+
+
+async def test_every_agent_answers_from_its_own_base(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says())
+    assert read_by(seen, AGENTS["vector"]) == {"amber", "jurn", "poster"}
+    assert read_by(seen, AGENTS["web"]) == {"web:1"}
+    triples = {id for id in read_by(seen, AGENTS["graph"]) if "#" in id}
+    assert {"amber#1", "poster#1"} <= triples
+    assert {lookup.base for lookup in seen.trace.lookups} == {"graph", "themes", "texts", "pictures", "web", "entity"}
+
+
+async def test_summaries_that_agree_go_to_the_light_model_and_others_to_the_expert(evidence: Evidence) -> None:
+    agreed = await discussed(evidence, says())
+    assert agreed.trace.decision == ("light_decider",)
+    other = ANSWERS | {"web_retriever": "Goskwick"}
+    told = says(
+        summary=lambda agent: AGREED if agent != "web_retriever" else "Goskwick, as its own page has it.", answers=other
+    )
+    split = await discussed(evidence, told)
+    assert split.trace.decision == ("expert_decider",)
+    assert len(agreed.team.turns[-1].question.evidence) == 0
+    everything = {id for agent in AGENTS.values() for id in read_by(split, agent)}
+    assert {source.id for source in split.team.turns[-1].question.evidence} == everything
+    assert {heard.message.agent for heard in split.team.turns[-1].heard} == set(AGENTS.values())
+
+
+@pytest.mark.parametrize(("threshold", "decider"), [("0.2", "light_decider"), ("0.9", "expert_decider")])
+async def test_the_threshold_decides(evidence: Evidence, threshold: str, decider: str) -> None:
+    likened = says(summary=lambda agent: f"He was born in Hesstead, the {agent} says.")
+    seen = await discussed(evidence, likened, "hm_rag", f"systems.agreement={threshold}")
+    assert seen.trace.decision == (decider,)
+
+
+async def test_summaries_that_leave_out_the_answers_do_not_make_them_agree(evidence: Evidence) -> None:
+    silent = says(summary=lambda agent: "Nothing bears on it.", answers=ANSWERS | {"web_retriever": "Goskwick"})
+    seen = await discussed(evidence, silent)
+    assert seen.trace.decision == ("expert_decider",)
+    same = dict.fromkeys(AGENTS.values(), "Hesstead")
+    seen = await discussed(evidence, says(summary=lambda agent: f"The {agent} read that.", answers=same))
+    assert seen.trace.decision == ("light_decider",)
+
+
+async def test_several_intents_are_answered_one_after_the_other(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(intents="2"))
+    asked = [turn for turn in seen.team.turns if turn.agent == "vector_retriever" and turn.task is None]
+    assert [turn.question.text for turn in asked] == [*SUB_QUESTIONS, ITEM.question.text]
+    assert [len(turn.heard) for turn in asked] == [0, 1, 2]
+    assert {lookup.query for lookup in seen.trace.lookups if lookup.base == "web"} == set(SUB_QUESTIONS)
+    whole = await discussed(evidence, says(intents="2"), "hm_rag_no_decomposition")
+    assert len(whole.trace.turns) < len(seen.trace.turns)
+    assert "decomposer" not in whole.trace.agents
+
+
+async def test_a_decomposition_that_fails_leaves_the_question_whole(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(intents="2"), failing={"decomposer"})
+    assert {turn.question.text for turn in seen.team.turns} == {ITEM.question.text}
+    assert seen.trace.answer == "by light_decider"
+
+
+async def test_a_lone_answer_is_for_the_expert(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(), failing={"graph_retriever", "web_retriever"})
+    assert seen.trace.decision == ("expert_decider",)
+
+
+async def test_a_variant_leaves_its_agent_out(evidence: Evidence) -> None:
+    for base, agent in AGENTS.items():
+        without = await discussed(evidence, says(), f"hm_rag_no_{base}")
+        assert agent not in without.trace.agents
+        alone = await discussed(evidence, says(), f"hm_rag_{base}")
+        assert alone.trace.decision == (agent,)
+        assert set(alone.trace.agents) == {agent}
+
+
+async def test_without_a_decision_the_most_frequent_answer_wins(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(), "hm_rag_no_decision")
+    assert (seen.trace.answer, seen.trace.decision) == ("Hesstead", ())
+    assert not {"light_decider", "expert_decider"} & set(seen.trace.agents)
+
+
+def test_the_experiment_names_the_system_last() -> None:
+    assert load(["experiment=hm_rag"]).methods[-1] == "hm_rag"
+    assert (ROOT / "experiments" / "presets" / "hm_rag.yaml").read_text().startswith("# HM-RAG")

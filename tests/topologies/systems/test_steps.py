@@ -1,0 +1,115 @@
+"""A discussion that goes step by step: its numbers, its lookups, and what its trace says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from actors.messages import Found, Kind, Message, Question, Source, Status, Triple, Turn
+from experiments.records.traces import decode, encode
+from topologies.systems.library import PICTURES, TEXTS, Mode
+from topologies.systems.session import Steps, about, sources
+
+QUESTION = Question("q", "Who built the bridge?", ("Ann", "Bob"))
+BRIDGE = Source("s1", "d1", Kind.TEXT, "Bridge", "Ann built the bridge.")
+
+
+class Shelf:
+    """A library of one source and one triple, which answers later searches first."""
+
+    def __init__(self) -> None:
+        self.delay = 0.02
+
+    async def own(self, question: Question) -> tuple[Source, ...]:
+        return ()
+
+    async def search(
+        self,
+        question: Question,
+        query: str | Source,
+        k: int,
+        *,
+        kinds: Collection[Kind] = TEXTS,
+        mode: Mode = "hybrid",
+        radius: float | None = None,
+    ) -> tuple[Found, ...]:
+        self.delay /= 2
+        await asyncio.sleep(self.delay)
+        return (Found(BRIDGE, 1.0),) if BRIDGE.kind in kinds else ()
+
+    async def graph(
+        self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
+    ) -> tuple[Triple, ...]:
+        return (Triple("t1", "Ann", "built", "bridge"),)
+
+    async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
+        return ()
+
+    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
+        return ()
+
+    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+        return ()
+
+
+class Team:
+    """Agents that answer later turns first."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+
+    async def ask(self, turn: Turn) -> Message:
+        self.turns.append(turn)
+        await asyncio.sleep(0.02 / turn.round)
+        status = Status.FAILED if turn.agent == "broken" else Status.OK
+        return Message(
+            f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer="Ann", status=status, seed=turn.seed
+        )
+
+
+async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as_they_end() -> None:
+    team = Team()
+    steps = Steps("m", QUESTION, team.ask, Shelf(), seed=1)
+    first, second = await asyncio.gather(steps.ask("a"), steps.ask("b"))
+    found = await asyncio.gather(
+        steps.search("bridge", 3, of=first),
+        steps.search("bridge", 3, kinds=PICTURES, of=second),
+        steps.graph(["Ann"], 2),
+    )
+    assert [len(hits) for hits in found] == [1, 0, 1]
+    last = await steps.ask("a", question=about(QUESTION, sources(found[0])), heard=[first, second], remembers=True)
+    trace = steps.trace(last)
+    assert [turn.id for turn in trace.turns] == ["1/a", "2/b", "3/a"]
+    assert [(lookup.base, lookup.of, lookup.found) for lookup in trace.lookups] == [
+        ("texts", "1/a", ("s1",)),
+        ("pictures", "2/b", ()),
+        ("graph", "", ("t1",)),
+    ]
+    assert trace.agents == ("a", "b")
+    assert trace.evidence == ("s1",)
+    assert (trace.answer, trace.decision) == ("Ann", ("a",))
+    assert team.turns[2].recall == 1
+    assert decode(encode(trace)) == trace
+
+
+async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:
+    team = Team()
+    steps = Steps("m", QUESTION, team.ask, Shelf(), seed=1)
+    broken = await steps.ask("broken")
+    await steps.ask("a", heard=[broken])
+    assert team.turns[1].heard == ()
+    assert [turn.status for turn in steps.trace("Ann").turns] == [Status.FAILED, Status.OK]
+
+
+async def test_a_discussion_that_came_to_nothing_has_no_answer() -> None:
+    steps = Steps("m", QUESTION, Team().ask, Shelf(), seed=1)
+    await steps.ask("a")
+    trace = steps.trace(None)
+    assert (trace.answer, trace.status, trace.decision) == (None, Status.UNPARSED, ())
+
+
+def test_a_question_in_the_place_of_the_question_has_no_choices_to_choose_from() -> None:
+    assert about(QUESTION, [BRIDGE]).choices == QUESTION.choices
+    other = about(QUESTION, [BRIDGE], "Where is it?")
+    assert (other.id, other.text, other.choices) == ("q", "Where is it?", ())

@@ -1,0 +1,240 @@
+"""Sampling, log-probability, pruning and the objective's terms, proved against enumeration and finite differences."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from math import log
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from topologies.learning.objective import alignment, leave_one_out, log_probability, nuclear_norm, root_mean_square
+from topologies.wiring import (
+    allowed_spatial,
+    allowed_temporal,
+    gumbel_probability,
+    prune_mask,
+    receiver_weights,
+    sample_edges,
+    sample_permutations,
+)
+
+OFF_DIAGONAL = ~torch.eye(3, dtype=torch.bool)
+
+
+def seeded(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def every_draw(allowed: Tensor) -> Tensor:
+    """All subsets of the allowed edges [1, rounds, s, r] as a batch [2 ** edges, rounds, s, r]."""
+    edges = allowed.flatten().nonzero().squeeze(1)
+    subsets = torch.tensor(list(product([False, True], repeat=len(edges))))
+    taken = torch.zeros(len(subsets), allowed.numel(), dtype=torch.bool)
+    taken[:, edges] = subsets
+    return taken.view(len(subsets), *allowed.shape[1:])
+
+
+@pytest.mark.parametrize("per_round", [False, True])
+@pytest.mark.parametrize("orders", list(product(permutations(range(3)), repeat=2))[::5])
+def test_probabilities_of_all_spatial_draws_of_two_rounds_sum_to_one(
+    orders: tuple[tuple[int, ...], ...], per_round: bool
+) -> None:
+    logits = torch.randn(2 if per_round else 1, 3, 3, generator=seeded(), dtype=torch.float64)
+    allowed = allowed_spatial(OFF_DIAGONAL, torch.tensor([orders]))
+    taken = every_draw(allowed)
+    assert len(taken) == 2**6
+    total = log_probability(logits, allowed.expand_as(taken), taken).exp().sum()
+    assert total.item() == pytest.approx(1)
+
+
+def test_probabilities_of_all_temporal_draws_sum_to_one() -> None:
+    logits = torch.randn(1, 3, 3, generator=seeded(), dtype=torch.float64)
+    allowed = allowed_temporal(torch.ones(3, 3, dtype=torch.bool), 1, 2)
+    taken = every_draw(allowed)
+    assert len(taken) == 2**9
+    assert log_probability(logits, allowed.expand_as(taken), taken).exp().sum().item() == pytest.approx(1)
+
+
+def test_the_product_over_present_edges_alone_is_not_a_probability() -> None:
+    allowed = allowed_temporal(torch.ones(3, 3, dtype=torch.bool), 1, 2)
+    taken = every_draw(allowed)
+    logits = torch.zeros(1, 3, 3, dtype=torch.float64)
+    values = log_probability(logits, allowed.expand_as(taken), taken, Likelihood.PRESENT)
+    assert values.max().item() == 0  # the empty wiring would be certain
+    assert values.exp().sum().item() == pytest.approx(1.5**9)
+    assert values.min().item() == pytest.approx(9 * log(0.5))
+
+
+@pytest.mark.parametrize("likelihood", list(Likelihood))
+def test_log_probability_is_the_sum_written_out_edge_by_edge(likelihood: Likelihood) -> None:
+    logits = torch.randn(2, 4, 4, generator=seeded(3), dtype=torch.float64)
+    allowed = allowed_spatial(~torch.eye(4, dtype=torch.bool), sample_permutations(5, 2, 4, seeded(4)))
+    taken = sample_edges(logits.sigmoid(), allowed, seeded(5))
+    for k, value in enumerate(log_probability(logits, allowed, taken, likelihood).tolist()):
+        expected = 0.0
+        for t, j, i in allowed[k].nonzero().tolist():
+            p = logits[t, j, i].sigmoid().item()
+            if taken[k, t, j, i]:
+                expected += log(p)
+            elif likelihood is Likelihood.BERNOULLI:
+                expected += log(1 - p)
+        assert value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("likelihood", list(Likelihood))
+def test_log_probability_gradient_matches_finite_differences(likelihood: Likelihood) -> None:
+    allowed = allowed_spatial(OFF_DIAGONAL, sample_permutations(4, 2, 3, seeded(1)))
+    taken = sample_edges(torch.full((1, 3, 3), 0.5), allowed, seeded(2))
+    for rounds in (1, 2):
+        logits = torch.randn(rounds, 3, 3, generator=seeded(), dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: log_probability(x, allowed, taken, likelihood), logits)
+
+
+@pytest.mark.parametrize("likelihood", list(Likelihood))
+def test_log_probability_stays_finite_at_extreme_logits(likelihood: Likelihood) -> None:
+    logits = torch.tensor([[[0.0, 200.0], [-200.0, 0.0]]], requires_grad=True)
+    allowed = torch.tensor([[[[False, True], [True, False]]]])
+    value = log_probability(logits, allowed, allowed, likelihood)
+    value.sum().backward()
+    assert value.isfinite().all()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(agents=st.integers(1, 9), seed=st.integers(0, 2**31), density=st.floats(0, 1), p=st.floats(0, 1))
+def test_every_spatial_sample_is_acyclic_and_inside_the_mask(agents: int, seed: int, density: float, p: float) -> None:
+    mask = torch.rand(agents, agents, generator=seeded(seed)) < density
+    order = sample_permutations(3, 2, agents, seeded(seed + 1))
+    taken = sample_edges(torch.full((1, agents, agents), p), allowed_spatial(mask, order), seeded(seed + 2))
+    for sample, speakers in zip(taken.flatten(0, 1), order.flatten(0, 1).tolist(), strict=True):
+        assert sorted(speakers) == list(range(agents))
+        assert not (sample & ~mask).any()
+        graph = nx.from_numpy_array(sample.numpy(), create_using=nx.DiGraph)
+        assert nx.is_directed_acyclic_graph(graph)
+        assert all(speakers.index(sender) < speakers.index(receiver) for sender, receiver in graph.edges)
+
+
+def test_both_directions_of_an_edge_are_equally_likely() -> None:
+    agents, k = 5, 20_000
+    mask = ~torch.eye(agents, dtype=torch.bool)
+    allowed = allowed_spatial(mask, sample_permutations(k, 1, agents, seeded()))
+    frequency = sample_edges(torch.full((1, agents, agents), 0.5), allowed, seeded(1)).float().mean((0, 1))
+    five_sigma = 5 * (0.25 * 0.75 / k) ** 0.5
+    assert (frequency[mask] - 0.25).abs().max() < five_sigma
+
+
+def test_every_speaking_order_is_equally_likely() -> None:
+    orders = sample_permutations(12_000, 1, 3, seeded())[:, 0]
+    counts = orders.unique(dim=0, return_counts=True)[1]
+    assert len(counts) == 6
+    assert (counts - 2000).abs().max() < 5 * (12_000 * 5 / 36) ** 0.5
+
+
+def test_the_first_round_has_no_temporal_edges() -> None:
+    allowed = allowed_temporal(torch.ones(2, 2, dtype=torch.bool), 3, 4)
+    assert not allowed[:, 0].any()
+    assert allowed[:, 1:].all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    size=st.integers(1, 6), seed=st.integers(0, 2**31), density=st.floats(0, 1), rate=st.floats(0, 1, exclude_max=True)
+)
+def test_pruning_keeps_the_best_and_at_least_one(size: int, seed: int, density: float, rate: float) -> None:
+    scores = torch.rand(size, size, generator=seeded(seed))
+    present = torch.rand(size, size, generator=seeded(seed + 1)) < density
+    kept = prune_mask(scores, present, rate, seeded(seed + 2))
+    edges = int(present.sum())
+    assert not (kept & ~present).any()
+    assert int(kept.sum()) == (max(1, round(edges * (1 - rate))) if edges else 0)
+    if edges:
+        assert (present & ~kept).sum() == 0 or scores[kept].min() >= scores[present & ~kept].max()
+
+
+def test_ties_are_cut_without_favour_and_reproducibly() -> None:
+    present, scores = torch.ones(4, 4, dtype=torch.bool), torch.zeros(4, 4)
+    kept = torch.stack([prune_mask(scores, present, 0.5, seeded(seed)) for seed in range(1000)])
+    assert (kept.float().mean(0) - 0.5).abs().max() < 5 * (0.25 / 1000) ** 0.5
+    assert (kept[7] == prune_mask(scores, present, 0.5, seeded(7))).all()
+
+
+def test_reading_weights_are_a_softmax_over_present_senders() -> None:
+    p = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.4], [0.3, 0.5, 0.0]])
+    present = np.array([[[0, 1, 0], [0, 0, 0], [0, 1, 0]]], dtype=bool)
+    weights = receiver_weights(p, present)
+    assert weights.shape == present.shape
+    assert weights[0, 0, 1] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.5)))
+    assert weights.sum(axis=-2).tolist() == [[0, pytest.approx(1), 0]]
+    assert not weights[~present].any()
+
+
+def test_gumbel_probabilities_of_a_receivers_senders_sum_to_one() -> None:
+    exists = torch.eye(4) == 0
+    p = gumbel_probability(exists, 1.0, seeded())
+    torch.testing.assert_close((p * exists).sum(0), torch.ones(4))
+    assert gumbel_probability(torch.zeros(1, 1, dtype=torch.bool), 1.0, seeded()).tolist() == [[0.5]]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (1, 6)])
+def test_nuclear_norm_is_the_sum_of_singular_values_with_the_right_gradient(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(*shape, generator=seeded(), dtype=torch.float64, requires_grad=True)
+    expected = np.linalg.svd(matrix.detach().numpy(), compute_uv=False).sum()
+    assert nuclear_norm(matrix).item() == pytest.approx(expected)
+    assert torch.autograd.gradcheck(nuclear_norm, matrix)
+
+
+def test_nuclear_norm_of_a_rank_one_matrix_has_the_gradient_of_smallest_norm() -> None:
+    matrix = torch.full((4, 4), 0.5, requires_grad=True)
+    nuclear_norm(matrix).backward()
+    torch.testing.assert_close(matrix.grad, torch.full((4, 4), 0.25))
+
+
+def test_nuclear_norm_of_nothing_has_no_gradient() -> None:
+    matrix = torch.zeros(3, 3, requires_grad=True)
+    nuclear_norm(matrix).backward()
+    assert matrix.grad is not None
+    assert not matrix.grad.any()
+
+
+def test_noise_is_the_root_mean_square_over_all_edges_that_there_were() -> None:
+    initial = torch.tensor([[0, 1], [1, 0]]).bool()
+    weighted = torch.tensor([[[0.9, 0.5], [0.0, 0.9]]], dtype=torch.float64, requires_grad=True)
+    assert root_mean_square([initial], [weighted]).item() == pytest.approx(((0.25 + 1) / 2) ** 0.5)
+    assert torch.autograd.gradcheck(lambda x: root_mean_square([initial, initial], [x, x * x]), weighted)
+
+
+def test_alignment_is_the_mean_cosine_of_telling_and_hearing() -> None:
+    told = torch.rand(3, 2, generator=seeded(), dtype=torch.float64, requires_grad=True)
+    heard = torch.rand(2, 3, generator=seeded(1), dtype=torch.float64, requires_grad=True)
+    expected = torch.nn.functional.cosine_similarity(told, heard.T).mean()
+    torch.testing.assert_close(alignment(told, heard), expected)
+    torch.testing.assert_close(alignment(told, told.T).item(), 1.0)
+    assert torch.autograd.gradcheck(alignment, (told, heard))
+
+
+def test_a_row_of_zeros_contributes_nothing_to_alignment() -> None:
+    told = torch.tensor([[0.0, 0.0], [0.3, 0.4]], requires_grad=True)
+    heard = torch.tensor([[0.7, 0.3], [0.1, 0.4]])
+    value = alignment(told, heard)
+    value.backward()
+    assert value.item() == pytest.approx(0.5)  # of two rows, one is aligned
+    assert told.grad is not None
+    assert told.grad.isfinite().all()
+    assert alignment(torch.zeros(2, 2), torch.zeros(2, 2)).item() == 0
+
+
+def test_leave_one_out_compares_with_the_others_of_the_same_question() -> None:
+    credit = leave_one_out(torch.tensor([1.0, 0.0, 0.0, 4.0, 2.0]), torch.tensor([7, 7, 7, 3, 3]))
+    assert credit.tolist() == [1.0, -0.5, -0.5, 2.0, -2.0]
+
+
+def test_leave_one_out_of_a_single_sample_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match="at least two samples"):
+        leave_one_out(torch.tensor([1.0, 0.0, 1.0]), torch.tensor([0, 0, 1]))

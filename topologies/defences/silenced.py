@@ -1,0 +1,45 @@
+"""The complete graph without the agents that were found suspicious, by whatever they were judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from actors.messages import Trace
+from topologies.graphs import as_wirings, complete
+from topologies.learning.pruned import split
+from topologies.topology import Wired, Wiring
+from topologies.wiring import Bools, Edges, Floats
+
+Suspicion = Callable[[Sequence[Trace]], Floats]
+
+
+def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
+    """The `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
+
+    Raises ValueError unless at least one agent is left.
+    """
+    if not 0 <= dropped < len(suspicion):
+        raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
+    chosen = np.zeros(len(suspicion), dtype=bool)
+    chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
+    return chosen
+
+
+def silencing(silent: Bools, rounds: int) -> Wiring:
+    """The complete graph in which nobody, the decision agent included, hears the silent agents [agents]."""
+    edges = complete(len(silent))
+    heard = Edges(*(kind & ~silent[:, None] for kind in edges))
+    [wiring] = split(as_wirings(heard, rounds, decision=~silent))
+    return wiring
+
+
+def silenced(
+    method: str, agents: Sequence[str], rounds: int, suspicion: Suspicion, watched: Sequence[Trace], dropped: int
+) -> Wired:
+    """Discussions without the agents that were the most suspicious in the watched ones, which nobody labelled.
+
+    The silenced take no turn at all. Raises ValueError unless at least one agent is left.
+    """
+    return Wired(method, agents, silencing(most_suspicious(suspicion(watched), dropped), rounds))

@@ -1,0 +1,99 @@
+"""The terms of M3Prune's objective (Eqs. 7, 8, 11, 12), each a pure differentiable function."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from topologies.learning.settings import Likelihood
+
+
+def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
+    """Each sample's values minus the mean of the others' of its group (question), [k, ...].
+
+    values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; groups: int [k]. What a sample is
+    compared with does not depend on its own wiring, so an estimate keeps its expectation (subtracting the mean of all
+    K would shrink it by (K - 1) / K). Raises ValueError when a group has one sample only.
+    """
+    size = group_sizes(groups)
+    if bool((size < 2).any()):
+        raise ValueError("rloo needs at least two samples of each question: raise them, or use reinforce or effects")
+    return _apart_from_others(values, groups, size)
+
+
+def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
+    """`leave_one_out`, in which the only sample of a question is compared with all other samples, earlier ones too.
+
+    seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
+    """
+    size = group_sizes(groups)
+    others = (seen + values.sum(0) - values) / max(count + len(values) - 1, 1)
+    lone = (values - others) * (count + len(values) > 1)
+    together = (size > 1).view(-1, *[1] * (values.dim() - 1))
+    return _apart_from_others(values, groups, size).where(together, lone)
+
+
+def group_sizes(groups: Tensor) -> Tensor:
+    """How many samples the group of each sample has, int [k]."""
+    _, group = torch.unique(groups, return_inverse=True)
+    return torch.bincount(group)[group]
+
+
+def _apart_from_others(values: Tensor, groups: Tensor, size: Tensor) -> Tensor:
+    _, group = torch.unique(groups, return_inverse=True)
+    total = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)
+    own = size.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+    return (own * values - total[group]) / (own - 1).clamp(min=1)
+
+
+def nuclear_norm(matrix: Tensor) -> Tensor:
+    """Sum of singular values, the convex stand-in for the rank in Eq. 7; a mean over leading dimensions.
+
+    Singular values that are zero up to rounding are left out: their singular vectors are arbitrary, and with them the
+    gradient would be too. What is left is the subgradient of smallest norm.
+    """
+    values = torch.linalg.svdvals(matrix.double())
+    zero = values[..., :1] * max(matrix.shape[-2:]) * torch.finfo(matrix.dtype).eps
+    norms: Tensor = values.where(values > zero, 0).sum(-1)
+    return norms.mean()
+
+
+def root_mean_square(initial: list[Tensor], weighted: list[Tensor]) -> Tensor:
+    """How far p * mask is from the unpruned matrix, over all of its edges in all given matrices.
+
+    Eq. 7 bounds the Frobenius norm by 0.1, which at p = .5 no team of two or more can meet (2.24 for five agents);
+    the root mean square does not grow with the team. initial: bool [s, r]; weighted: [rounds or 1, s, r].
+    """
+    gaps = [((1 - now) * start).flatten() for start, now in zip(initial, weighted, strict=True)]
+    edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
+    gap: Tensor = torch.linalg.vector_norm(torch.cat(gaps))
+    return gap / sqrt(max(edges, 1))
+
+
+def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
+    """Mean cosine of what each textual agent tells the visual ones with what they tell it (Eq. 12, up to a constant).
+
+    text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
+    """
+    told, heard = text_to_visual, visual_to_text.transpose(-1, -2)
+    norms = torch.linalg.vector_norm(told, dim=-1) * torch.linalg.vector_norm(heard, dim=-1)
+    cosines: Tensor = (told * heard).sum(-1) / norms.where(norms > 0, 1)
+    return cosines.mean()
+
+
+def log_probability(
+    logits: Tensor, allowed: Tensor, taken: Tensor, likelihood: Likelihood = Likelihood.BERNOULLI
+) -> Tensor:
+    """log P of each wiring given its speaking orders [k], differentiable in `logits` [rounds or 1, sender, receiver].
+
+    The sum over allowed edges of e log p + (1 - e) log(1 - p) = e theta - softplus(theta), with p = sigmoid(theta).
+    `present` is the product of Eq. 8 as printed, the sum of e log p: not a probability, as it ignores edges not drawn.
+    """
+    theta = logits.expand(allowed.shape[1:]).reshape(-1)
+    drawn = taken.flatten(1).to(theta.dtype)
+    if likelihood == Likelihood.PRESENT:
+        return drawn @ -softplus(-theta)
+    return drawn @ theta - allowed.flatten(1).to(theta.dtype) @ softplus(theta)

@@ -1,0 +1,76 @@
+"""M3Prune: discussions along wirings that a learner samples, and, once it has learned, along what pruning left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from actors.messages import Question, Trace, derive_seed
+from topologies.learning.settings import Inference
+from topologies.topology import Ask, Wired, Wiring, discuss
+from topologies.wiring import Edges, Floats, Wirings
+
+
+class RemoteLearner(Protocol):
+    """A `Learner` that lives elsewhere: the topology actor, which alone owns masks and logits."""
+
+    async def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings: ...
+    async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
+    async def chances(self) -> Edges[Floats]: ...
+    async def probabilities(self) -> Edges[Floats]: ...
+    async def inference_wirings(self) -> Wirings: ...
+
+
+def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
+    """The k wirings of a batch, one for each discussion, with the probabilities that reading weights come from."""
+    spatial_p, temporal_p = probabilities or (None, None)
+    return [
+        Wiring(
+            spatial=wirings.spatial[k],
+            temporal=wirings.temporal[k],
+            decision=wirings.decision[k],
+            spatial_p=spatial_p,
+            temporal_p=temporal_p,
+            allowed_spatial=wirings.allowed.spatial[k],
+            allowed_temporal=wirings.allowed.temporal[k],
+        )
+        for k in range(len(wirings.spatial))
+    ]
+
+
+class M3Prune:
+    """The learned topology. Call `freeze` once learning is over, then `answer`."""
+
+    def __init__(
+        self, agents: Sequence[str], learner: RemoteLearner, inference: Inference, method: str = "m3prune"
+    ) -> None:
+        """`method` is the name of another learner where that has learned."""
+        self.method = method
+        self.agents = tuple(agents)
+        self._learner = learner
+        self._inference = inference
+        self._frozen: Wiring | None = None
+
+    async def sample(self, k: int, ahead: int = 0) -> tuple[Wirings, list[Wired]]:
+        """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them."""
+        wirings = await self._learner.sample(k, ahead=ahead)
+        walks = split(wirings, await self._learner.chances())
+        return wirings, [Wired("train", self.agents, walk, every_turn=True) for walk in walks]
+
+    async def freeze(self) -> None:
+        """Take over what was learned: the deterministic wiring of section 8."""
+        [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.probabilities())
+
+    @property
+    def wiring(self) -> Wiring:
+        """The frozen wiring. Raises RuntimeError before `freeze`."""
+        if self._frozen is None:
+            raise RuntimeError("M3Prune has a wiring to answer with only after freeze()")
+        return self._frozen
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        wiring = self.wiring
+        if self._inference is Inference.SAMPLED:
+            drawn = await self._learner.sample(1, draw=derive_seed(seed, "inference", question.id, sample) % 2**31)
+            [wiring] = split(drawn, await self._learner.probabilities())
+        return await discuss(self.method, self.agents, wiring, question, ask, seed, sample)

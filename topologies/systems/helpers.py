@@ -1,0 +1,63 @@
+"""What several systems share: what they search with, and how they read numbers and confidences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from actors.messages import Found, Kind, Message, Source
+from topologies.systems.library import PICTURES, Reach, query_of
+from topologies.systems.session import Steps, sources
+
+T = TypeVar("T")
+_NUMBER = re.compile(r"\d+")
+_TABLE_OF_PAGE = " - "
+
+
+def pictures_among(found: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(source for source in found if source.kind is Kind.IMAGE)
+
+
+async def query_pictures(steps: Steps, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
+    """The pictures that the question is about: its own; where it has none (MultimodalQA, WebQA), the k best found for
+    its words, within the radius, stand in for them."""
+    own = pictures_among(own)
+    return own or sources(await steps.search(query_of(steps.question), k, kinds=PICTURES, radius=radius))
+
+
+def looked_up(steps: Steps, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Found, ...]]:
+    """A search that an agent chose: of the `web`, among `pictures`, or else in texts."""
+    if where == "web":
+        return steps.web(words, reach.texts, of=of)
+    if where == "pictures":
+        return steps.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
+    return steps.search(words, reach.texts, radius=reach.radius, of=of)
+
+
+def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
+    """All sources of all groups, each where it comes first."""
+    return tuple({source.id: source for group in groups for source in group}.values())
+
+
+def page(source: Source) -> str:
+    """The document that a passage, row or picture is of, by its title; a table's title has its page's before a dash."""
+    return source.title.partition(_TABLE_OF_PAGE)[0].strip().casefold()
+
+
+def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
+    """Those that a field names by their numbers (from 1), in its order; numbers that there are not are passed over."""
+    numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
+    return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))
+
+
+def certainty(message: Message) -> float:
+    """The confidence that a turn states, as an answer's or as a task's field; one half where it states none."""
+    if message.confidence is not None:
+        return message.confidence
+    for value in message.said("Confidence"):
+        try:
+            return min(1.0, max(0.0, float(value)))
+        except ValueError:
+            continue
+    return 0.5

@@ -1,0 +1,74 @@
+"""What a system may look things up in while it discusses a question; implemented by `experiments.evidence.library`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from actors.messages import Found, Kind, Question, Source, Triple
+
+Mode = Literal["text", "vector", "hybrid"]
+TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
+PICTURES = frozenset((Kind.IMAGE,))
+
+
+def query_of(question: Question) -> str:
+    """What is searched for a question: its text and its choices."""
+    return " ".join([question.text, *question.choices])
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much a system retrieves: so many passages and rows, so many pictures, none farther from the query than
+    `radius` (None: however far)."""
+
+    texts: int
+    pictures: int
+    radius: float | None = None
+
+
+class Library(Protocol):
+    """Searches for one question at a time, which its id names: what belongs to the question's pool and what is withheld
+    from it is decided outside, so that no system can see what it must not. Everything comes best first, in an order
+    that depends on the arguments alone."""
+
+    async def own(self, question: Question) -> tuple[Source, ...]:
+        """The sources that are part of the question itself (its hint, its picture); most questions have none."""
+
+    async def search(
+        self,
+        question: Question,
+        query: str | Source,
+        k: int,
+        *,
+        kinds: Collection[Kind] = TEXTS,
+        mode: Mode = "hybrid",
+        radius: float | None = None,
+    ) -> tuple[Found, ...]:
+        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it.
+
+        `radius` is the largest cosine distance from the query, in every mode.
+        """
+
+    async def graph(
+        self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
+    ) -> tuple[Triple, ...]:
+        """Edges of the knowledge graph: of the entities nearest to `words` with their neighbours (one hop), or those
+        whose relation is nearest to them."""
+
+    async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
+        """All edges of an entity, as head or as tail, ordered by id."""
+
+    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
+        """What is known of an entity beside its edges: its description and its pictures."""
+
+    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+        """The k first results of a web search; none where there is no web."""
+
+    async def topics(self, question: Question) -> tuple[str, ...]:
+        """The entities that a search through the knowledge graph may start from, where the data set says which."""
+
+    async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
+        """The paths through the knowledge graph that lead to the answer, as the data set's labels have them. They are
+        for the upper bound that a paper calls knowledgeable; nothing else may ask."""

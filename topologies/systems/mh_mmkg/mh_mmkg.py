@@ -1,0 +1,270 @@
+"""MH-MMKG: agents search a multi-modal knowledge graph for paths that lead to the answer (Wang et al. 2025, section 4).
+
+1. A perceiver describes the question's picture. 2. A topic agent picks the entity to start from. 3. An expansion agent
+judges all neighbours of every open entity (Eq. 5) and a validation agent whether the path up to each new one is enough
+(Eq. 8), in turn, breadth first. 4. The first paths found are written out (Eq. 11) and a summariser answers with them.
+
+`SETTINGS` are the six of Table 2, and depth-first search (Fig. 6b). Where agents see, they see pictures, and the
+perceiver tells the others; elsewhere they read what people wrote of the pictures. An entity's pictures are told by
+people, by the perceiver who knows nothing of the question (offline), or by the validator who sees them with the
+question and the path in mind (online). `annotated` paths are a label: that setting is an upper bound.
+
+Left open and decided:
+- Where the data set does not say what topics there are (MH-Benchmark's monsters), the topic agent first names entities;
+  it picks from those that the graph has by these names or, where it has none, from the nearest. A topic may be enough
+  by itself, as in the authors' code.
+- Without own pictures there is nothing to perceive. An entity already met is not judged again.
+- What was found are the paths judged enough, as in the authors' code; where there is none, leaves of the search.
+- In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.
+- When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
+  and a description that fails is missing. The search's own limits are those of `topologies.systems.mh_mmkg.walk`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal
+
+from actors.messages import Field, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
+from topologies.systems.helpers import numbered, pictures_among, together
+from topologies.systems.library import Library
+from topologies.systems.mh_mmkg.walk import Order, Path, Walk, key, same
+from topologies.systems.session import Steps, about
+from topologies.topology import Ask
+
+PERCEIVER = Role(
+    "perceiver", Modality.BOTH, "You put into words what pictures show, for colleagues who cannot see them."
+)
+TOPIC = Role("topic_selector", Modality.TEXT, "You decide at which entity of a knowledge graph a search should start.")
+EXPANDER = Role("expander", Modality.TEXT, "You decide in which directions a search through a knowledge graph goes on.")
+VALIDATOR = Role("validator", Modality.BOTH, "You decide whether what a search has found so far is enough.")
+SUMMARIZER = Role("summarizer", Modality.BOTH, "You answer with the knowledge that a search through a graph has found.")
+ROLES = (PERCEIVER, TOPIC, EXPANDER, VALIDATOR, SUMMARIZER)
+
+PERCEIVE = (
+    "Describe the pictures as far as it may matter to the question: who or what is there, postures and movements in "
+    "their order, surroundings, effects. Say what can be seen and nothing that is only guessed."
+)
+CAPTION = "What do the pictures of {} show?"
+NAME = (
+    "Name the entities that the question is about, the main one first: a search through a knowledge graph starts there."
+)
+PICK = (
+    "Each candidate is an entity of the knowledge graph. Pick the one that the question is mainly about, from which "
+    "the knowledge that it needs can be reached."
+)
+EXPAND = (
+    "A search through a knowledge graph for what the question needs has come as far as the findings say. Each "
+    "candidate is an edge that leads on from there. Pick every one whose new entity may help to answer, or may lead to "
+    "what does."
+)
+VALIDATE = (
+    "Decide whether the findings, which lead through a knowledge graph to {}, are enough to answer the question with "
+    "certainty. If anything is missing they are not."
+)
+LOOK = " The pictures show {}: describe them too, with the question and the findings in mind."
+SUMMARIZE = "Answer with the knowledge found in the graph, which the evidence holds path by path."
+
+DESCRIPTION = Field("Description", "what the pictures show")
+ENTITY = Field("Entity", "the name of one entity", many=True)
+PICKED = Field("Selected", "the number of one candidate")
+USEFUL = Field("Selected", "the numbers of the candidates picked, separated by commas", optional=True)
+ENOUGH = Field("Enough", "", values=("yes", "no"))
+
+EDGES = 20  # of the entities nearest to what the topic agent named
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Whether agents `see` the question's pictures, which `knowledge` they get, and who tells an entity's pictures."""
+
+    description: str
+    see: bool
+    knowledge: Literal["none", "annotated", "searched"]
+    captions: Literal["people", "offline", "online"] = "people"
+    order: Order = "breadth"
+
+
+SETTINGS = {
+    "mh_vanilla": Setting("Vanilla: the question and its picture, no knowledge graph", True, "none"),
+    "mh_vanilla_plus": Setting("Vanilla+: the picture as people describe it, no knowledge graph", False, "none"),
+    "mh_knowledgeable": Setting("Know.: captions by people and the annotated paths (upper bound)", False, "annotated"),
+    "mh_perceptive": Setting("Perceptive: captions by people; the knowledge graph is searched", False, "searched"),
+    "mh_offline": Setting("Unaided-Offline: entities described without the question", True, "searched", "offline"),
+    "mh_dfs": Setting("Unaided-Online, depth first (Fig. 6b)", True, "searched", "online", "depth"),
+    "mh_mmkg": Setting(
+        "Unaided-Online: paths through the knowledge graph, searched by agents", True, "searched", "online"
+    ),
+}
+
+
+class MhMmkg:
+    """One setting. `paths` is alpha; `directed` edges are followed from head to tail only."""
+
+    def __init__(self, method: str, library: Library, setting: Setting, paths: int, directed: bool) -> None:
+        self.method = method
+        self._library = library
+        self._setting = setting
+        self._paths = paths
+        self._directed = directed
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps, setting = Steps(self.method, question, ask, self._library, seed, sample), self._setting
+        own = await steps.own()
+        pictures = pictures_among(own)
+        told = tuple(source for source in own if source not in pictures)
+        if not setting.see:
+            told = own = (*told, *_captioned(pictures))
+        heard: list[Message] = []
+        if setting.see and setting.knowledge == "searched" and pictures:
+            shown = about(question, pictures)
+            heard.append(await steps.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
+        search = _Search(steps, about(question, told), heard, setting, await self._library.topics(question))
+        found: tuple[Path, ...] = ()
+        if setting.knowledge == "searched":
+            found = await search.run(self._paths, self._directed)
+        elif setting.knowledge == "annotated":
+            found = await search.follow(await self._library.annotated(question))
+        answered = about(question, together(own, *map(search.written, found)))
+        trace = steps.trace(await steps.ask(SUMMARIZER.name, question=answered, heard=heard, orders=SUMMARIZE))
+        walked = setting.knowledge == "searched"
+        return replace(trace, paths=tuple(path.entities for path in found) if walked else None)
+
+
+@dataclass
+class _Search:
+    """What is known in one discussion: `asked` with the question's own texts, `told` of each entity met, as text."""
+
+    steps: Steps
+    asked: Question
+    heard: Sequence[Message]
+    setting: Setting
+    topics: tuple[str, ...]
+    told: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+
+    async def run(self, wanted: int, directed: bool) -> tuple[Path, ...]:
+        topic = await self._topic(directed)
+        if topic is None:
+            return ()
+        walk = Walk(topic, self.setting.order, wanted=wanted)
+        walk.judge(await self._validated((Path((topic,)),)))
+        while batch := walk.batch():
+            edges = await asyncio.gather(*(self.steps.neighbours(path.end) for path in batch))
+            ahead = [walk.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
+            useful = await asyncio.gather(*map(self._expanded, batch, ahead))
+            grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
+            walk.judge(await self._validated(grown))
+        return walk.found()
+
+    async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[Path, ...]:
+        """Paths that are given, with what is known of their entities; an edge that the graph lacks is left out."""
+        for name in dict.fromkeys(entity for path in annotated for entity in path):
+            self.told[name] = _texts(found := await self.steps.entity(name)) + _captioned(pictures_among(found))
+        paths = []
+        for entities in annotated:
+            edges: list[Triple] = []
+            for head, tail in pairwise(entities):
+                around = await self.steps.neighbours(head)
+                edges += [edge for edge in around if same(edge.head, head) and same(edge.tail, tail)][:1]
+            paths.append(Path(tuple(entities), tuple(edges)))
+        return tuple(paths)
+
+    def written(self, path: Path) -> tuple[Source, ...]:
+        """A path as text: what is known of each entity, and after it the edge to the next, under the path so far."""
+        lines: list[Source] = []
+        for place, entity in enumerate(path.entities):
+            before = path.entities[max(0, place - 1)]
+            for edge in path.edges:
+                if place and {key(edge.head), key(edge.tail)} == {key(before), key(entity)}:
+                    title = " > ".join(path.entities[: place + 1])
+                    lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
+            lines += self.told.get(entity, ())
+        return tuple(lines)
+
+    async def _topic(self, directed: bool) -> str | None:
+        candidates = self.topics or await self._nearest(directed)
+        if not candidates:
+            return None
+        task = Task(PICK, (PICKED,), _candidates(candidates))
+        picked = await self.steps.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        return next(iter(numbered(picked, PICKED.name, candidates)), None)
+
+    async def _nearest(self, directed: bool) -> tuple[str, ...]:
+        """The graph's entities of the names that the topic agent says, or else those nearest to them."""
+        task = Task(NAME, (ENTITY,))
+        named = await self.steps.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        names = named.said(ENTITY.name)
+        edges = await self.steps.graph(names, EDGES, of=named) if names else ()
+        ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
+        nearest = tuple(dict.fromkeys(entity for both in ends for entity in both))
+        return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
+
+    async def _expanded(self, path: Path, ahead: Sequence[Triple]) -> tuple[Triple, ...]:
+        if not ahead:
+            return ()
+        given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
+        task = Task(EXPAND, (USEFUL,), given)
+        chosen = await self.steps.ask(EXPANDER.name, question=self.asked, task=task, heard=self.heard)
+        return numbered(chosen, USEFUL.name, ahead)
+
+    async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+        """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
+        known = await asyncio.gather(*(self.steps.entity(path.end) for path in paths))
+        pictures = [pictures_among(found) for found in known]
+        for path, found, seen in zip(paths, known, pictures, strict=True):
+            by_people = _captioned(seen) if self.setting.captions == "people" else ()
+            self.told[path.end] = (*_texts(found), *by_people)
+        if self.setting.captions == "offline":
+            shown = [(path, seen) for path, seen in zip(paths, pictures, strict=True) if seen]
+            captions = await asyncio.gather(*(self._caption(path.end, seen) for path, seen in shown))
+            for (path, seen), caption in zip(shown, captions, strict=True):
+                self.told[path.end] += _described(seen, caption)
+        look = self.setting.captions == "online"
+        verdicts = await asyncio.gather(
+            *(self._verdict(path, seen if look else ()) for path, seen in zip(paths, pictures, strict=True))
+        )
+        for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
+            self.told[path.end] += _described(seen, verdict)
+        return [(path, verdict.said(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
+
+    async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
+        shown = about(self.asked, pictures, CAPTION.format(entity))
+        return await self.steps.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,)))
+
+    async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
+        shown = about(self.asked, (*self.asked.evidence, *pictures))
+        what = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
+        fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
+        task = Task(what, fields, self._findings(path))
+        return await self.steps.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
+
+    def _findings(self, path: Path) -> tuple[str, ...]:
+        return tuple(f"Found: {line.title}: {line.text}" for line in self.written(path)) or (f"Found: {path.end}",)
+
+
+def stated(edge: Triple) -> str:
+    return f"{edge.head} {edge.relation} {edge.tail}."
+
+
+def _candidates(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"Candidate {number}: {value}" for number, value in enumerate(values, 1))
+
+
+def _texts(found: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(source for source in found if source.kind is not Kind.IMAGE)
+
+
+def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
+    """What people wrote of the pictures, once, as text."""
+    texts = {picture.text: picture for picture in reversed(pictures) if picture.text}
+    return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))
+
+
+def _described(pictures: Sequence[Source], message: Message) -> tuple[Source, ...]:
+    """What an agent said of the pictures, as the text of the first of them; nothing if it failed or was not asked."""
+    return tuple(
+        replace(pictures[0], kind=Kind.TEXT, image=None, text=said) for said in message.said(DESCRIPTION.name)[:1]
+    )

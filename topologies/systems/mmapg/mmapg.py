@@ -1,0 +1,295 @@
+"""MMAPG: multi-modal multi-hop questions by an Adaptive Planning Graph (sections 3.2-3.4, Algorithm 1), and its two
+ablations (section 4.3, Appendix A.5).
+
+A planner makes an overall plan and then adds one node after another to a graph that starts as the question (Eq. 4): a
+Question, a Retrieval, an Answer or Stop, built on any nodes that are there. A retrieval takes its instruction apart
+(Eqs. 5-9), searches texts and pictures separately within a radius, at most so many of each (Eqs. 10-11), has every
+candidate examined (Eqs. 12-13) and condenses what bears on the instruction (Eq. 14). An answer is reasoned from its
+node's parents alone. After Stop, or the last step, the last Answer node that answered gives the answer, wherever it
+stands; where there is none, one is reasoned from the whole graph.
+
+Left open and decided: the most steps (10), the radius and how many candidates (those of the configured retrieval). The
+text-related part, the pictures named (targeted retrieval, in the texts of pictures: titles and captions) and what they
+show (descriptive retrieval, by vectors) are asked for in one turn; where both ways fit, both are gone. Sources found by
+several key phrases come first (reciprocal ranks). Triples come from the knowledge graph, where there is one, and are
+examined together. A question with choices is answered by an Answer node only if its instruction repeats the question:
+the answer to anything else is none of the choices.
+
+Failures: `planning.Fault` says what is wrong with a node; the planner reads it, and the graph goes on. A
+planning step that cannot be read ends the planning, and if nothing was retrieved by then, it is for the question
+itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate whose
+examination cannot be read is left out. What cannot be condensed is passed on uncondensed.
+
+Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until what
+was found is enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and what
+is nearest is condensed unexamined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+
+from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
+from topologies.answers import wording
+from topologies.systems.library import PICTURES, Library, Reach
+from topologies.systems.mmapg.planning import TYPES, Node, placed, root, told
+from topologies.systems.session import Steps, about, sources
+from topologies.topology import Ask
+
+PLANNER = Role(
+    "graph_planner",
+    Modality.TEXT,
+    "You plan how a question is answered: what has to be known, what to look up next and when to answer. Others carry "
+    "it out.",
+)
+TEXT_EXAMINER = Role(
+    "text_examiner",
+    Modality.TEXT,
+    "You look things up in texts: you say what to search for, examine what was found, and report what bears on the "
+    "instruction you were given, nothing else.",
+)
+PICTURE_EXAMINER = Role(
+    "picture_examiner",
+    Modality.VISUAL,
+    "You examine pictures one at a time: you describe what a picture shows, as far as it bears on the instruction you "
+    "were given, and nothing else.",
+)
+REASONER = Role(
+    "reasoner",
+    Modality.BOTH,
+    "You answer from what your colleagues found and concluded before: nothing else is known to you.",
+)
+ROLES = (PLANNER, TEXT_EXAMINER, PICTURE_EXAMINER, REASONER)
+
+OVERALL = "Break the question into what has to be found out to answer it, in the order in which it can be found out."
+NEXT = (
+    "The sub-questions below are the overall plan, the nodes below the graph of what has been done. Decide on the next "
+    "node. Stop: the question is answered by a node. Retrieval: look something up. Answer: answer a question from "
+    "other nodes. Question: state a question to be answered later. Build it on any nodes, and try another way where "
+    "one led to nothing."
+)
+DECOMPOSE = (
+    "This is an instruction to look something up. Split it into what is to be searched for in texts and what in "
+    "pictures: key phrases for texts; the titles of pictures where it names some; a description of what the picture "
+    "shows where it describes one."
+)
+EXAMINE = "Check whether the evidence bears on this instruction to look something up, and extract what does."
+EXAMINE_PICTURE = "Check whether the picture bears on this instruction to look something up, and say what it shows."
+EXAMINE_TRIPLES = "Keep those of the triples that bear on this instruction to look something up."
+CONDENSE = "State in a few sentences what was found that answers this instruction to look something up."
+REASON = (
+    "Say what follows from what was found, whether that is enough to answer the question, and if not, what to look for "
+    "next."
+)
+
+SUB_QUESTION = Field("Sub-question", "one thing to find out, as a question that stands alone", many=True)
+TYPE = Field("Type", "the type of the next node", TYPES)
+PARENTS = Field("Parents", "numbers of the nodes that it builds on", optional=True)
+INSTRUCTION = Field("Instruction", "what to ask, what to look up, or which question to answer", optional=True)
+KEYWORD = Field("Keyword", "a key phrase to search texts for", many=True)
+VISUAL = Field("Visual", "whether a picture must be looked at", ("yes", "no"))
+ENTITY = Field("Entity", "the title of a picture that is named", many=True, optional=True)
+QUERY = Field("Query", "what the picture shows", optional=True)
+RELEVANT = Field("Relevant", "whether it bears on the instruction", ("yes", "no"))
+EXTRACT = Field("Summary", "what it says to the instruction", optional=True)
+DESCRIPTION = Field("Description", "what the picture shows that bears on the instruction", optional=True)
+SUMMARY = Field("Summary", "what was found")
+TRIPLE = Field("Triple", "a triple that bears on it, as given", many=True, optional=True)
+THOUGHT = Field("Thought", "what follows")
+ENOUGH = Field("Enough", "whether the question can be answered", ("yes", "no"))
+SEEK = Field("Query", "what to look for next", optional=True)
+
+FUSION_RANKS = 60.0
+
+
+class Mmapg:
+    """The planner's graph, `steps` nodes at most, or what is left of it without planning or without retrieval.
+
+    Args:
+        reach: of each search; without a radius only the number of candidates counts.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        library: Library,
+        *,
+        reach: Reach,
+        steps: int = 10,
+        planning: bool = True,
+        retrieval: bool = True,
+    ) -> None:
+        self.method = method
+        self._library = library
+        self._reach = reach
+        self._steps = steps
+        self._planning = planning
+        self._retrieval = retrieval
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        steps = Steps(self.method, question, ask, self._library, seed, sample)
+        bare = about(question, await steps.own())
+        go = self._by_plan if self._planning else self._in_sequence
+        return steps.trace(await go(steps, bare))
+
+    async def _by_plan(self, steps: Steps, bare: Question) -> Message:
+        overall = await steps.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
+        guide = tuple(f"Sub-question: {text}" for text in overall.said(SUB_QUESTION.name))
+        graph = [root(bare.text)]
+        said: dict[int, list[Message]] = {}
+        for _ in range(self._steps):
+            task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.line() for node in graph)))
+            known = [message for messages in said.values() for message in messages]
+            planned = await steps.ask(PLANNER.name, question=bare, task=task, heard=known)
+            if planned.status is not Status.OK:
+                break
+            node = placed(graph, planned)
+            if node.runs and node.type != "Stop":
+                basis = [planned, *(message for parent in node.parents for message in said.get(parent, ()))]
+                said[node.number] = await self._carried_out(steps, bare, node, basis)
+            outcome = said.get(node.number, [])
+            graph.append(replace(node, content=told(node, outcome[-1] if outcome else None)))
+            if node.type == "Stop":
+                break
+        answered = [
+            said[node.number][-1] for node in graph if node.type == "Answer" and self._answers(bare, node, said)
+        ]
+        if answered:
+            return answered[-1]
+        if not any(node.type == "Retrieval" for node in graph):
+            said[0] = await self._retrieve(steps, bare, bare.text, [])
+        whole = [message for messages in said.values() for message in messages]
+        return await steps.ask(REASONER.name, question=bare, heard=whole)
+
+    async def _carried_out(self, steps: Steps, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
+        """The messages that hold a node's content. `basis` is the planner's, then its parents'."""
+        if node.type == "Question":
+            return basis[:1]
+        if node.type == "Retrieval":
+            return await self._retrieve(steps, bare, node.instruction, basis)
+        asked = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
+        return [await steps.ask(REASONER.name, question=asked, heard=basis)]
+
+    @staticmethod
+    def _answers(bare: Question, node: Node, said: dict[int, list[Message]]) -> bool:
+        outcome = said.get(node.number, [])
+        given = bool(outcome) and outcome[-1].answer is not None
+        return given and (not bare.choices or _repeats(bare, node.instruction))
+
+    async def _in_sequence(self, steps: Steps, bare: Question) -> Message:
+        """One path: what is to be looked for next is what the last reasoning asks for."""
+        path: list[Message] = []
+        instruction = bare.text
+        for _ in range(self._steps // 2):
+            found = await self._retrieve(steps, bare, instruction, path[-1:])
+            task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
+            thought = await steps.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *found])
+            path += [*found, thought]
+            wanted = thought.said(SEEK.name)
+            if thought.said(ENOUGH.name) == ("yes",) or not wanted:
+                break
+            instruction = wanted[0]
+        return await steps.ask(REASONER.name, question=bare, heard=path)
+
+    async def _retrieve(
+        self, steps: Steps, bare: Question, instruction: str, basis: Sequence[Message]
+    ) -> list[Message]:
+        """What was found for an instruction, condensed; nothing where nothing was."""
+        asked = about(bare, (), instruction)
+        if not self._retrieval:
+            of = basis[0] if basis else None
+            texts, pictures = await asyncio.gather(
+                steps.search(instruction, self._reach.texts, mode="vector", of=of),
+                steps.search(instruction, self._reach.pictures, kinds=PICTURES, mode="vector", of=of),
+            )
+            if not texts and not pictures:
+                return []
+            evidence = sources((*texts, *pictures))
+            nearest = about(bare, evidence, instruction)
+            task = Task(CONDENSE, (SUMMARY,))
+            return [await steps.ask(REASONER.name, question=nearest, task=task, heard=basis)]
+        task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY))
+        wanted = await steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=basis)
+        candidates, triples = await self._candidates(steps, instruction, wanted)
+        examined = await self._examined(steps, asked, candidates, triples, wanted)
+        bearing = [message for message, _ in examined]
+        if not bearing:
+            return []
+        task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
+        condensed = await steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[*basis[:1], *bearing])
+        return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
+
+    async def _candidates(
+        self, steps: Steps, instruction: str, wanted: Message
+    ) -> tuple[list[Source], tuple[str, ...]]:
+        """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
+        phrases = wanted.said(KEYWORD.name) or (instruction,)
+        in_texts = [steps.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases]
+        in_pictures: list[Awaitable[tuple[Found, ...]]] = []
+        if wanted.said(VISUAL.name) != ("no",):
+            named, described = wanted.said(ENTITY.name), wanted.said(QUERY.name)
+            in_pictures = [
+                steps.search(
+                    title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=wanted
+                )
+                for title in named
+            ]
+            in_pictures += [
+                steps.search(
+                    text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=wanted
+                )
+                for text in (described if named or described else (instruction,))
+            ]
+        edges = steps.graph(phrases, self._reach.texts, of=wanted)
+        texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
+        candidates = [*_fused(texts, self._reach.texts), *_fused(pictures, self._reach.pictures)]
+        return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
+
+    async def _examined(
+        self, steps: Steps, asked: Question, candidates: Sequence[Source], triples: Sequence[str], wanted: Message
+    ) -> list[tuple[Message, tuple[str, ...]]]:
+        """The examinations of what bears on the instruction, each with what it found."""
+
+        def examination(source: Source) -> Awaitable[Message]:
+            picture = source.kind is Kind.IMAGE
+            agent = PICTURE_EXAMINER if picture else TEXT_EXAMINER
+            task = Task(EXAMINE_PICTURE, (RELEVANT, DESCRIPTION)) if picture else Task(EXAMINE, (RELEVANT, EXTRACT))
+            return steps.ask(agent.name, question=about(asked, (source,)), task=task, heard=[wanted])
+
+        under_way = [examination(source) for source in candidates]
+        if triples:
+            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(f"Triple: {triple}" for triple in triples))
+            under_way.append(steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[wanted]))
+        examined = await asyncio.gather(*under_way)
+        found: list[tuple[Message, tuple[str, ...]]] = []
+        for place, message in enumerate(examined):
+            if message.said(RELEVANT.name) == ("yes",):
+                if place < len(candidates):
+                    lines: tuple[str, ...] = (f"Found: {_reported(candidates[place], message)}",)
+                else:
+                    lines = tuple(f"Triple: {triple}" for triple in message.said(TRIPLE.name) or triples)
+                found.append((message, lines))
+        return found
+
+
+def _reported(source: Source, message: Message) -> str:
+    """What an examination says of a candidate, with its title; what the candidate says where it tells nothing more."""
+    words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
+    return words if source.title in words else f"{source.title}: {words}"
+
+
+def _repeats(question: Question, instruction: str) -> bool:
+    return wording(question.text) in wording(instruction)
+
+
+def _fused(found: Sequence[Sequence[Found]], k: int) -> tuple[Source, ...]:
+    """The k best of several searches, by the sum of their reciprocal ranks."""
+    scores: dict[str, float] = {}
+    known: dict[str, Source] = {}
+    for hits in found:
+        for rank, hit in enumerate(hits):
+            scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
+            known.setdefault(hit.source.id, hit.source)
+    return tuple(known[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])

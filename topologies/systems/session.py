@@ -1,0 +1,184 @@
+"""The turns of one discussion of a system that goes step by step: numbers them, looks things up, writes the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TypeVar
+
+from actors.messages import (
+    Found,
+    Heard,
+    Kind,
+    Lookup,
+    Message,
+    Question,
+    Source,
+    Status,
+    Task,
+    Trace,
+    Triple,
+    Turn,
+    derive_seed,
+)
+from topologies.systems.library import PICTURES, TEXTS, Library, Mode
+from topologies.topology import Ask, discussion_id
+
+T = TypeVar("T")
+
+
+class Steps:
+    """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, tells when it came.
+
+    Turns and searches are numbered when they are called for. A system may have several under way at once, as long as it
+    calls for all of them at one place in its code (`asyncio.gather` of several `ask`): what it calls for must never
+    depend on which of them ends first, or the trace would depend on it too.
+    """
+
+    def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
+        self.question = question
+        self._method = method
+        self._ask = ask
+        self._library = library
+        self._seed = seed
+        self._sample = sample
+        self._turns: list[Message | None] = []
+        self._spoken: dict[str, int] = {}
+        self._read: dict[str, None] = {}
+        self._lookups: list[Lookup | None] = []
+
+    def ask(
+        self,
+        agent: str,
+        *,
+        question: Question | None = None,
+        task: Task | None = None,
+        heard: Sequence[Message] = (),
+        orders: str = "",
+        remembers: bool = False,
+    ) -> Awaitable[Message]:
+        """One turn. Failure is in the message's status, never an exception.
+
+        Args:
+            question: what is asked and the evidence that is read, when it is not the question itself.
+            task: what to do instead of answering.
+            heard: messages to read; failed ones are left out.
+            remembers: the agent reads all that it said before in this discussion (its turns must not be under way).
+        """
+        self._turns.append(None)
+        number = len(self._turns)
+        recall = self._spoken.get(agent, 0) if remembers else 0
+        self._spoken[agent] = self._spoken.get(agent, 0) + 1
+        asked = question or self.question
+        self._read |= dict.fromkeys(source.id for source in asked.evidence)
+        listened = [message for message in heard if message.status is Status.OK]
+        turn = Turn(
+            discussion=discussion_id(self._method, self.question, self._sample),
+            question=asked,
+            agent=agent,
+            round=number,
+            seed=derive_seed(self._seed, self.question.id, number, agent),
+            heard=tuple(Heard(message, 1 / len(listened)) for message in listened),
+            recall=recall,
+            orders=orders,
+            task=task,
+        )
+        return self._answered(turn)
+
+    async def _answered(self, turn: Turn) -> Message:
+        message = await self._ask(turn)
+        self._turns[turn.round - 1] = message
+        return message
+
+    async def own(self) -> tuple[Source, ...]:
+        """The sources that are part of the question itself."""
+        return await self._library.own(self.question)
+
+    def search(
+        self,
+        query: str | Source,
+        k: int,
+        *,
+        kinds: Collection[Kind] = TEXTS,
+        mode: Mode = "hybrid",
+        radius: float | None = None,
+        of: Message | None = None,
+    ) -> Awaitable[tuple[Found, ...]]:
+        """Passages and rows, or pictures (`kinds=PICTURES`), as `Library.search` finds them; `of` is the turn that
+        asked for it."""
+        base = "pictures" if set(kinds) == PICTURES else "texts"
+        wanted = query if isinstance(query, str) else f"source {query.id}"
+        search = self._library.search(self.question, query, k, kinds=kinds, mode=mode, radius=radius)
+        return self._noted(search, _source_id, base, wanted, of)
+
+    def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Found, ...]]:
+        return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
+
+    def graph(
+        self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
+    ) -> Awaitable[tuple[Triple, ...]]:
+        search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
+        return self._noted(search, attrgetter("id"), "themes" if themes else "graph", "; ".join(words), of)
+
+    def neighbours(self, entity: str, *, of: Message | None = None) -> Awaitable[tuple[Triple, ...]]:
+        return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
+
+    def entity(self, name: str, *, of: Message | None = None) -> Awaitable[tuple[Source, ...]]:
+        return self._noted(self._library.entity(self.question, name), attrgetter("id"), "entity", name, of)
+
+    def trace(self, answer: Message | str | None) -> Trace:
+        """The discussion as it happened. `answer` is the turn that closed it; or the answer itself where none did (a
+        vote), None when no usable one was produced."""
+        turns = tuple(turn for turn in self._turns if turn is not None)
+        if isinstance(answer, Message):
+            answered, status = answer.answer, answer.status
+        else:
+            answered, status = answer, Status.OK if answer is not None else Status.UNPARSED
+        return Trace(
+            question=self.question.id,
+            method=self._method,
+            sample=self._sample,
+            agents=tuple(self._spoken),
+            turns=turns,
+            answer=answered,
+            status=status,
+            seed=self._seed,
+            evidence=tuple(self._read),
+            decision=(answer.agent,) if isinstance(answer, Message) else (),
+            lookups=tuple(lookup for lookup in self._lookups if lookup is not None),
+        )
+
+    def _noted(
+        self,
+        search: Awaitable[tuple[T, ...]],
+        id_of: Callable[[T], str],
+        base: str,
+        query: str,
+        of: Message | None,
+    ) -> Awaitable[tuple[T, ...]]:
+        """The search, which leaves what it found in its place among the lookups."""
+        self._lookups.append(None)
+        place = len(self._lookups) - 1
+
+        async def found() -> tuple[T, ...]:
+            hits = await search
+            self._lookups[place] = Lookup(base, query, tuple(map(id_of, hits)), of.id if of else "")
+            return hits
+
+        return found()
+
+
+def _source_id(found: Found) -> str:
+    return found.source.id
+
+
+def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
+    """The question with other evidence; with `text`, a question in its stead that has no choices to choose from."""
+    if text is None:
+        return replace(question, evidence=tuple(evidence))
+    return replace(question, text=text, choices=(), evidence=tuple(evidence))
+
+
+def sources(found: Sequence[Found]) -> tuple[Source, ...]:
+    return tuple(hit.source for hit in found)

@@ -1,0 +1,27 @@
+"""Settings of the papers' systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class SystemSettings:
+    """What can be chosen about the systems of other papers; the defaults are theirs."""
+
+    turns: int = 5
+    """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
+    rounds: int = 3
+    """BDoG: most rounds of a debate ..."""
+    epsilon: int = 0
+    """... which ends when the blueprint graphs of two rounds are no farther apart than this."""
+    blueprints: str | None = None
+    """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
+    steps: int = 10
+    """MMAPG: most nodes of a plan."""
+    paths: int = 5
+    """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
+    agreement: float = 0.5
+    """HM-RAG: how much every two of its agents' answers must agree, from 0 to 1, for the light model to merge them."""
+    rouge_weight: float = 0.5
+    """HM-RAG: the share of ROUGE-L in that; the rest is BLEU's."""
