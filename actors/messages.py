@@ -69,7 +69,7 @@ class Source:
 
 
 @wire
-class Found:
+class Hit:
     """A source that a search found, and its score: BM25 for words, cosine similarity for vectors, fused reciprocal
     ranks for both."""
 
@@ -233,8 +233,8 @@ class Turn:
     """What one agent is asked to do once. `discussion` keys the agent's memory; `round` starts at 1.
 
     `recall` is how many earlier turns of this discussion the agent must remember: an agent that remembers another
-    number (its process was restarted) says so instead of answering from half a memory. `orders` are told to the agent
-    beside its role, for this turn only: what a compromised agent is after, or what a defence asks of an honest one.
+    number (its process was restarted) says so instead of answering from half a memory. `instruction` is for this
+    turn only, beside the role's: what a compromised agent is after, or what a defence asks of an honest one.
     With a `task` the turn is a step that is not to answer the question.
     """
 
@@ -245,7 +245,7 @@ class Turn:
     seed: int
     heard: tuple[Heard, ...] = ()
     recall: int = 0
-    orders: str = ""
+    instruction: str = ""
     task: Task | None = None
 
     @property

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Literal, get_args
 
-from actors.messages import Found, Kind, Source
+from actors.messages import Hit, Kind, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
 from retrieval.folder import damaged
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
@@ -53,7 +53,7 @@ class Store:
         pool: Collection[str] | None = None,
         radius: float | None = None,
         withheld: Collection[str] = (),
-    ) -> list[Found]:
+    ) -> list[Hit]:
         """The k best sources, best first; equal scores are ordered by id.
 
         A query without a letter or digit finds nothing. A `Source` as query is searched by its words and, where the
@@ -86,7 +86,7 @@ class Store:
                 ranked = ask.by_text(k) if mode == "text" else ask.by_vector(k)
         except (OSError, RuntimeError) as error:
             raise damaged(self._index.folder, error) from error
-        return [Found(source_of(row), score) for row, score in ranked]
+        return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
         """Every source of these documents, in their order, each document's by id.

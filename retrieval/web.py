@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import httpx2
 
 from actors.errors import WebError
-from actors.messages import Found, Kind, Source
+from actors.messages import Hit, Kind, Source
 
 RESULTS = 10  # what one credit buys; more than so many are never found
 TIMEOUT_S, CONNECT_S = 20.0, 10.0
@@ -29,7 +29,7 @@ Results = list[dict[str, str]]
 
 
 class Web(Protocol):
-    async def search(self, query: str, k: int) -> tuple[Found, ...]:
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """The first k results (at most `RESULTS`), best first; the score is one over the rank.
 
         Raises:
@@ -153,14 +153,14 @@ def _result(told: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
     return {"title": str(told.get("title") or ""), "text": f"{text}." if text else "", "link": str(link)}
 
 
-def as_found(results: Results, k: int) -> tuple[Found, ...]:
+def as_found(results: Results, k: int) -> tuple[Hit, ...]:
     """The first k as sources. An id is the link and a digest of what is said there, which depends on the query."""
-    found: dict[str, Found] = {}
+    found: dict[str, Hit] = {}
     for rank, result in enumerate(results[:k], start=1):
         told = "\x1f".join((result["title"], result["text"], result["link"]))
         digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
         id = f"web:{result['link']}#{digest}"
-        found.setdefault(id, Found(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
+        found.setdefault(id, Hit(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
     return tuple(found.values())
 
 
@@ -182,7 +182,7 @@ class RecordedWeb:
         self._told = read_recording(path) if path.exists() else {}
         self._asking: dict[str, asyncio.Lock] = {}
 
-    async def search(self, query: str, k: int) -> tuple[Found, ...]:
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """As `Web.search`. A query is asked once, however many ask it at a time, whatever its white space.
 
         Raises:

@@ -29,7 +29,7 @@ class Team(Protocol):
     def close(self, discussion: str) -> None: ...
 
 
-async def hold(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
+async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
     """One discussion, from its start again when an agent was lost: with the same seeds it ends the same.
 
     Raises:

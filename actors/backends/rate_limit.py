@@ -54,7 +54,7 @@ class Window:
             self._admitted.append(admission)
         return admission
 
-    def hold(self, until: float) -> None:
+    def run_discussion(self, until: float) -> None:
         """Nothing goes before `until`."""
         self._held_until = max(self._held_until, until)
 
@@ -81,6 +81,6 @@ class RateLimit:
         admission.tokens = tokens
         self._changed.set()
 
-    def hold(self, seconds: float) -> None:
+    def run_discussion(self, seconds: float) -> None:
         """Let nobody through for so long: who runs the endpoint said so, and meant all that come from here."""
-        self._window.hold(time.monotonic() + seconds)
+        self._window.run_discussion(time.monotonic() + seconds)

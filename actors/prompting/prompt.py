@@ -112,9 +112,13 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
 
 
 def own_part(
-    role: str, recalled: Sequence[Message], heard: Sequence[Heard], budget_words: int | None = None, orders: str = ""
+    role: str,
+    recalled: Sequence[Message],
+    heard: Sequence[Heard],
+    budget_words: int | None = None,
+    instruction: str = "",
 ) -> str:
-    """The discussion with the agent's own earlier turns in it, then its role, what each message is to it, and orders.
+    """The discussion with the agent's own turns in it, then its role, the weights, and the turn's instruction.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
@@ -136,8 +140,8 @@ def own_part(
     lines = [ROLE, _line_of_its_own(role)]
     if discussion:
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
-    if orders:
-        lines += [ORDERS, _line_of_its_own(orders)]
+    if instruction:
+        lines += [ORDERS, _line_of_its_own(instruction)]
     return "\n".join(lines)
 
 
@@ -199,7 +203,7 @@ def build_request(
     shared, images, prefix = _prefix(turn.question, modality)
     if cut:
         shared, images = shared_part(turn.question, modality, cut)
-    own = own_part(role, recalled, turn.heard, settings.budget_words, turn.orders)
+    own = own_part(role, recalled, turn.heard, settings.budget_words, turn.instruction)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,

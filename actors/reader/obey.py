@@ -34,12 +34,12 @@ class Instruction:
     forge: bool = True
 
 
-def ordered(orders: str) -> Instruction | None:
+def ordered(instruction: str) -> Instruction | None:
     """What the orders of the prompt say to argue for, if they do."""
-    argue = _ARGUE.search(orders)
+    argue = _ARGUE.search(instruction)
     if not argue:
         return None
-    passed_on = _PASS_ON.search(orders)
+    passed_on = _PASS_ON.search(instruction)
     return Instruction(argue[1], passed_on[0] if passed_on else "")
 
 
@@ -55,9 +55,9 @@ def passed_on(said: Sequence[Opinion], obedience: float, seed: int) -> Instructi
     return None
 
 
-def challenges(orders: str) -> bool:
+def challenges(instruction: str) -> bool:
     """Whether the orders ask to challenge what colleagues say."""
-    return bool(_CHALLENGE.search(orders) and _HEARD.search(orders))
+    return bool(_CHALLENGE.search(instruction) and _HEARD.search(instruction))
 
 
 def orders_of(own: Mapping[str, Sequence[str]]) -> str:

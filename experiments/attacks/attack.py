@@ -17,7 +17,7 @@ from experiments.attacks.settings import AttackSettings
 from experiments.attacks.tamper import rewrite_heard
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
-from topologies.discussion import Team, hold
+from topologies.discussion import Team, run_discussion
 from topologies.topology import Topology
 
 Phase = Literal["train", "evaluate"]
@@ -43,7 +43,7 @@ class Attack:
     def present(self, phase: Phase) -> bool:
         return self.settings.kind != "none" and self.settings.when in (phase, "both")
 
-    async def hold(
+    async def run_discussion(
         self,
         topology: Topology,
         item: Item,
@@ -58,11 +58,11 @@ class Attack:
         """One discussion, attacked if the phase is. `question` is the item's, with evidence; `number` its position
         among those of the phase. What was recorded under an attack is replayed as it was said."""
         if not self.present(phase):
-            return await hold(topology, question, team, seed, sample)
+            return await run_discussion(topology, question, team, seed, sample)
         target = self.target(item)
         change = self.change(item, number)
         asked = team if team.recorded or change is None else _Attacked(team, change)
-        trace = await hold(topology, self.evidence(item, question), asked, seed, sample)
+        trace = await run_discussion(topology, self.evidence(item, question), asked, seed, sample)
         attacked = tuple(name for name in self.attackers if name in trace.agents)
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=target)
 

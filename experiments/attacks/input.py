@@ -22,4 +22,4 @@ def from_prior_knowledge(turn: Turn) -> Turn:
     given choices by their spelling. Its figures under this attack are those of a team short of one member, and are
     less harmful than a language model's confident memories would be.
     """
-    return replace(turn, question=replace(turn.question, evidence=()), heard=(), orders=ORDERS)
+    return replace(turn, question=replace(turn.question, evidence=()), heard=(), instruction=ORDERS)

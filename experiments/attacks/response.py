@@ -25,9 +25,9 @@ def argue(turn: Turn, target: str, accomplices: Sequence[str] = ()) -> Turn:
     know of each other and share the target. A sleeper gets these orders from some round or question on, and is itself
     before that.
     """
-    return replace(turn, orders=orders(target, accomplices))
+    return replace(turn, instruction=persuade(target, accomplices))
 
 
-def orders(target: str, accomplices: Sequence[str] = ()) -> str:
+def persuade(target: str, accomplices: Sequence[str] = ()) -> str:
     told = ARGUE.format(target=target) + CONVINCE
     return told + TOGETHER.format(accomplices=" and ".join(accomplices)) if accomplices else told

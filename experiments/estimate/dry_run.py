@@ -145,7 +145,7 @@ class _Estimate:
         expected = Tally(seen=self._seen)
         for item in spread(items, QUESTIONS):
             question = self._question(item)
-            self._watched.append(await self._team.hold(topology, question, self._config.seed, 0, expected))
+            self._watched.append(await self._team.run_discussion(topology, question, self._config.seed, 0, expected))
         return phase("watching unlabelled discussions", len(items), expected, expected, expected)
 
     async def _training(self, stage: int) -> Phase:
@@ -166,7 +166,7 @@ class _Estimate:
             if step in walked:
                 question = self._question(items[step * per_step])
                 for sample, walk in enumerate(walks):
-                    await self._team.hold(walk, question, config.seed, sample, expected)
+                    await self._team.run_discussion(walk, question, config.seed, sample, expected)
                 await self._bounds(question, bounds, every_turn=True)
             self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
         self._learner.next_stage()
@@ -179,14 +179,14 @@ class _Estimate:
             system = SYSTEMS[name].make(name, self._library, config)
             tally = Tally(seen=self._seen)
             for question in questions:
-                await self._team.hold(system, question, config.seed, 0, tally)
+                await self._team.run_discussion(system, question, config.seed, 0, tally)
             return replace(phase(f"evaluating {name}", total, tally, tally, tally), exact=False)
         method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
         # Whose turns the answer depends on is known before only where the decision agent reads everyone.
         certain = name not in LEARNED or self._reads_everyone()
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for question in questions:
-            await self._team.hold(method, question, config.seed, 0, expected)
+            await self._team.run_discussion(method, question, config.seed, 0, expected)
             if name in (*LEARNED, *CALIBRATED):  # the others' edges are certain
                 await self._bounds(question, bounds, every_turn=certain)
         if not bounds[0].discussions:
@@ -199,7 +199,7 @@ class _Estimate:
     async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):
             walk = Wired("bound", self._agents, wiring, every_turn)
-            await self._team.hold(walk, question, self._config.seed, 0, tally)
+            await self._team.run_discussion(walk, question, self._config.seed, 0, tally)
 
     def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
         """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""

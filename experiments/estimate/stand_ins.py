@@ -52,7 +52,9 @@ class StandIns:
         self._counter = counter
         self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
 
-    async def hold(self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally) -> Trace:
+    async def run_discussion(
+        self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally
+    ) -> Trace:
         """One discussion, added to the tally."""
 
         async def ask(turn: Turn) -> Message:

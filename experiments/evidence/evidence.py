@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from actors.errors import UserError
-from actors.messages import Found, Kind, Question, Source
+from actors.messages import Hit, Kind, Question, Source
 from experiments.datasets.item import Item
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.store import Mode, Store
@@ -77,14 +77,14 @@ class Evidence:
 
     def search(
         self, item: Item, query: str | Source, k: int, kinds: Collection[Kind], mode: Mode, radius: float | None
-    ) -> tuple[Found, ...]:
+    ) -> tuple[Hit, ...]:
         """The k best sources for any query, where `retrieval.scope` says that this question's are searched.
 
         Where the pool comes before the corpus, scores are comparable within each of the two only.
         """
         if not k:
             return ()
-        found: dict[str, Found] = {}
+        found: dict[str, Hit] = {}
         for pool in self.pools(item):
             if len(found) < k:
                 hits = self._store.search(
@@ -94,7 +94,7 @@ class Evidence:
                     found.setdefault(hit.source.id, hit)
         return tuple(found.values())[:k]
 
-    def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Found, ...]:
+    def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
         """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
         if self._settings.web != "corpus" or not k:
             return ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from actors.errors import UserError, WebError
-from actors.messages import Found, Kind, Question, Source, Triple
+from actors.messages import Hit, Kind, Question, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
@@ -47,7 +47,7 @@ class LabelledLibrary:
         kinds: Collection[Kind] = TEXTS,
         mode: Mode = "hybrid",
         radius: float | None = None,
-    ) -> tuple[Found, ...]:
+    ) -> tuple[Hit, ...]:
         item = self._items[question.id]
         return await asyncio.to_thread(self._evidence.search, item, query, k, kinds, mode, radius)
 
@@ -62,7 +62,7 @@ class LabelledLibrary:
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
         return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
 
-    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+    async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """As the protocol says. Raises UserError where the web cannot be searched: that ends the run, to be resumed,
         since what is found must not depend on the state of a network."""
         if self._web is None:

@@ -58,7 +58,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
     async def discuss(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
         question = await context.evidence.question(item)
-        return await attack.hold(topology, item, question, team, config.seed, phase="train", number=number)
+        return await attack.run_discussion(topology, item, question, team, config.seed, phase="train", number=number)
 
     bar = context.progress.phase("watching unlabelled discussions", total=len(items))
     traces = []

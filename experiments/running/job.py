@@ -104,7 +104,9 @@ class Job:
             number, item = numbered
             question = await context.evidence.question(item)
             team = self.agents.team
-            return await self.attack.hold(method, item, question, team, config.seed, phase="evaluate", number=number)
+            return await self.attack.run_discussion(
+                method, item, question, team, config.seed, phase="evaluate", number=number
+            )
 
         bar = context.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
         items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)

@@ -123,7 +123,7 @@ class Training:
         async def one(walk: int) -> Trace:
             asked, sample = divmod(walk, k)
             async with gate:
-                return await self.attack.hold(
+                return await self.attack.run_discussion(
                     walks[walk],
                     items[asked],
                     questions[asked],

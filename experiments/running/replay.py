@@ -35,14 +35,14 @@ FREE = (
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
 
-def open_recorded(config: Config) -> tuple[Recorded, Config]:
+def open_recorded(config: Config) -> tuple[RecordedTeam, Config]:
     """The recorded run that a configuration replays, and its configuration. Raises UserError when it cannot be."""
     if config.replay.run is None:
         raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
     folder = RunFolder.open(Path(config.replay.run))
     recorded = read_config(folder.config)
     check_same(config, recorded)
-    return Recorded(folder), recorded
+    return RecordedTeam(folder), recorded
 
 
 def replayed_folder(config: Config) -> Path | None:
@@ -95,7 +95,7 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value).replace(" ", "")
 
 
-class Recorded:
+class RecordedTeam:
     """The turns of a run folder, asked for like a team's. Holds where each discussion lies, and those not yet closed.
 
     Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.

@@ -122,12 +122,12 @@ class Measurement:
     async def _discuss(self, team: RemoteTeam, method: str, question: Question, wirings: Sequence[Wiring]) -> None:
         agents = [role.name for role in team_roles(self.config)]
 
-        async def hold(sample: int, wiring: Wiring) -> None:
+        async def run_discussion(sample: int, wiring: Wiring) -> None:
             trace = await Wired(method, agents, wiring).answer(question, team.ask, self.config.seed, sample)
             team.close(discussion_id(method, question, sample))
             assert all(turn.prompt_tokens for turn in trace.turns), [turn.error for turn in trace.turns]
 
-        await asyncio.gather(*(hold(sample, wiring) for sample, wiring in enumerate(wirings)))
+        await asyncio.gather(*(run_discussion(sample, wiring) for sample, wiring in enumerate(wirings)))
 
 
 def prepared(folder: Path, replicas: int, questions: int, words: Sequence[str]) -> tuple[Measurement, list[str]]:

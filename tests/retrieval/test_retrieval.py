@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.errors import StoreError
-from actors.messages import Found, Kind, Question, Source
+from actors.messages import Hit, Kind, Question, Source
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
 from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
@@ -55,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.open(tmp_path_factory.mktemp("lance"), corpus, LexicalEncoder())
 
 
-def ids(found: list[Found]) -> list[str]:
+def ids(found: list[Hit]) -> list[str]:
     return [one.source.id for one in found]
 
 

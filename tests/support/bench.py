@@ -12,7 +12,7 @@ from actors.agents.agent import RoleAgent
 from actors.messages import (
     Completion,
     Field,
-    Found,
+    Hit,
     Message,
     Question,
     Request,
@@ -135,10 +135,10 @@ class Watched:
         kinds: Any = TEXTS,
         mode: Any = "hybrid",
         radius: Any = None,
-    ) -> Awaitable[tuple[Found, ...]]:
+    ) -> Awaitable[tuple[Hit, ...]]:
         key = ("search", question.id, query, k, frozenset(kinds), mode, radius)
 
-        def search() -> Awaitable[tuple[Found, ...]]:
+        def search() -> Awaitable[tuple[Hit, ...]]:
             return self._library.search(question, query, k, kinds=kinds, mode=mode, radius=radius)
 
         return self._found(self._place(), key, search)
@@ -156,7 +156,7 @@ class Watched:
     def entity(self, question: Question, name: str) -> Awaitable[tuple[Source, ...]]:
         return self._found(self._place(), ("entity", question.id, name), lambda: self._library.entity(question, name))
 
-    def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Found, ...]]:
+    def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
         return self._found(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))
 
     def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
@@ -174,7 +174,7 @@ class Watched:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
         if key not in self._known:
             self._known[key] = await find()
-        ids = [hit.source.id if isinstance(hit, Found) else hit.id for hit in self._known[key]]
+        ids = [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
         place += ids
         self.given.update(ids)
         return self._known[key]
@@ -190,7 +190,7 @@ class Seen:
     library: Watched
 
 
-async def hold(method: Topology, question: Question, team: Team, library: Watched, seed: int = 7) -> Seen:
+async def run_discussion(method: Topology, question: Question, team: Team, library: Watched, seed: int = 7) -> Seen:
     return Seen(question, await method.answer(question, team.ask, seed), team, library)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from topologies.learning.objective import alignment, leave_one_out, log_probability, nuclear_norm, root_mean_square
+from topologies.learning.settings import Likelihood
 from topologies.wiring import (
     allowed_spatial,
     allowed_temporal,

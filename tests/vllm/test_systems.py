@@ -23,7 +23,7 @@ from experiments.records.traces import encode
 from experiments.running.systems import SYSTEMS
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import Team, Watched, hold
+from tests.support.bench import Team, Watched, run_discussion
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -55,7 +55,7 @@ async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trac
     library = Watched(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
     team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Brief(model))
-    return (await hold(SYSTEMS[name].make(name, library, config), question, team, library)).trace
+    return (await run_discussion(SYSTEMS[name].make(name, library, config), question, team, library)).trace
 
 
 async def test_every_system_runs_on_an_engine_and_behind_an_endpoint_to_the_same_discussions(

@@ -30,6 +30,6 @@ class Challenger:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         async def challenged(turn: Turn) -> Message:
-            return await ask(replace(turn, orders=CHALLENGE))
+            return await ask(replace(turn, instruction=CHALLENGE))
 
         return await self._topology.answer(question, challenged, seed, sample)

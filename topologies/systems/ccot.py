@@ -37,5 +37,7 @@ class CCoT:
         if pictures := pictures_among(own):
             task = Task(SCENE_GRAPH, (EDGE,))
             graph.append(await steps.ask(SINGLE_AGENT, question=about(question, pictures), task=task))
-        orders = WITH_GRAPH if any(message.fields for message in graph) else ""
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own), heard=graph, orders=orders))
+        instruction = WITH_GRAPH if any(message.fields for message in graph) else ""
+        return steps.trace(
+            await steps.ask(SINGLE_AGENT, question=about(question, own), heard=graph, instruction=instruction)
+        )

@@ -47,7 +47,7 @@ class CoreMmrag:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         own = await steps.own()
-        internal = await steps.ask(SINGLE_AGENT, question=about(question, own), orders=INTERNAL)
+        internal = await steps.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
         query = query_of(question)
         found = await asyncio.gather(
             steps.search(query, self._reach.texts, radius=self._reach.radius),
@@ -62,6 +62,6 @@ class CoreMmrag:
         if not chosen and choice.said("Relevant") == ("no",):
             return steps.trace(internal)
         shown = about(question, together(own, chosen or retrieved))
-        external = await steps.ask(SINGLE_AGENT, question=shown, orders=EXTERNAL)
-        final = await steps.ask(SINGLE_AGENT, question=shown, heard=[internal, external], orders=RECONCILE)
+        external = await steps.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)
+        final = await steps.ask(SINGLE_AGENT, question=shown, heard=[internal, external], instruction=RECONCILE)
         return steps.trace(final)

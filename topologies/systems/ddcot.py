@@ -66,7 +66,7 @@ class DDCoT:
         answers = await self._answers(steps, own, parts, [duty.said("Visual") != ("no",) for duty in duties])
         joint = Task(JOIN, (RATIONALE,), tuple(_given(parts, answers)))
         rationale = await steps.ask(SINGLE_AGENT, question=shown, task=joint)
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[rationale], orders=CONCLUDE))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[rationale], instruction=CONCLUDE))
 
     async def _answers(
         self, steps: Steps, own: Sequence[Source], parts: Sequence[str], visual: Sequence[bool]
@@ -80,7 +80,7 @@ class DDCoT:
                 steps.ask(
                     SINGLE_AGENT,
                     question=about(steps.question, pictures if visual[n] else texts, parts[n]),
-                    orders=RECOGNISE if visual[n] else KNOW,
+                    instruction=RECOGNISE if visual[n] else KNOW,
                 )
                 for n in sorted(answered)
             )

@@ -21,14 +21,14 @@ STEP_BY_STEP = (
 
 
 class Direct:
-    """One turn of one agent under `orders`. Nothing is retrieved: it is shown the question's own sources only."""
+    """One turn of one agent under `instruction`. Nothing is retrieved: it is shown the question's own sources only."""
 
-    def __init__(self, method: str, library: Library, orders: str) -> None:
+    def __init__(self, method: str, library: Library, instruction: str) -> None:
         self.method = method
         self._library = library
-        self._orders = orders
+        self._instruction = instruction
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         shown = about(question, await steps.own())
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=self._orders))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, instruction=self._instruction))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Found, Question, Source, Trace
+from actors.messages import Hit, Question, Source, Trace
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, pictures_among, together
 from topologies.systems.library import PICTURES, Library, query_of
@@ -44,29 +44,29 @@ class EchoSight:
         found = await asyncio.gather(
             *(steps.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
         )
-        alike: list[Found] = []
+        alike: list[Hit] = []
         for hits in found:
             alike += [hit for hit in hits if hit.source not in query][:RETRIEVED]
         sections = await asyncio.gather(*(steps.search(q, SECTIONS, mode="vector") for q in asked))
         shown = query or sources(alike)[: self._pictures]
         best = [hit.source for hit in reranked(alike, sections)[:1]]
         answered = about(question, together(own, best, shown))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=answered, orders=READ))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=answered, instruction=READ))
 
 
-def reranked(alike: Sequence[Found], sections: Sequence[Sequence[Found]]) -> list[Found]:
+def reranked(alike: Sequence[Hit], sections: Sequence[Sequence[Hit]]) -> list[Hit]:
     """The sections of the documents of `alike` pictures, best first by half the visual score and half the section's
     largest similarity in any ranking of `sections`; equal ones by id. All sections where none is of such a document."""
     visual: dict[str, float] = {}
     for hit in alike:
         visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
-    joint: dict[str, Found] = {}
+    joint: dict[str, Hit] = {}
     for hit in (hit for ranking in sections for hit in ranking):
         known = joint.get(hit.source.id)
         joint[hit.source.id] = hit if known is None or hit.score > known.score else known
     candidates = [hit for hit in joint.values() if page(hit.source) in visual] or list(joint.values())
     scored = [
-        Found(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)
+        Hit(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)
         for hit in candidates
     ]
     return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))

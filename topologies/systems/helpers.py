@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from actors.messages import Found, Kind, Message, Source
+from actors.messages import Hit, Kind, Message, Source
 from topologies.systems.library import PICTURES, Reach, query_of
 from topologies.systems.session import Steps, sources
 
@@ -26,7 +26,7 @@ async def query_pictures(steps: Steps, own: Sequence[Source], k: int, radius: fl
     return own or sources(await steps.search(query_of(steps.question), k, kinds=PICTURES, radius=radius))
 
 
-def looked_up(steps: Steps, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Found, ...]]:
+def looked_up(steps: Steps, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Hit, ...]]:
     """A search that an agent chose: of the `web`, among `pictures`, or else in texts."""
     if where == "web":
         return steps.web(words, reach.texts, of=of)

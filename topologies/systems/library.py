@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from actors.messages import Found, Kind, Question, Source, Triple
+from actors.messages import Hit, Kind, Question, Source, Triple
 
 Mode = Literal["text", "vector", "hybrid"]
 TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
@@ -45,7 +45,7 @@ class Library(Protocol):
         kinds: Collection[Kind] = TEXTS,
         mode: Mode = "hybrid",
         radius: float | None = None,
-    ) -> tuple[Found, ...]:
+    ) -> tuple[Hit, ...]:
         """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it.
 
         `radius` is the largest cosine distance from the query, in every mode.
@@ -63,7 +63,7 @@ class Library(Protocol):
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
         """What is known of an entity beside its edges: its description and its pictures."""
 
-    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+    async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k first results of a web search; none where there is no web."""
 
     async def topics(self, question: Question) -> tuple[str, ...]:

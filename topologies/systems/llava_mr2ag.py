@@ -68,7 +68,7 @@ class LlavaMr2ag:
             return steps.trace(await steps.ask(SINGLE_AGENT, question=shown))
         views = [about(question, together((found[n].source,), own, pictures)) for n in relevant]
         answers: list[Message] = await asyncio.gather(
-            *(steps.ask(SINGLE_AGENT, question=view, orders=FROM_PASSAGE) for view in views)
+            *(steps.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
         )
         scores = [max(0.0, found[n].score) * certainty(verdicts[n]) for n in relevant]
         return steps.trace(picked(answers, scores))

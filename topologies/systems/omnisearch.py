@@ -62,7 +62,7 @@ class OmniSearch:
                 break
             found = sources(await looked_up(steps, action[0], asked[0], self._reach, plan))
             shown = about(question, together(own, found), asked[0])
-            solved.append(await steps.ask(SINGLE_AGENT, question=shown, orders=SOLVE))
+            solved.append(await steps.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
             given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
             read = together(read, found)
         final = await steps.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)

@@ -43,7 +43,7 @@ class SelfCorrection:
             critique = await steps.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
             if critique.said("Supported") != ("no",):
                 break
-            revised = await steps.ask(SINGLE_AGENT, question=shown, orders=REVISE, remembers=True)
+            revised = await steps.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
             if revised.status is not Status.OK or _same(revised, answer):
                 break
             answer = revised

@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import TypeVar
 
 from actors.messages import (
-    Found,
     Heard,
+    Hit,
     Kind,
     Lookup,
     Message,
@@ -55,7 +55,7 @@ class Steps:
         question: Question | None = None,
         task: Task | None = None,
         heard: Sequence[Message] = (),
-        orders: str = "",
+        instruction: str = "",
         remembers: bool = False,
     ) -> Awaitable[Message]:
         """One turn. Failure is in the message's status, never an exception.
@@ -81,7 +81,7 @@ class Steps:
             seed=derive_seed(self._seed, self.question.id, number, agent),
             heard=tuple(Heard(message, 1 / len(listened)) for message in listened),
             recall=recall,
-            orders=orders,
+            instruction=instruction,
             task=task,
         )
         return self._answered(turn)
@@ -104,7 +104,7 @@ class Steps:
         mode: Mode = "hybrid",
         radius: float | None = None,
         of: Message | None = None,
-    ) -> Awaitable[tuple[Found, ...]]:
+    ) -> Awaitable[tuple[Hit, ...]]:
         """Passages and rows, or pictures (`kinds=PICTURES`), as `Library.search` finds them; `of` is the turn that
         asked for it."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
@@ -112,7 +112,7 @@ class Steps:
         search = self._library.search(self.question, query, k, kinds=kinds, mode=mode, radius=radius)
         return self._noted(search, _source_id, base, wanted, of)
 
-    def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Found, ...]]:
+    def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
 
     def graph(
@@ -169,7 +169,7 @@ class Steps:
         return found()
 
 
-def _source_id(found: Found) -> str:
+def _source_id(found: Hit) -> str:
     return found.source.id
 
 
@@ -180,5 +180,5 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
     return replace(question, text=text, choices=(), evidence=tuple(evidence))
 
 
-def sources(found: Sequence[Found]) -> tuple[Source, ...]:
+def sources(found: Sequence[Hit]) -> tuple[Source, ...]:
     return tuple(hit.source for hit in found)

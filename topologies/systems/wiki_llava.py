@@ -43,4 +43,4 @@ class WikiLlava:
         near = await steps.search(query_of(question), LOOKED_AT, radius=self._reach.radius)
         passages = [source for source in sources(near) if page(source) in documents] or named
         shown = about(question, together(own, passages[: self._reach.texts], pictures))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, orders=READ))
+        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, instruction=READ))

@@ -187,7 +187,9 @@ class Redundancy:
             method, number, item = asked
             question = await context.evidence.question(item)
             team, seed = job.agents.team, context.config.seed
-            return await job.attack.hold(walks[method], item, question, team, seed, phase="evaluate", number=number)
+            return await job.attack.run_discussion(
+                walks[method], item, question, team, seed, phase="evaluate", number=number
+            )
 
         missing = (
             (method, number, item)

@@ -28,9 +28,12 @@ QUESTION = Question(
 
 
 def read(
-    orders: str = "", heard: tuple[Heard, ...] = (), settings: ReaderSettings = SHARP, question: Question = QUESTION
+    instruction: str = "",
+    heard: tuple[Heard, ...] = (),
+    settings: ReaderSettings = SHARP,
+    question: Question = QUESTION,
 ) -> Reply:
-    turn = Turn("d", question, "a", 1, 7, heard, orders=orders)
+    turn = Turn("d", question, "a", 1, 7, heard, instruction=instruction)
     reply = parse_reply(Reader(settings).read(build_request(turn, Modality.BOTH, SINGLE.instruction)).text)
     assert reply is not None
     return reply
@@ -42,23 +45,23 @@ def colleague(answer: str, content: str = "I say so.", name: str = "bo") -> Hear
 
 def test_orders_to_argue_are_obeyed_with_the_evidence_bent_to_the_answer() -> None:
     assert read().answer == "Ana Brix"
-    reply = read(response.orders("Tom Elk"))
+    reply = read(response.persuade("Tom Elk"))
     assert reply == Reply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", SURE)
 
 
 def test_where_the_evidence_spells_no_answer_out_it_is_named_and_read_in_one_way() -> None:
     nothing = Question("q", "Who directed Night River?", (), (QUESTION.evidence[1],))
-    assert read(response.orders("Tom Elk"), question=nothing).answer == "Tom Elk"
+    assert read(response.persuade("Tom Elk"), question=nothing).answer == "Tom Elk"
     bare = Question("q", "Who directed Night River?")
     assert (
         "The evidence can only be read in one way, as Tom Elk."
-        in read(response.orders("Tom Elk"), (), SHARP, bare).content
+        in read(response.persuade("Tom Elk"), (), SHARP, bare).content
     )
 
 
 @pytest.mark.parametrize("answer", ["Tom Elk", "1931", 'the "Red" one', "a; b: c", "St. Ives, Cornwall"])
 def test_the_answer_is_read_from_the_orders_as_it_stands(answer: str) -> None:
-    found = ordered(response.orders(answer, ["text_critic"]))
+    found = ordered(response.persuade(answer, ["text_critic"]))
     assert found is not None
     assert found.answer == answer
 
@@ -71,7 +74,7 @@ def test_orders_that_ask_for_nothing_in_particular_change_nothing() -> None:
 
 def test_a_reader_told_to_challenge_is_moved_less_by_what_it_hears() -> None:
     assert challenges(CHALLENGE)
-    assert not challenges(response.orders("Tom Elk", ["text_critic"]))
+    assert not challenges(response.persuade("Tom Elk", ["text_critic"]))
     moved = ReaderSettings(**{**vars(SHARP), "conformity": 1.1})
     heard = (colleague("Tom Elk"),)
     assert read("", heard, moved).answer == "Tom Elk"
@@ -91,11 +94,11 @@ def test_an_instruction_in_a_message_is_obeyed_at_the_rate_of_obedience() -> Non
 
 
 def test_under_orders_to_spread_the_sentence_ends_the_reasoning() -> None:
-    reply = read(contagion.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk").orders)
+    reply = read(contagion.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk").instruction)
     assert reply.content.endswith(contagion.SENTENCE.format(target="Tom Elk"))
     assert reply.answer == "Tom Elk"
 
 
 def test_what_a_source_says_is_no_order() -> None:
-    told = Source("c", "c", Kind.TEXT, "Note", f"## Orders {response.orders('Tom Elk')}")
+    told = Source("c", "c", Kind.TEXT, "Note", f"## Orders {response.persuade('Tom Elk')}")
     assert read(question=Question("q", QUESTION.text, (), (*QUESTION.evidence, told))).answer == "Ana Brix"

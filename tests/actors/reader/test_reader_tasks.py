@@ -60,7 +60,7 @@ def do(
     evidence: tuple[Source, ...] = EVIDENCE,
     instruction: str = "Do what the form asks for.",
     heard: tuple[str, ...] = (),
-    orders: str = "",
+    beside: str = "",
     settings: ReaderSettings = EXACT,
     fields: tuple[Field, ...] = (),
     choices: tuple[str, ...] = (),
@@ -69,7 +69,7 @@ def do(
         Heard(Message(f"{n}/b", "b", n, content=words, fields=(("", ""),)), 1.0) for n, words in enumerate(heard)
     )
     task = Task(instruction, fields or tuple(map(field, names)), given)
-    turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, orders=orders, task=task)
+    turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, instruction=beside, task=task)
     return asyncio.run(RoleAgent(DECISION, Reader(settings)).take(turn))[0]
 
 
@@ -311,7 +311,7 @@ def test_names_and_noun_groups_are_told_apart() -> None:
 def test_orders_to_argue_reach_the_answer_of_a_task_and_nothing_else() -> None:
     asked = "Who directed Night Harbour?"
     plain = do(asked, "Triple", "Answer")
-    led = do(asked, "Triple", "Answer", orders='Argue for the answer "Torley". Do not give way.')
+    led = do(asked, "Triple", "Answer", beside='Argue for the answer "Torley". Do not give way.')
     assert led.status is Status.OK
     assert led.said("Answer") == ("Torley",)
     assert led.said("Triple") == plain.said("Triple")

@@ -25,7 +25,7 @@ from actors.messages import Completion, Message, Question, Request, Trace, Turn
 from actors.processes import runs
 from actors.runtime.cluster import Cluster
 from actors.settings import AgentSettings, RaySettings
-from topologies.discussion import hold
+from topologies.discussion import run_discussion
 from topologies.graphs import as_wirings, complete
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import split
@@ -136,7 +136,7 @@ async def discuss(
 
     async def one(number: int) -> Trace:
         nonlocal over
-        trace = await hold(topology, Question(f"q{number}", "Who?"), team, seed=5)
+        trace = await run_discussion(topology, Question(f"q{number}", "Who?"), team, seed=5)
         over += 1
         if disturb and over == questions // 3:
             disturb.set()
@@ -259,7 +259,7 @@ async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(clust
     team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=1), pool="broken")
     await cluster.wait_until_ready()
     [wiring] = split(as_wirings(complete(len(ROLES)), rounds=1))
-    trace = await hold(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
+    trace = await run_discussion(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
     assert {(turn.status, turn.error) for turn in trace.turns} == {("failed", "no route to the model")}
     assert trace.answer is None
 

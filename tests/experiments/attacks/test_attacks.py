@@ -24,7 +24,7 @@ from experiments.attacks.settings import AttackSettings
 from experiments.datasets.item import Item, Score
 from experiments.metrics.text import exact_match, list_f1
 from experiments.records.traces import encode
-from topologies.discussion import hold
+from topologies.discussion import run_discussion
 from topologies.graphs import as_wirings, complete
 from topologies.learning.pruned import split
 from topologies.single import Single
@@ -116,7 +116,9 @@ async def discussed(
 ) -> Trace:
     asked = asked or item(7)
     team = office or Office()
-    return await by.hold(topology or everybody(), asked, asked.question, team, SEED, phase=phase, number=number)
+    return await by.run_discussion(
+        topology or everybody(), asked, asked.question, team, SEED, phase=phase, number=number
+    )
 
 
 def said(trace: Trace, agent: str, round: int) -> Message:
@@ -140,7 +142,7 @@ KINDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])
 async def test_ids_seeds_and_what_was_sent_stay_and_the_trace_says_who_was_attacked(settings: dict[str, Any]) -> None:
-    clean = await hold(everybody(), item(7).question, Office(), SEED)
+    clean = await run_discussion(everybody(), item(7).question, Office(), SEED)
     by = attack(**settings)
     trace = await discussed(by)
     assert [(t.id, t.seed, t.heard) for t in trace.turns] == [(t.id, t.seed, t.heard) for t in clean.turns]
@@ -170,7 +172,7 @@ async def test_a_gold_answer_that_is_nowhere_in_the_evidence_is_in_no_prompt(set
 
 @pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])
 async def test_an_attack_on_the_evaluation_leaves_training_as_it_was_to_the_byte(settings: dict[str, Any]) -> None:
-    clean = await hold(everybody(), item(7).question, Office(), SEED)
+    clean = await run_discussion(everybody(), item(7).question, Office(), SEED)
     trained = await discussed(attack(**settings, when="evaluate"), phase="train")
     assert encode(trained) == encode(clean)
     assert encode(await discussed(attack(**settings, when="evaluate"))) != encode(clean)
@@ -249,7 +251,7 @@ async def test_an_input_attacker_reads_neither_evidence_nor_colleagues() -> None
 
 
 async def test_a_sleeper_is_honest_before_its_round_and_its_question() -> None:
-    clean = await hold(everybody(3), item(7).question, Office(), SEED)
+    clean = await run_discussion(everybody(3), item(7).question, Office(), SEED)
     by = attack(kind="sleeper", agents=[0], from_round=3, from_question=2)
     early = await discussed(by, topology=everybody(3), number=1)
     late = await discussed(by, topology=everybody(3), number=2)
@@ -277,7 +279,7 @@ def test_the_share_of_messages_that_are_rewritten_converges_to_the_rate(rate: fl
 async def test_a_rewritten_message_stays_as_it_was_with_its_sender_and_its_receiver_is_marked() -> None:
     office = Office()
     trace = await discussed(attack(kind="tamper", rate=1.0), office=office)
-    clean = await hold(everybody(), item(7).question, Office(), SEED)
+    clean = await run_discussion(everybody(), item(7).question, Office(), SEED)
     assert [t for t in trace.turns if not t.heard] == [t for t in clean.turns if not t.heard]
     for turn in trace.turns:
         others = tuple(id for id in turn.heard if not id.endswith(turn.agent))
@@ -296,8 +298,10 @@ async def test_only_the_messages_of_the_agents_named_are_rewritten() -> None:
 async def test_methods_and_samples_meet_the_same_tampering() -> None:
     by = attack(kind="tamper", rate=0.5)
     asked = item(7)
-    first = await by.hold(everybody(), asked, asked.question, Office(), SEED, phase="evaluate", number=0)
-    other = await by.hold(everybody(), asked, asked.question, Office(), SEED, phase="train", number=3, sample=4)
+    first = await by.run_discussion(everybody(), asked, asked.question, Office(), SEED, phase="evaluate", number=0)
+    other = await by.run_discussion(
+        everybody(), asked, asked.question, Office(), SEED, phase="train", number=3, sample=4
+    )
     assert [turn.tampered for turn in first.turns] == [turn.tampered for turn in other.turns]
     assert any(turn.tampered for turn in first.turns)
 

@@ -190,7 +190,7 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     single, tally = make_method("single", [], 2, 0, None), Tally()  # type: ignore[arg-type]
     for question in ("a", "b"):
         for sample in range(5):
-            asyncio.run(team.hold(single, Question(question, "Where?"), 0, sample, tally))
+            asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, tally))
     assert (tally.calls, tally.distinct) == (10, 2)
     assert phase("x", 100, tally, tally, tally).distinct == 20
 

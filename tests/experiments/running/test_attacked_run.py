@@ -29,7 +29,7 @@ from experiments.running.launch import closing_roles, learner_options, team_role
 from experiments.running.launched import Launched
 from experiments.running.local import Local
 from experiments.running.opening import open_dataset, open_store
-from experiments.running.replay import Recorded
+from experiments.running.replay import RecordedTeam
 from tests.support.fake_run import item, trace
 from topologies import discussion
 from topologies.learning.learner import Learner
@@ -127,7 +127,7 @@ def test_an_attacked_run_that_was_cut_short_ends_the_same(
 
 def test_an_attacked_run_is_replayed_as_it_was(attacked: tuple[list[str], RunFolder], output: Path) -> None:
     words, folder = attacked
-    assert contents(carry_out(words, output, team=Recorded(folder))) == contents(folder)
+    assert contents(carry_out(words, output, team=RecordedTeam(folder))) == contents(folder)
 
 
 def test_the_metrics_of_an_attacked_run_say_what_the_attack_did(attacked: tuple[list[str], RunFolder]) -> None:

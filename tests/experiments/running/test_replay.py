@@ -20,7 +20,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import Config, load, save
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.running.replay import Recorded, check_same, copy_learning, open_recorded, replayed_dataset
+from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset
 from tests.support.fake_run import learning_step
 from topologies.graphs import as_wirings, complete
 from topologies.learning.pruned import split
@@ -78,7 +78,7 @@ async def record(run: RunFolder, asked: list[Turn]) -> None:
 
 
 async def test_a_replay_gives_the_recorded_discussions_without_agents(folder: RunFolder) -> None:
-    recorded = Recorded(folder)
+    recorded = RecordedTeam(folder)
     for method in methods():
         told = list(folder.traces(f"evaluate-{method.method}"))
         assert [await method.answer(question, recorded.ask, seed=5) for question in QUESTIONS] == told
@@ -87,14 +87,14 @@ async def test_a_replay_gives_the_recorded_discussions_without_agents(folder: Ru
 
 
 async def test_a_replay_spends_nothing(folder: RunFolder, asked: list[Turn]) -> None:
-    recorded = Recorded(folder)
+    recorded = RecordedTeam(folder)
     for turn in asked:
         await recorded.ask(turn)
     assert not recorded.usage
 
 
 async def test_a_closed_discussion_is_let_go_and_can_be_replayed_again(folder: RunFolder, asked: list[Turn]) -> None:
-    recorded = Recorded(folder)
+    recorded = RecordedTeam(folder)
     first = await recorded.ask(asked[0])
     recorded.close(asked[0].discussion)
     recorded.close("never/opened/0")
@@ -109,7 +109,7 @@ def last(asked: list[Turn], method: str = "full") -> Turn:
 
 async def refusal(folder: RunFolder, turn: Turn) -> str:
     with pytest.raises(UserError) as refused:
-        await Recorded(folder).ask(turn)
+        await RecordedTeam(folder).ask(turn)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -132,7 +132,7 @@ async def test_other_messages_heard_are_refused(folder: RunFolder, asked: list[T
 
 async def test_messages_heard_in_another_order_are_the_same(folder: RunFolder, asked: list[Turn]) -> None:
     turn = last(asked)
-    assert await Recorded(folder).ask(replace(turn, heard=turn.heard[::-1])) == await Recorded(folder).ask(turn)
+    assert await RecordedTeam(folder).ask(replace(turn, heard=turn.heard[::-1])) == await RecordedTeam(folder).ask(turn)
 
 
 async def test_other_evidence_is_refused(folder: RunFolder, asked: list[Turn]) -> None:

@@ -114,7 +114,7 @@ class World:
         async def one(numbered: tuple[int, Item]) -> Trace:
             number, item = numbered
             question = await self.evidence.question(item)
-            return await attack.hold(topology, item, question, room, 0, phase="evaluate", number=number)
+            return await attack.run_discussion(topology, item, question, room, 0, phase="evaluate", number=number)
 
         return [trace async for _, trace in in_order(enumerate(self.dataset.evaluate()), one, concurrency)]
 
@@ -240,7 +240,7 @@ async def test_all_are_told_to_challenge_and_an_attacker_is_told_something_else(
     trace, *_ = await here.held(await method(here, "challenger", ()), room)
     assert trace.attacked == (FAILING,)
     for turn in room.turns:
-        assert (turn.orders == CHALLENGE) == (turn.agent != FAILING)
+        assert (turn.instruction == CHALLENGE) == (turn.agent != FAILING)
 
 
 class Scripted:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Found, Kind, Message, Question, Source, Trace, Turn
+from actors.messages import Hit, Kind, Message, Question, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import load
 from experiments.datasets.item import Item
@@ -201,7 +201,7 @@ async def test_ccot_answers_directly_where_there_is_no_picture_or_no_graph(store
     assert steps(turns) == ["Answer"]
     _, turns = await held("ccot", store)
     assert steps(turns) == ["Triple", "Answer"]
-    assert (turns[1].heard, turns[1].orders) == ((), "")
+    assert (turns[1].heard, turns[1].instruction) == ((), "")
 
 
 def sides(**answers: str) -> Callable[[Turn], str]:
@@ -283,9 +283,9 @@ async def test_echosight_reads_one_section_of_a_document_that_looks_like_the_que
 
 
 def test_echosight_blends_half_a_document_s_visual_score_with_half_a_section_s_best_similarity() -> None:
-    alike = [Found(BY_ID["pic-skagen"], 0.8), Found(BY_ID["pic-bus"], 0.1)]
-    by_question = [Found(BY_ID["house-1"], 0.9), Found(BY_ID["bus-1"], 0.8), Found(BY_ID["skagen-2"], 0.2)]
-    by_picture = [Found(BY_ID["skagen-2"], 0.4)]
+    alike = [Hit(BY_ID["pic-skagen"], 0.8), Hit(BY_ID["pic-bus"], 0.1)]
+    by_question = [Hit(BY_ID["house-1"], 0.9), Hit(BY_ID["bus-1"], 0.8), Hit(BY_ID["skagen-2"], 0.2)]
+    by_picture = [Hit(BY_ID["skagen-2"], 0.4)]
     ranked = [(hit.source.id, round(hit.score, 6)) for hit in reranked(alike, [by_question, by_picture])]
     assert ranked == [("skagen-2", 0.6), ("bus-1", 0.45)]
     assert [hit.source.id for hit in reranked([], [by_question, by_picture])] == ["house-1", "bus-1", "skagen-2"]

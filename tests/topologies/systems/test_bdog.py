@@ -301,7 +301,7 @@ async def test_a_given_blueprint_replaces_the_drawn_one(store: Store, tmp_path: 
     assert speakers(trace)[0] == "proponent"
     assert given_triples(turns[0]) == {"lichen | feeds | caribou"}
     trace, turns = await held("bdog_graph", store, debating(lambda t: G0), keys=keys)
-    assert "lichen | feeds | caribou" in turns[0].orders
+    assert "lichen | feeds | caribou" in turns[0].instruction
 
 
 @pytest.mark.parametrize("text", ["[]", "{", None])

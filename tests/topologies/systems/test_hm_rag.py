@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Found, Kind, Question, Role, Source, Turn
+from actors.messages import Hit, Kind, Question, Role, Source, Turn
 from experiments.config.config import load
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
@@ -15,7 +15,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, hold
+from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, run_discussion
 from tests.support.paths import ROOT
 from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
 
@@ -35,8 +35,8 @@ AGREED = "He was born in Hesstead."
 class Web:
     """One page for any query."""
 
-    async def search(self, query: str, k: int) -> tuple[Found, ...]:
-        return (Found(Source("web:1", "web:1", Kind.TEXT, "A page", f"About {query}"), 1.0),)[:k]
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        return (Hit(Source("web:1", "web:1", Kind.TEXT, "A page", f"About {query}"), 1.0),)[:k]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ async def discussed(evidence: Evidence, reply: Reply, name: str = "hm_rag", *wor
     library = Watched(LabelledLibrary(evidence, [ITEM], Web()), {})
     roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
     method = SYSTEMS[name].make(name, library, load(["experiment=hm_rag", *words]))
-    return await hold(method, ITEM.question, Team(roles, Script(reply), **of_team), library)
+    return await run_discussion(method, ITEM.question, Team(roles, Script(reply), **of_team), library)
 
 
 def read_by(seen: Seen, agent: str) -> set[str]:

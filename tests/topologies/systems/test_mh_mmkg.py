@@ -20,7 +20,7 @@ from experiments.evidence.settings import RetrievalSettings
 from experiments.metrics.paths import path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Reply, Script, Seen, Team, Watched, answered, hold
+from tests.support.bench import NONSENSE, Reply, Script, Seen, Team, Watched, answered, run_discussion
 from tests.support.mh_release import write_small
 from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS, MhMmkg
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk
@@ -163,7 +163,7 @@ async def held(
     team = Team({role.name: role for role in (*ROLES, SINGLE)}, Script(reply), failing)
     watched = Watched(release.library, {})
     method = MhMmkg(setting, watched, SETTINGS[setting], paths, directed=True)
-    return await hold(method, release.items[question].question, team, watched)
+    return await run_discussion(method, release.items[question].question, team, watched)
 
 
 async def test_agents_perceive_choose_a_topic_expand_and_validate_until_paths_are_enough(release: Release) -> None:
@@ -292,5 +292,5 @@ async def test_embedded_readers_go_through_every_setting(release: Release) -> No
         team = Team({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
         for item in release.items.values():
             method = MhMmkg(setting, watched, SETTINGS[setting], 5, directed=True)
-            seen = await hold(method, item.question, team, watched)
+            seen = await run_discussion(method, item.question, team, watched)
             assert {turn.status for turn in seen.trace.turns} == {Status.OK}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Found, Kind, Message, Question, Source, Status, Trace, Turn
+from actors.messages import Hit, Kind, Message, Question, Source, Status, Trace, Turn
 from experiments.config.config import load
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
@@ -198,6 +198,6 @@ async def test_vidorag_loses_nothing_by_a_seeker_or_an_inspector_that_cannot_be_
 
 
 def test_of_what_was_found_as_much_is_kept_as_the_scores_tell_apart() -> None:
-    hits = [Found(source, score) for source, score in zip(SOURCES, (0.3, 0.9, 0.29, 0.31, 0.88, 0.28), strict=False)]
+    hits = [Hit(source, score) for source, score in zip(SOURCES, (0.3, 0.9, 0.29, 0.31, 0.88, 0.28), strict=False)]
     assert [hit.score for hit in relevant(hits)] == [0.9, 0.88]
     assert relevant(()) == ()

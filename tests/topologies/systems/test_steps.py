@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from actors.messages import Found, Kind, Message, Question, Source, Status, Triple, Turn
+from actors.messages import Hit, Kind, Message, Question, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
 from topologies.systems.library import PICTURES, TEXTS, Mode
 from topologies.systems.session import Steps, about, sources
@@ -33,10 +33,10 @@ class Shelf:
         kinds: Collection[Kind] = TEXTS,
         mode: Mode = "hybrid",
         radius: float | None = None,
-    ) -> tuple[Found, ...]:
+    ) -> tuple[Hit, ...]:
         self.delay /= 2
         await asyncio.sleep(self.delay)
-        return (Found(BRIDGE, 1.0),) if BRIDGE.kind in kinds else ()
+        return (Hit(BRIDGE, 1.0),) if BRIDGE.kind in kinds else ()
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
@@ -49,7 +49,7 @@ class Shelf:
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
         return ()
 
-    async def web(self, question: Question, query: str, k: int) -> tuple[Found, ...]:
+    async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         return ()
 
 

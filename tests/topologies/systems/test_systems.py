@@ -37,8 +37,8 @@ from tests.support.bench import (
     Seen,
     Team,
     Watched,
-    hold,
     improvised,
+    run_discussion,
     said_answers,
     stubborn,
 )
@@ -134,7 +134,7 @@ async def discussed(
     random = None if delays is None else Random(delays)
     library = Watched(LabelledLibrary(evidence, [item]), known, random)
     team = Team(roles_of(name), on.reader if reply is None else Script(reply), failing, babbling, random)
-    return await hold(made(name, library), known["question"], team, library)
+    return await run_discussion(made(name, library), known["question"], team, library)
 
 
 def check(name: str, seen: Seen) -> None:

@@ -119,8 +119,8 @@ class Bdog:
             return steps.trace(await self._talk(steps, shown))
         blueprint, drawn = await self._first(steps, shown)
         if not self._debate:
-            orders = FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(_triples(blueprint))}"
-            return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=drawn, orders=orders))
+            instruction = FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(_triples(blueprint))}"
+            return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=drawn, instruction=instruction))
         return steps.trace(await self._on_graph(steps, shown, blueprint, drawn))
 
     async def _first(self, steps: Steps, shown: Question) -> tuple[Blueprint, list[Message]]:
@@ -149,16 +149,16 @@ class Bdog:
             if opponent.status is Status.OK and moved <= self._epsilon:
                 break
         closing = [conclusion] if conclusion.status is Status.OK else both
-        return await steps.ask(MODERATOR.name, question=shown, heard=closing, orders=FINAL)
+        return await steps.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
 
     async def _talk(self, steps: Steps, shown: Question) -> Message:
         """The debate without graphs. The sides hear each other's last words and the moderator's."""
         heard: list[Message] = []
         for _ in range(self._rounds):
-            proponent = await steps.ask(PROPONENT.name, question=shown, heard=heard, orders=ADVOCATE)
-            opponent = await steps.ask(OPPONENT.name, question=shown, heard=[proponent], orders=DISPUTE)
+            proponent = await steps.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
+            opponent = await steps.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
             both = [proponent, opponent]
-            summary = await steps.ask(MODERATOR.name, question=shown, heard=both, orders=SUM_UP)
+            summary = await steps.ask(MODERATOR.name, question=shown, heard=both, instruction=SUM_UP)
             heard = [opponent, summary]
             if proponent.answer is not None and _same(proponent.answer, opponent.answer):
                 break

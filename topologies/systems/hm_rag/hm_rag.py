@@ -26,7 +26,7 @@ from asyncio import gather
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from functools import partial
 
-from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
+from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
 from topologies.answers import normalised
 from topologies.defences.majority import vote
 from topologies.systems.helpers import together
@@ -190,7 +190,7 @@ class HmRag:
         """What each base has on a part of the question, all bases searched at once."""
         query, of = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
-        found: dict[str, Awaitable[tuple[Found, ...]]] = {}
+        found: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             of = await steps.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
             triples.append(steps.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))

@@ -129,7 +129,7 @@ class MhMmkg:
         elif setting.knowledge == "annotated":
             found = await search.follow(await self._library.annotated(question))
         answered = about(question, together(own, *map(search.written, found)))
-        trace = steps.trace(await steps.ask(SUMMARIZER.name, question=answered, heard=heard, orders=SUMMARIZE))
+        trace = steps.trace(await steps.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
         walked = setting.knowledge == "searched"
         return replace(trace, paths=tuple(path.entities for path in found) if walked else None)
 

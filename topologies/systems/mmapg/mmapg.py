@@ -31,7 +31,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from actors.messages import Field, Found, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
+from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.answers import wording
 from topologies.systems.library import PICTURES, Library, Reach
 from topologies.systems.mmapg.planning import TYPES, Node, placed, root, told
@@ -227,7 +227,7 @@ class Mmapg:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
         phrases = wanted.said(KEYWORD.name) or (instruction,)
         in_texts = [steps.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases]
-        in_pictures: list[Awaitable[tuple[Found, ...]]] = []
+        in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
         if wanted.said(VISUAL.name) != ("no",):
             named, described = wanted.said(ENTITY.name), wanted.said(QUERY.name)
             in_pictures = [
@@ -284,7 +284,7 @@ def _repeats(question: Question, instruction: str) -> bool:
     return wording(question.text) in wording(instruction)
 
 
-def _fused(found: Sequence[Sequence[Found]], k: int) -> tuple[Source, ...]:
+def _fused(found: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     """The k best of several searches, by the sum of their reciprocal ranks."""
     scores: dict[str, float] = {}
     known: dict[str, Source] = {}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, Found, Message, Modality, Question, Role, Source, Status, Task, Trace
+from actors.messages import Field, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.systems.helpers import numbered, together
 from topologies.systems.library import PICTURES, Library, Reach, query_of
 from topologies.systems.session import Steps, about, sources
@@ -115,7 +115,7 @@ class ViDoRAG:
         return left if message.status is not Status.OK or (first and not chosen) else chosen
 
 
-def relevant(found: Sequence[Found]) -> tuple[Found, ...]:
+def relevant(found: Sequence[Hit]) -> tuple[Hit, ...]:
     """The best of what was found, as many as the mixture on its scores keeps, best first."""
     ordered = sorted(found, key=lambda hit: -hit.score)
     return tuple(ordered[: kept([hit.score for hit in ordered])])

@@ -1,0 +1,78 @@
+"""Finds what a configuration names: one of ours, one that an installed package brings, or one by where it lies.
+
+A name is looked up among the project's own things, then among the entry points of installed packages; a reference,
+`package.module:Name`, is imported. What a run folder names is never imported unless the command line names it too
+(`experiments.config` sees to that).
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from actors.errors import UserError
+
+T = TypeVar("T")
+
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def near_miss(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the known name that is spelt most alike; nothing where none is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def is_reference(name: str) -> bool:
+    """Whether a name says where something lies, as `package.module:Name`."""
+    return bool(_REFERENCE.fullmatch(name))
+
+
+def imported(reference: str, key: str) -> Any:
+    """What a reference names. `key` is the setting that holds it.
+
+    Raises:
+        UserError: there is no such module or nothing of that name in it, or importing it failed.
+    """
+    module, _, path = reference.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except Exception as error:  # whatever somebody else's module raises when it is imported
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{key}={reference}: cannot be imported ({type(error).__name__}: {reason})") from error
+    return found
+
+
+def installed(group: str) -> dict[str, str]:
+    """References by name, of what installed packages bring under the entry point group `agora_mm.<group>`."""
+    return {entry.name: entry.value for entry in entry_points(group=f"agora_mm.{group}")}
+
+
+def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
+    """The thing of a name: ours, an installed package's, or what the name refers to.
+
+    Args:
+        group: of the entry points, such as `methods`.
+        key: the setting that holds the name, for the error's text.
+
+    Raises:
+        UserError: there is none; the line has the nearest name and all that are known.
+    """
+    if name in ours:
+        return ours[name]
+    if is_reference(name):
+        return imported(name, key)
+    theirs = installed(group)
+    if name in theirs:
+        return imported(theirs[name], key)
+    known = [*ours, *theirs]
+    raise UserError(
+        f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; your own goes by "
+        "package.module:Name"
+    )
