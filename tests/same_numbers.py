@@ -1,6 +1,6 @@
 """Runs small experiments on two checkouts and compares what they write, byte by byte.
 
-    python tests/same_numbers.py record <checkout> <folder>     run every case of a checkout; its results go to <folder>
+    python tests/same_numbers.py record <checkout> <folder> [case ...]    run every case, or those named, of a checkout
     python tests/same_numbers.py compare <folder> <folder>      exit 0 when both hold the same bytes, else 1
 
 A change that is meant to move no number is held to it: record the checkout before and after it, then compare. What
@@ -68,16 +68,17 @@ CASES: dict[str, list[str]] = {
         *("experiment=scienceqa_prune", *SMALL, "data.root={scienceqa}"),
         "methods=[sp,ccot,bdog,hm_rag,full,m3prune]",
     ],
-    "mmqa": ["experiment=mmqa_prune", *SMALL, "data=mmqa", "data.root={mmqa}", "methods=[single,full]"],
 }
 LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune|\.cache)(/|$)|usage\.jsonl$|\.log$|\.lock$")
 TIMES = re.compile(rb"took [\d.,]+ s|A warm trial started .*|\d{8}-\d{6}|\d+:\d\d(?::\d\d)?|[\d.,]+ ?(?:/s|it/s|/min)")
 
 
-def record(checkout: Path, folder: Path) -> None:
+def record(checkout: Path, folder: Path, only: list[str]) -> None:
     """Every case in a process of its own, in the checkout; a case that was recorded before is not run again."""
     release = Path(os.environ.get("SAME_NUMBERS_DATA", "/nonexistent"))
     for name, words in CASES.items():
+        if only and name not in only:
+            continue
         case = folder / name
         needs = [key for key in ("scienceqa", "mmqa") if any(f"{{{key}}}" in word for word in words)]
         if (case / "out.txt").exists() or any(not (release / key).is_dir() for key in needs):
@@ -124,8 +125,8 @@ def _content(folder: Path, name: str) -> bytes:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["record", checkout, folder]:
-            record(Path(checkout).absolute(), Path(folder).absolute())
+        case ["record", checkout, folder, *only]:
+            record(Path(checkout).absolute(), Path(folder).absolute(), only)
         case ["compare", before, after]:
             sys.exit(compare(Path(before).absolute(), Path(after).absolute()))
         case _:

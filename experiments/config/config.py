@@ -33,9 +33,8 @@ from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
 from experiments.studies.planted.settings import PlantedSettings
-from topologies.defences.settings import DefenceSettings
 from topologies.learning.settings import LearnerSettings, PruningSettings
-from topologies.systems.settings import SystemSettings
+from topologies.settings import DefenceSettings, SystemSettings
 
 PRESETS = Path(__file__).parents[1] / "presets"
 

@@ -12,7 +12,7 @@ from actors.messages import Hit, Kind, Question, Source
 from experiments.datasets.item import Item
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.store import Mode, Store
-from topologies.systems.library import PICTURES, TEXTS, query_of
+from topologies.library import PICTURES, TEXTS, query_of
 
 KEPT = 4096  # questions, of some ten thousand characters each
 

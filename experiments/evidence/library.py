@@ -12,11 +12,11 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
 from retrieval.web import Web
-from topologies.systems.library import TEXTS, Mode
+from topologies.library import TEXTS, Mode
 
 
 class LabelledLibrary:
-    """A `topologies.systems.library.Library` over the run's evidence. It holds labelled items, so that pools and what
+    """A `topologies.library.Library` over the run's evidence. It holds labelled items, so that pools and what
     is withheld are kept to; no system sees more of them than what is found.
 
     `items` are those that questions may be about, by the questions' ids; without a `web`, the corpus stands in for it

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from actors.messages import Role
 from experiments.config.config import Config
+from topologies.library import Library, Reach
 from topologies.systems.bdog.bdog import ROLES as BLUEPRINT_DEBATERS
 from topologies.systems.bdog.bdog import Bdog
 from topologies.systems.bdog.blueprints import read_blueprints
@@ -20,7 +21,6 @@ from topologies.systems.echosight import EchoSight
 from topologies.systems.hm_rag.hm_rag import BASES as HM_BASES
 from topologies.systems.hm_rag.hm_rag import ROLES as HM_AGENTS
 from topologies.systems.hm_rag.hm_rag import HmRag
-from topologies.systems.library import Library, Reach
 from topologies.systems.llava_mr2ag import LlavaMr2ag
 from topologies.systems.mad import ROLES as DEBATERS
 from topologies.systems.mad import Debate

@@ -11,7 +11,7 @@ from experiments.datasets.item import Dataset, Item
 from experiments.metrics.text import recall_at_k
 from experiments.records.progress import Progress
 from retrieval.store import Mode, Store
-from topologies.systems.library import query_of
+from topologies.library import query_of
 
 Scope = Literal["pool", "corpus"]
 

@@ -25,7 +25,7 @@ from actors.messages import (
     derive_seed,
 )
 from actors.models import Model
-from topologies.systems.library import TEXTS, Library
+from topologies.library import TEXTS, Library
 from topologies.topology import Topology
 
 NONSENSE = "I would rather not say anything about that."

@@ -9,9 +9,9 @@ it is answered directly. Zero-shot: hint and picture of the question, nothing re
 from __future__ import annotations
 
 from actors.messages import Field, Message, Question, Task, Trace
+from topologies.library import Library
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

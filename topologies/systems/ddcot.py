@@ -17,9 +17,9 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Source, Task, Trace
+from topologies.library import Library
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

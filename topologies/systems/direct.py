@@ -8,8 +8,8 @@ questions have neither, they go by the model's knowledge alone.
 from __future__ import annotations
 
 from actors.messages import Question, Trace
+from topologies.library import Library
 from topologies.single import SINGLE_AGENT
-from topologies.systems.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

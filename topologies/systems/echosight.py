@@ -16,9 +16,9 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Hit, Question, Source, Trace
+from topologies.library import PICTURES, Library, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, pictures_among, together
-from topologies.systems.library import PICTURES, Library, query_of
 from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from actors.messages import Hit, Kind, Message, Source
-from topologies.systems.library import PICTURES, Reach, query_of
+from topologies.library import PICTURES, Reach, query_of
 from topologies.systems.session import Steps, sources
 
 T = TypeVar("T")

@@ -18,9 +18,9 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Task, Trace
+from topologies.library import Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import certainty, pictures_among, query_pictures, together
-from topologies.systems.library import Library, Reach, query_of
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

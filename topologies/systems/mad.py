@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
 from topologies.answers import wording
-from topologies.systems.library import Library
+from topologies.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

@@ -13,9 +13,9 @@ sub-question: the planner then answers with what there is.
 from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
-from topologies.systems.library import Library, Reach
 from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.library import PICTURES, Library, Reach, query_of
 from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 

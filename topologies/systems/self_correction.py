@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from actors.messages import Field, Message, Question, Status, Task, Trace
 from topologies.answers import wording
+from topologies.library import Library
 from topologies.single import SINGLE_AGENT
-from topologies.systems.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

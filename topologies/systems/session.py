@@ -22,7 +22,7 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from topologies.systems.library import PICTURES, TEXTS, Library, Mode
+from topologies.library import PICTURES, TEXTS, Library, Mode
 from topologies.topology import Ask, discussion_id
 
 T = TypeVar("T")

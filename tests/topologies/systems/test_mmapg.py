@@ -25,7 +25,7 @@ from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.bench import NONSENSE, Script, Team, answered, improvised
-from topologies.systems.library import Reach
+from topologies.library import Reach
 from topologies.systems.mmapg.mmapg import ROLES, Mmapg
 from topologies.systems.mmapg.planning import NOTHING, TYPES, Fault, Node, placed, read_plan, root
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from actors.messages import Hit, Kind, Message, Question, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
-from topologies.systems.library import PICTURES, TEXTS, Mode
+from topologies.library import PICTURES, TEXTS, Mode
 from topologies.systems.session import Steps, about, sources
 
 QUESTION = Question("q", "Who built the bridge?", ("Ann", "Bob"))

@@ -25,9 +25,9 @@ from collections.abc import Mapping, Sequence
 
 from actors.messages import Field, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.answers import wording
+from topologies.library import Library
 from topologies.single import SINGLE_AGENT
 from topologies.systems.bdog.blueprint import SIZE, Blueprint, distance, limited, read_triples, union
-from topologies.systems.library import Library
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask
 

@@ -29,9 +29,9 @@ from functools import partial
 from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
 from topologies.answers import normalised
 from topologies.defences.majority import vote
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag.consistency import least_agreement
-from topologies.systems.library import PICTURES, Library, Reach, query_of
 from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask
 

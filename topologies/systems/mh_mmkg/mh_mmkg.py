@@ -29,8 +29,8 @@ from itertools import pairwise
 from typing import Literal
 
 from actors.messages import Field, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
+from topologies.library import Library
 from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.library import Library
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk, key, same
 from topologies.systems.session import Steps, about
 from topologies.topology import Ask

@@ -33,7 +33,7 @@ from dataclasses import replace
 
 from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.answers import wording
-from topologies.systems.library import PICTURES, Library, Reach
+from topologies.library import PICTURES, Library, Reach
 from topologies.systems.mmapg.planning import TYPES, Node, placed, root, told
 from topologies.systems.session import Steps, about, sources
 from topologies.topology import Ask

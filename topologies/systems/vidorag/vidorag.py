@@ -21,8 +21,8 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
+from topologies.library import PICTURES, Library, Reach, query_of
 from topologies.systems.helpers import numbered, together
-from topologies.systems.library import PICTURES, Library, Reach, query_of
 from topologies.systems.session import Steps, about, sources
 from topologies.systems.vidorag.cutoff import kept
 from topologies.topology import Ask

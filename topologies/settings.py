@@ -1,8 +1,18 @@
-"""Settings of the papers' systems."""
+"""Settings of the methods that have any: the defences, and the papers' systems."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass
+class DefenceSettings:
+    """What the methods that defend without labels go by."""
+
+    calibration: int = 40
+    """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
+    dropped: int = 1
+    """How many agents such a method silences."""
 
 
 @dataclass
