@@ -1,4 +1,4 @@
-"""Unlabelled discussions before the evaluation, from which some defences find whom to silence."""
+"""Unlabelled discussions before the evaluation, by which some defences choose the agents that they silence."""
 
 from __future__ import annotations
 

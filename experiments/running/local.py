@@ -1,4 +1,4 @@
-"""A plain object in the place of an actor's: the same methods, as coroutines."""
+"""Gives a plain object the interface of a remote one: the same methods, as coroutines."""
 
 from __future__ import annotations
 

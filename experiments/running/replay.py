@@ -1,8 +1,8 @@
-"""A recorded run in place of a team: every turn is answered with what was said then, without agents and models.
+"""Answers turns from a recorded run instead of a team, without agents and models.
 
-What a turn was asked must be what it was asked then: the same seed, the same messages heard and the same evidence.
-The metric, the judge, fewer of the questions and some of the methods may be other ones; what was learned is taken over
-(`copy_learning`), or learned again from the recorded discussions, which goes well as long as all is scored as it was.
+A turn must be the recorded one: the same seed, the same messages heard and the same evidence. The metric and the judge
+may be others, questions and methods fewer. What was learned is copied (`copy_learning`), or learned again from the
+recorded discussions, which works as long as they are scored as they were.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from experiments.running.launch import model_name
 from experiments.running.opening import open_dataset
 from experiments.running.systems import SYSTEMS
 
-# What may differ between a run and its replay, with all that lies below: none of it changes what an agent is asked.
-# `model` and `reader` do not count because whoever answered, answered. Of `data.limit` and `methods`, less is allowed.
+# Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
+# `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
 FREE = (
     *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "rates"),
     *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
@@ -61,11 +61,11 @@ def answering(recorded: Config) -> str:
 
 def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
-    asked, then = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
+    now, then = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
     differing = [
-        f"{key}={_shown(then.get(key))} (not {_shown(asked.get(key))})"
-        for key in sorted({*asked, *then})
-        if asked.get(key) != then.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
+        f"{key}={_shown(then.get(key))} (not {_shown(now.get(key))})"
+        for key in sorted({*now, *then})
+        if now.get(key) != then.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
     ]
     if differing:
         raise UserError(
@@ -96,7 +96,7 @@ def _shown(value: Any) -> str:
 
 
 class RecordedTeam:
-    """The turns of a run folder, asked for like a team's. Holds where each discussion lies, and those not yet closed.
+    """The team of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
 
     Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.
     """
@@ -115,7 +115,7 @@ class RecordedTeam:
         Raises:
             UserError: the turn was never recorded, or it was asked with another seed, evidence or messages.
         """
-        return self._discussion(turn).said(turn)
+        return self._discussion(turn).message(turn)
 
     def close(self, discussion: str) -> None:
         """No more turns of this discussion will come."""
@@ -128,9 +128,9 @@ class RecordedTeam:
                 self._places[method] = _places(self.folder, method)
             place = self._places[method].get(turn.discussion)
             if place is None:
-                held = f"{len(self._places[method]):,} discussions of {method}" if self._places[method] else "none"
+                count = f"{len(self._places[method]):,} discussions of {method}" if self._places[method] else "none"
                 raise UserError(
-                    f"{_named(turn)} was never recorded: {self.folder.path} holds {held} and not this one; replay "
+                    f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
             self._open[turn.discussion] = _Discussion(self.folder, _read(place))
@@ -151,7 +151,7 @@ class _Discussion:
         self._trace = trace
         self._turns = {message.id: message for message in trace.turns}
 
-    def said(self, turn: Turn) -> Message:
+    def message(self, turn: Turn) -> Message:
         message = self._turns.get(f"{turn.round}/{turn.agent}")
         if message is None:
             raise UserError(
@@ -192,9 +192,9 @@ def _named(turn: Turn) -> str:
 
 
 def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
-    """Where the discussions of a method lie, by their ids."""
+    """File and offset of each discussion of a method, by its id; only the head of a line is parsed."""
     pattern = {"train": "train-*.jsonl", "calibrate": "calibrate.jsonl"}.get(method, f"evaluate-{method}.jsonl")
-    found = {}
+    places = {}
     for path in sorted((folder.path / "traces").glob(pattern)):
         offset = 0
         with path.open("rb") as lines:
@@ -203,12 +203,12 @@ def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
                     break  # it is still being written, or its run was killed
                 about, ends, _ = line.partition(_ABOUT_ENDS)
                 try:
-                    told = json.loads(about + b"}" if ends else line)
-                    found[f"{told['method']}/{told['question']}/{told['sample']}"] = _Place(path, offset)
+                    record = json.loads(about + b"}" if ends else line)
+                    places[f"{record['method']}/{record['question']}/{record['sample']}"] = _Place(path, offset)
                 except (ValueError, KeyError, TypeError) as error:
                     raise UserError(f"{path}, line {number}: not a trace ({error!r}); replay an intact run") from error
                 offset += len(line)
-    return found
+    return places
 
 
 def _read(place: _Place) -> Trace:
