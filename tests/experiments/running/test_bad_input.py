@@ -155,12 +155,12 @@ def test_an_output_or_index_folder_that_cannot_be_written_is_named(
 def test_too_little_memory_or_disk_is_noticed_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments import runner
+    from experiments.running import opening
 
-    monkeypatch.setattr(runner, "ACTOR_MB", 10**9)
+    monkeypatch.setattr(opening, "ACTOR_MB", 10**9)
     assert "MB of memory are free" in refused(
         capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"
     )
-    monkeypatch.setattr(runner, "ACTOR_MB", 0)
-    monkeypatch.setattr(runner, "FREE_DISK_MB", 10**12)
+    monkeypatch.setattr(opening, "ACTOR_MB", 0)
+    monkeypatch.setattr(opening, "FREE_DISK_MB", 10**12)
     assert "make room" in refused(capsys, "experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled")

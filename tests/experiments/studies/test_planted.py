@@ -13,7 +13,7 @@ import torch
 from actors.errors import UserError
 from experiments.config.config import load
 from experiments.metrics.ranking import auc
-from experiments.runner import open_folder
+from experiments.runner import open_folder, run
 from experiments.studies.planted import job
 from experiments.studies.planted.opinions import Team, reading_weights
 from experiments.studies.planted.report import metrics, regret_table, summarise, table, write
@@ -193,12 +193,12 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     words += ["planted.checkpoints=[2]", "training.samples=3", "wandb.mode=disabled", f"output={tmp_path}"]
     config = load(words)
     folder = open_folder(config)
-    job.run(config, folder)
+    run(config, folder)
     whole = (folder.path / "planted.json").read_text()
     records = folder.path / job.RECORDS
     first, second = records.read_text().splitlines(keepends=True)
     records.write_text(first + second[:40])  # killed while it wrote
-    job.run(load([f"resume={folder.path}"]), folder)
+    run(load([f"resume={folder.path}"]), folder)
     assert (folder.path / "planted.json").read_text() == whole
     assert sorted(records.read_text().splitlines(keepends=True)) == sorted([first, second])
     assert (folder.figures / "planted-regret.png").stat().st_size > 1000
@@ -207,4 +207,4 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
 def test_the_job_says_what_is_wrong_with_its_settings(tmp_path: Path) -> None:
     config = load(["experiment=planted", "planted.seeds=0", f"output={tmp_path}"])
     with pytest.raises(UserError, match="seeds must be at least 1"):
-        job.run(config, open_folder(config))
+        run(config, open_folder(config))
