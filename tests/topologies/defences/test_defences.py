@@ -184,7 +184,7 @@ async def test_fixed_graphs_take_the_turns_and_edges_that_their_names_promise(ca
     here = world(cache)
     watched = await here.calibrated(tmp_path / "run", Room(here.config))
     took = {}
-    for name in METHODS:
+    for name in here.config.methods:
         [trace, *_] = await here.held(await method(here, name, watched), Room(here.config))
         took[name] = (len(trace.turns), len(trace.spatial), len(trace.temporal))
     whole = 5 * 2 + 1

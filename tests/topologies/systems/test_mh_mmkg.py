@@ -163,7 +163,7 @@ async def held(
 ) -> Seen:
     team = Team({role.name: role for role in (*ROLES, SINGLE)}, Script(reply), failing)
     watched = Watched(release.library, {})
-    config = load(["experiment=mh_mmkg", f"systems.paths={paths}"])
+    config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
     return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
 
 
@@ -292,6 +292,6 @@ async def test_embedded_readers_go_through_every_setting(release: Release) -> No
         watched = Watched(release.library, {})
         team = Team({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
         for item in release.items.values():
-            method = topology(setting, watched, load(["experiment=mh_mmkg"]))
+            method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
             seen = await run_discussion(method, item.question, team, watched)
             assert {turn.status for turn in seen.trace.turns} == {Status.OK}
