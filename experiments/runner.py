@@ -27,7 +27,7 @@ from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import COMPLETIONS, check, model_name, team_roles
 from experiments.running.launched import launch_agents, launch_learner, wait
-from experiments.running.methods import LEARNED
+from experiments.running.methods import methods_of
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
 from experiments.studies.planted import job as planted
@@ -135,7 +135,8 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
         found = await Redundancy(Job(context, agents, None), learners).run()
         redundancy_summary.write(context, found)
         return
-    learner = launch_learner(config, context.roles, cluster) if set(LEARNED) & set(config.methods) else None
+    learns = any(method.needs_graph for method in methods_of(config))
+    learner = launch_learner(config, context.roles, cluster) if learns else None
     await wait(cluster, context.progress)
     await Job(context, agents, learner).run()
 

@@ -1,4 +1,4 @@
-"""A method: a way of answering questions that a run compares with others, and all that it needs of the run."""
+"""A method: one way of answering questions that a run compares with others, and what it needs from the run."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ class LearnedGraph(Topology, Protocol):
 
     @property
     def wiring(self) -> Wiring:
-        """What was learned. Raises RuntimeError before learning is over."""
+        """The learned wiring. Raises RuntimeError before learning is over."""
 
 
 @dataclass(frozen=True)
 class MethodContext:
-    """What a method may be made of.
+    """Everything that a method's topology can be made of.
 
-    agents: the names of the team that the configuration describes, over `rounds` rounds.
-    seed: of everything that a method draws.
-    learned: the learned graph; None unless the method `needs_graph`.
-    watched: unlabelled discussions of the complete graph; none unless the method `needs_calibration`.
-    library: what can be looked up; None unless the method `needs_library`.
-    reach: how much the methods retrieve that are given their evidence.
-    directed: whether the edges of the knowledge graph lead one way (those that a data set brings do).
+    method: the method's name, which the topology and its traces carry.
+    agents: the names of the configured team, which discusses over `rounds` rounds.
+    seed: the source of all that a method draws.
+    reach: how much is retrieved.
+    learned: the learned graph; usable only by a method that `needs_graph`.
+    library: searches; it knows the run's questions only where a method `needs_library`.
+    watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
+    directed: whether edges of the knowledge graph lead one way (those that a data set brings do).
     """
 
+    method: str
     agents: Sequence[str]
     rounds: int
     seed: int
     reach: Reach
     systems: SystemSettings
     defence: DefenceSettings
-    learned: LearnedGraph | None = None
+    learned: LearnedGraph
+    library: Library
     watched: Sequence[Trace] = ()
-    library: Library | None = None
     directed: bool = False
 
 
 @dataclass(frozen=True)
 class Method:
-    """What can be named in `methods=[...]`.
+    """One entry of `methods=[...]`.
 
     make: builds the topology, once for a run.
     roles: agents of its own, launched beside the one that answers alone, which every method may ask.
-    asks_team: whether the team that the configuration describes discusses.
-    needs_graph: whether a graph is learned first; `learner` says by which variant (`topologies.learning`), where the
-        method is one that learns.
+    asks_team: whether the configured team takes part.
+    needs_graph: whether a graph is learned first; `learner` names the variant (`topologies.learning`) if this method is
+        itself the learned one.
     needs_calibration: whether unlabelled discussions are held first, for it to watch.
-    needs_library: whether it looks things up by itself, instead of being given its evidence.
+    needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     """
 
     name: str
@@ -67,3 +69,10 @@ class Method:
     needs_calibration: bool = False
     needs_library: bool = False
     learner: str = ""
+
+
+def system(
+    name: str, description: str, make: Callable[[MethodContext], Topology], roles: tuple[Role, ...] = ()
+) -> Method:
+    """A method that searches by itself and asks its own agents instead of the team."""
+    return Method(name, description, make, roles, asks_team=False, needs_library=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from actors.messages import Question, Trace, Turn, derive_seed
+from topologies.method import Method
 from topologies.topology import Ask, discussion_id
 
 SINGLE_AGENT = "single"
@@ -18,9 +19,9 @@ class Single:
         self._closed_book = closed_book
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        asked = replace(question, evidence=()) if self._closed_book else question
+        shown = replace(question, evidence=()) if self._closed_book else question
         turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
-        message = await ask(Turn(discussion_id(self.method, question, sample), asked, SINGLE_AGENT, 1, turn_seed))
+        message = await ask(Turn(discussion_id(self.method, question, sample), shown, SINGLE_AGENT, 1, turn_seed))
         return Trace(
             question=question.id,
             method=self.method,
@@ -30,5 +31,16 @@ class Single:
             answer=message.answer,
             status=message.status,
             seed=seed,
-            evidence=tuple(source.id for source in asked.evidence),
+            evidence=tuple(source.id for source in shown.evidence),
         )
+
+
+METHODS = (
+    Method(
+        "closed_book",
+        "one agent alone, without evidence",
+        lambda context: Single(context.method, closed_book=True),
+        asks_team=False,
+    ),
+    Method("single", "one agent alone, with all evidence", lambda context: Single(context.method), asks_team=False),
+)

@@ -1,5 +1,5 @@
-"""The roles as data, in our words: five textual and five visual (section 8, Figs. 6-14), decision, one alone, and
-an inspector of messages."""
+"""The roles as data, in our words: five textual and five visual (section 8, Figs. 6-14), decision, and one
+alone."""
 
 from __future__ import annotations
 
@@ -49,13 +49,6 @@ SINGLE = Role(
     Modality.BOTH,
     "You are the scientist of the team and work alone. Find what the evidence says and answer the question.",
 )
-INSPECTOR = Role(
-    "inspector",
-    Modality.BOTH,
-    "You inspect what a colleague is about to tell the others. Hold every claim and the answer against the evidence "
-    "and the pictures. Where all of it holds, give the same answer; where something is wrong, say what and give the "
-    "answer that the evidence bears out.",
-)
-ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE, INSPECTOR)}
+ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}
 
 DUMMY_SENTENCE = "I have nothing to contribute to this question."

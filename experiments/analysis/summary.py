@@ -24,7 +24,6 @@ from experiments.metrics.paths import PATH_METRICS
 from experiments.records.checkpoint import replace
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
-from topologies.learning.peers import Peer
 
 EMBEDDED = "reader"
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
@@ -42,7 +41,8 @@ Metrics = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a run compared. `metric` names the data set's utility (EM, accuracy); of each pair, first minus second."""
+    """What a run compared. `metric` names the data set's utility (EM, accuracy); of each pair, first minus second;
+    `learned` names the method that is the learned graph, if any."""
 
     experiment: str
     model: str
@@ -51,6 +51,7 @@ class About:
     methods: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...] = ()
     seed: int = 0
+    learned: str = ""
 
 
 @dataclass
@@ -104,7 +105,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
             method: _row(method, total, about.seed, cut)
             | _harm(method, total, about.seed)
             | _followed(total)
-            | (rounded_row(attackers_found(run.path)) if method in tuple(Peer) else {})
+            | (rounded_row(attackers_found(run.path)) if method == about.learned else {})
             for method, total in totals.items()
         },
         "paired": paired_tests(utilities, about.pairs, about.seed, "paired"),

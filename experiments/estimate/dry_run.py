@@ -30,13 +30,14 @@ from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.launch import launched_roles, learner_settings, team_roles
 from experiments.running.launched import check_learner
 from experiments.running.local import Local
-from experiments.running.methods import CALIBRATED, LEARNED, check_methods, learner_of, make_method
+from experiments.running.methods import METHODS, learner_of, make_topology, methods_of
 from experiments.running.opening import open_cache, open_dataset, open_store
-from experiments.running.systems import SYSTEMS
 from experiments.studies.redundancy.edges import edges_of, full_graph
-from topologies.graphs import as_wirings, complete
-from topologies.learning.pruned import M3Prune, split
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
+from topologies.learning.pruned import M3Prune
 from topologies.learning.settings import Decision
+from topologies.method import Method
 from topologies.topology import Wired, Wiring
 
 QUESTIONS = 40  # looked at, of each split
@@ -85,7 +86,6 @@ def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequen
         UserError: for what would end the run as well: too few training questions, a method that does not exist,
             learner settings that make no sense.
     """
-    check_methods(config.methods)
     return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan())
 
 
@@ -95,26 +95,27 @@ class _Estimate:
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
         self._team = StandIns(launched_roles(config, roles), config.agents, counter)
-        asked = dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
-        self._library = LabelledLibrary(evidence, asked, triples=triples_given(dataset))
+        self._methods = methods_of(config)
+        searched = dataset.evaluate() if any(method.needs_library for method in self._methods) else ()
+        self._library = LabelledLibrary(evidence, searched, triples=triples_given(dataset))
         self._seen: set[str] = set()
         self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
         rounds = config.topology.rounds
         empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
         self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
-        [self._upper] = split(as_wirings(complete(len(roles)), rounds))
+        self._upper = constant_wiring(complete(len(roles)), rounds)
         self._learner = check_learner(config, roles)
         self._topology = M3Prune(
-            self._agents, Local(self._learner), config.topology.inference, learner_of(config.methods)
+            self._agents, Local(self._learner), config.topology.inference, learner_of(self._methods)
         )
 
     async def plan(self) -> Plan:
         config = self._config
         phases = []
-        if set(CALIBRATED) & set(config.methods):
+        if any(method.needs_calibration for method in self._methods):
             phases.append(await self._calibration())
-        if set(LEARNED) & set(config.methods):
+        if any(method.needs_graph for method in self._methods):
             phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
             await self._topology.freeze()
         items = list(self._dataset.evaluate())
@@ -122,8 +123,8 @@ class _Estimate:
             raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
         looked_at = [(item, self._question(item)) for item in spread(items, QUESTIONS)]
         questions = [question for _, question in looked_at]
-        for name in config.methods:
-            phases.append(await self._evaluation(name, questions, len(items)))
+        for method in self._methods:
+            phases.append(await self._evaluation(method, questions, len(items)))
         judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
         whole = total(phases)
         return Plan(
@@ -172,26 +173,22 @@ class _Estimate:
         self._learner.next_stage()
         return phase(f"learning, stage {stage}", needed * k, expected, *bounds)
 
-    async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
-        config = self._config
-        rounds, dropped = config.topology.rounds, config.defence.dropped
-        if name in SYSTEMS:  # what it asks next depends on what it was told
-            system = SYSTEMS[name].make(name, self._library, config)
-            tally = Tally(seen=self._seen)
-            for question in questions:
-                await self._team.run_discussion(system, question, config.seed, 0, tally)
-            return replace(phase(f"evaluating {name}", total, tally, tally, tally), exact=False)
-        method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
-        # Whose turns the answer depends on is known before only where the decision agent reads everyone.
-        certain = name not in LEARNED or self._reads_everyone()
+    async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> Phase:
+        topology = make_topology(method, self._config, self._agents, self._topology, self._library, self._watched)
+        # A system's next turn depends on the replies to the earlier ones, and so may that of a method unknown to us.
+        follows_a_wiring = method in METHODS and not method.needs_library
+        # Which turns the answer depends on is known in advance only where the decision agent reads everyone.
+        every_turn = not method.needs_graph or self._reads_everyone()
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for question in questions:
-            await self._team.run_discussion(method, question, config.seed, 0, expected)
-            if name in (*LEARNED, *CALIBRATED):  # the others' edges are certain
-                await self._bounds(question, bounds, every_turn=certain)
+            await self._team.run_discussion(topology, question, self._config.seed, 0, expected)
+            if follows_a_wiring and (method.needs_graph or method.needs_calibration):  # others' edges are certain
+                await self._bounds(question, bounds, every_turn)
         if not bounds[0].discussions:
             bounds = expected, expected
-        return replace(phase(f"evaluating {name}", total, expected, *bounds), exact=certain)
+        return replace(
+            phase(f"evaluating {method.name}", total, expected, *bounds), exact=follows_a_wiring and every_turn
+        )
 
     def _reads_everyone(self) -> bool:
         return learner_settings(self._config)[0].decides() == Decision.ALL
@@ -210,7 +207,7 @@ class _Estimate:
             tally.discussions, tally.calls, tally.distinct = (
                 n + 1 for n in (tally.discussions, tally.calls, tally.distinct)
             )
-        calls = total * len(self._config.methods)
+        calls = total * len(self._methods)
         tally.completion = tally.calls * self._counter.text(f"Reason: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
         return phase("judging, at most", calls, tally, tally, tally)
 

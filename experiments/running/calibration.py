@@ -13,8 +13,8 @@ from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.running.context import RunContext
 from topologies.discussion import Team
-from topologies.graphs import as_wirings, complete
-from topologies.learning.pruned import split
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.topology import Topology, Wired
 
 CALIBRATION = "calibrate"
@@ -39,8 +39,7 @@ def watched_items(config: Config, dataset: Dataset) -> list[Item]:
 
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
     """The complete graph, in which everybody is heard by everybody."""
-    [wiring] = split(as_wirings(complete(len(agents)), rounds))
-    return Wired(CALIBRATION, agents, wiring)
+    return Wired(CALIBRATION, agents, constant_wiring(complete(len(agents)), rounds))
 
 
 async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:

@@ -12,7 +12,7 @@ from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.launch import model_name
-from experiments.running.methods import pairs
+from experiments.running.methods import methods_of, pairs
 
 
 def conclude(
@@ -22,14 +22,16 @@ def conclude(
 
     Returns the metrics and what the run has spent.
     """
+    methods = methods_of(config)
     about = summary.About(
         experiment=config.experiment,
         model=answering,
         dataset=config.data.kind,
         metric=dataset.metric,
-        methods=tuple(config.methods),
-        pairs=pairs(config.methods),
+        methods=tuple(method.name for method in methods),
+        pairs=pairs(methods),
         seed=config.seed,
+        learned=next((method.name for method in methods if method.learner), ""),
     )
     metrics = summary.summarise(folder, about)
     if config.judge.kind != "none":
@@ -38,7 +40,7 @@ def conclude(
     drawn = figures.draw(folder, metrics, dataset.metric)
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
-    report.write(folder, metrics, dataset.metric, config.methods[-1], drawn)
+    report.write(folder, metrics, dataset.metric, methods[-1].name, drawn)
     return metrics, spent
 
 

@@ -26,9 +26,8 @@ from experiments.running.context import RunContext
 from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
-from experiments.running.methods import CALIBRATED, LEARNED, learner_of, make_method
+from experiments.running.methods import learner_of, make_topology, methods_of
 from experiments.running.replay import replayed_folder
-from experiments.running.systems import SYSTEMS
 from topologies.graphs import to_networkx
 from topologies.learning.pruned import M3Prune
 from topologies.topology import Topology
@@ -50,34 +49,30 @@ class Job:
         context, config = self.context, self.context.config
         compromised = attackable(config, context.roles)
         self.attack = Attack(config.attack, compromised, context.dataset, config.seed)
-        self.topology = M3Prune(context.agents, self.learner, config.topology.inference, learner_of(config.methods))
+        self.methods = methods_of(config)
+        self.topology = M3Prune(context.agents, self.learner, config.topology.inference, learner_of(self.methods))
         self.usage = UsageLog(context.recorder.run, self.agents.spent)
 
     async def run(self) -> None:
         """Learn, evaluate and judge; what a killed run has done is not done again."""
-        context, config, agents = self.context, self.context.config, self.topology.agents
+        context, config, methods = self.context, self.context.config, self.methods
         watched: Sequence[Trace] = ()
-        if set(CALIBRATED) & set(config.methods):
+        if any(method.needs_calibration for method in methods):
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
-        if set(LEARNED) & set(config.methods):
+        if any(method.needs_graph for method in methods):
             await self.learn()
         questions = sum(1 for _ in context.dataset.evaluate())
-        rounds, dropped = config.topology.rounds, config.defence.dropped
-        asked = context.dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
         library = LabelledLibrary(
             context.evidence,
-            asked,
+            context.dataset.evaluate() if any(method.needs_library for method in methods) else (),
             open_web(config.retrieval, context.recorder.run.path, replayed_folder(config)),
             triples_given(context.dataset),
         )
-        for name in config.methods:
-            if name in SYSTEMS:
-                method = SYSTEMS[name].make(name, library, config)
-            else:
-                method = make_method(name, agents, rounds, config.seed, self.topology, watched, dropped)
-            with self.usage.phase(f"evaluating {name}"):
-                await self.evaluate(method, questions)
+        for method in methods:
+            topology = make_topology(method, config, self.topology.agents, self.topology, library, watched)
+            with self.usage.phase(f"evaluating {method.name}"):
+                await self.evaluate(topology, questions)
         if self.agents.judge:
             items = {item.question.id: item for item in context.dataset.evaluate()}
             with self.usage.phase("judging"):
@@ -95,20 +90,20 @@ class Job:
         export_topology(folder, self.topology)
         self._export_team()
 
-    async def evaluate(self, method: Topology, questions: int) -> None:
+    async def evaluate(self, topology: Topology, questions: int) -> None:
         """Every evaluated question once, along one topology."""
         context, config = self.context, self.context.config
-        done = context.recorder.done(method.method)
+        done = context.recorder.done(topology.method)
 
         async def answer(numbered: tuple[int, Item]) -> Trace:
             number, item = numbered
             question = await context.evidence.question(item)
             team = self.agents.team
             return await self.attack.run_discussion(
-                method, item, question, team, config.seed, phase="evaluate", number=number
+                topology, item, question, team, config.seed, phase="evaluate", number=number
             )
 
-        bar = context.progress.phase(f"evaluating {method.method}", total=questions, done=len(done))
+        bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
         items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
         async for (_, item), trace in in_order(items, answer, config.concurrency):
             score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.agents.roles import DECISION, INSPECTOR, ROLES, SINGLE
+from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.settings import ModelSettings
 from actors.backends.vllm_arguments import check_engine_arguments
@@ -26,8 +26,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
 from experiments.evidence.web import check_web
-from experiments.running.methods import check_methods, learner_of, needs_team
-from experiments.running.systems import SYSTEMS
+from experiments.running.methods import learner_of, methods_of
 from topologies.learning.peers import as_peer
 from topologies.learning.settings import Estimator, LearnerSettings, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
@@ -65,9 +64,10 @@ def team_roles(config: Config) -> list[Role]:
 
 def attackable(config: Config, team: Sequence[Role]) -> list[str]:
     """Whom an attack can compromise, by name: the team; in a run of systems alone, their agents."""
-    if needs_team(config.methods) or not set(SYSTEMS) & set(config.methods):
+    methods = methods_of(config)
+    if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
         return [role.name for role in team]
-    return [role.name for role in _beside(config) if role not in (DECISION, INSPECTOR)]
+    return [role.name for role in _beside(config) if role is not DECISION]
 
 
 def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
@@ -76,20 +76,18 @@ def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
 
 
 def closing_roles(config: Config) -> tuple[Role, ...]:
-    """Those beside the team: its decision agent, the one that answers alone, the inspector where it is asked for, and
-    the systems' own."""
+    """Those beside the team: its decision agent, the one that answers alone, and the methods' own."""
     return tuple(_held(config, role) for role in _beside(config))
 
 
 def _beside(config: Config) -> tuple[Role, ...]:
-    systems = {role.name: role for name in config.methods if name in SYSTEMS for role in SYSTEMS[name].roles}
-    inspector = (INSPECTOR,) if INSPECTOR.name in config.methods else ()
+    own = {role.name: role for method in methods_of(config) for role in method.roles}
     decision = (DECISION,) if _team_is_asked(config) else ()
-    return (*decision, SINGLE, *inspector, *systems.values())
+    return (*decision, SINGLE, *own.values())
 
 
 def _team_is_asked(config: Config) -> bool:
-    return needs_team(config.methods) or config.job == "redundancy"
+    return config.job == "redundancy" or any(method.asks_team for method in methods_of(config))
 
 
 def _held(config: Config, role: Role) -> Role:
@@ -127,7 +125,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
 
     Raises UserError for a setting that was chosen and that the peer has another way.
     """
-    peer = learner_of(config.methods)
+    peer = learner_of(methods_of(config))
     found = as_peer(peer, replace(config.learner), config.pruning)
     for group, asked, held in (("learner", config.learner, found[0]), ("pruning", config.pruning, found[1])):
         usual = type(asked)()
@@ -164,7 +162,7 @@ def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Calla
 
 def check(config: Config) -> None:
     """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
-    check_methods(config.methods)
+    methods_of(config)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     read_blueprints(config.systems.blueprints)

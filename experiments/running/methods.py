@@ -1,146 +1,157 @@
-"""What a run compares: the learned topology and what it should beat, each as a topology that answers questions."""
+"""The methods of a run: ours, those that other packages bring, and the topology of each."""
 
 from __future__ import annotations
 
-import difflib
+import inspect
+import re
 from collections.abc import Callable, Sequence
-
-import numpy as np
+from typing import Any
 
 from actors.errors import UserError
-from actors.messages import Question, Trace, derive_seed
-from experiments.running.systems import SYSTEMS
-from topologies import graphs
-from topologies.defences.agreement import disagreement
-from topologies.defences.anomaly import anomaly
-from topologies.defences.challenger import Challenger
-from topologies.defences.inspector import Inspector
-from topologies.defences.majority import Majority
-from topologies.defences.silenced import silenced
-from topologies.graphs import as_wirings
+from actors.lookup import find
+from actors.messages import Trace
+from experiments.config.config import Config
+from topologies import fixed, single
+from topologies.defences import agreement, anomaly, challenger, inspector, majority
 from topologies.learning.peers import Peer
-from topologies.learning.pruned import M3Prune, split
-from topologies.single import Single
-from topologies.topology import Topology, Wired, Wiring
-from topologies.wiring import Bools, Edges
+from topologies.library import Library, Reach
+from topologies.method import LearnedGraph, Method, MethodContext
+from topologies.systems import (
+    ccot,
+    core_mmrag,
+    ddcot,
+    direct,
+    e_agent,
+    echosight,
+    llava_mr2ag,
+    mad,
+    omnisearch,
+    rora_vlm,
+    self_correction,
+    wiki_llava,
+)
+from topologies.systems.bdog import bdog
+from topologies.systems.hm_rag import hm_rag
+from topologies.systems.mh_mmkg import mh_mmkg
+from topologies.systems.mmapg import mmapg
+from topologies.systems.vidorag import vidorag
+from topologies.topology import Topology
 
-METHODS = {
-    "closed_book": "one agent alone, without evidence",
-    "single": "one agent alone, with all evidence",
-    "full": "complete graph: everybody hears all that speak before, and everybody's previous round",
-    "chain": "each agent hears the one before it",
-    "star": "the first agent hears all the others",
-    "tree": "a binary tree: two agents report to each one above them, up to the first",
-    "layered": "two layers: each agent of the second hears all of the first",
-    "debate": "nobody hears anybody inside a round, everybody everyone's previous round",
-    "random": "as many edges and agents read as the learned graph has left, drawn anew for every question",
-    "challenger": "complete graph in which all are told to challenge what they hear",
-    "inspector": "complete graph in which an additional agent corrects every message before it is delivered",
-    "majority": "all answer once by themselves and the most frequent answer wins",
-    "agreement": "complete graph without those that agreed least in unlabelled discussions",
-    "anomaly": "complete graph without those that behaved least like the others in unlabelled discussions",
-    "agentprune": "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
-    "gptswarm": "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
-    "agentdropout": "the graph as AgentDropout learns it: first agents go, then edges",
-    "m3prune": "the learned and pruned graph",
-}
-LEARNED = (*Peer, "random")  # those that need the learned graph
-CALIBRATED = ("agreement", "anomaly")  # those that watch unlabelled discussions first
-ALONE = ("closed_book", "single")  # those of one agent
-
-_GRAPHS: dict[str, Callable[[int], Edges[Bools]]] = {
-    "full": graphs.complete,
-    "chain": graphs.chain,
-    "star": graphs.star,
-    "tree": graphs.tree,
-    "layered": graphs.layered,
-    "debate": graphs.debate,
-    "challenger": graphs.complete,
-    "inspector": graphs.complete,
-}
-
-
-def check_methods(methods: Sequence[str]) -> None:
-    """Raises UserError for a method that does not exist, none at all, or one named twice."""
-    known = (*METHODS, *SYSTEMS)
-    for method in methods:
-        if method not in known:
-            near = difflib.get_close_matches(method, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise UserError(f"unknown method {method!r}.{hint} Choose methods from {', '.join(known)}")
-    if len(peers := [method for method in methods if method in tuple(Peer)]) > 1:
-        raise UserError(f"methods: a run learns one graph, not {' and '.join(peers)}; use sweep.axes.methods")
-    if not methods or len(set(methods)) < len(methods):
-        raise UserError(f"methods={list(methods)}: name at least one, and each once")
+LEARNED = tuple(
+    Method(name, description, lambda context: context.learned, needs_graph=True, learner=name)
+    for name, description in (
+        ("agentprune", "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end"),
+        ("gptswarm", "the graph as GPTSwarm learns it: policy gradient, edges likelier than not"),
+        ("agentdropout", "the graph as AgentDropout learns it: first agents go, then edges"),
+        ("m3prune", "the learned and pruned graph"),
+    )
+)
+METHODS = (
+    *single.METHODS,
+    *fixed.METHODS,
+    challenger.METHOD,
+    inspector.METHOD,
+    majority.METHOD,
+    agreement.METHOD,
+    anomaly.METHOD,
+    *LEARNED,
+    *direct.METHODS,
+    self_correction.METHOD,
+    ddcot.METHOD,
+    ccot.METHOD,
+    mad.METHOD,
+    wiki_llava.METHOD,
+    rora_vlm.METHOD,
+    echosight.METHOD,
+    llava_mr2ag.METHOD,
+    core_mmrag.METHOD,
+    *bdog.METHODS,
+    *mmapg.METHODS,
+    *mh_mmkg.METHODS,
+    omnisearch.METHOD,
+    vidorag.METHOD,
+    *hm_rag.METHODS,
+    e_agent.METHOD,
+)
+_OURS = {method.name: method for method in METHODS}
+# Traces lie in files that are named after methods, and these two after the phases before the evaluation.
+_PHASES = ("train", "calibrate")
+# Attributes of a topology's class that say what a `Method` says.
+_STATED = ("name", "roles", "asks_team", "needs_graph", "needs_calibration", "needs_library")
 
 
-def pairs(methods: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def methods_of(config: Config) -> tuple[Method, ...]:
+    """The methods that a configuration names, in its order.
+
+    Raises UserError for one that does not exist or cannot be one, none at all, one named twice, or two that learn.
+    """
+    methods = tuple(_as_method(find(name, _OURS, "methods", "methods"), name) for name in config.methods)
+    names = [method.name for method in methods]
+    if not names or len(set(names)) < len(names):
+        raise UserError(f"methods={names}: name at least one, and each once")
+    if len(learners := [method.name for method in methods if method.learner]) > 1:
+        raise UserError(f"methods: a run learns one graph, not {' and '.join(learners)}; use sweep.axes.methods")
+    return methods
+
+
+def pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:
     """The paired tests of a run, of each pair the first minus the second: the learned graph, or else what is named
     last, against every other."""
-    learned = learner_of(methods)
-    ours = str(learned) if learned in methods else methods[-1]
-    return tuple((ours, rival) for rival in methods if rival not in (ours, "closed_book"))
+    ours = next((method.name for method in methods if method.learner), methods[-1].name)
+    return tuple((ours, rival.name) for rival in methods if rival.name not in (ours, "closed_book"))
 
 
-def learner_of(methods: Sequence[str]) -> Peer:
-    """Who learns a graph in a run of these methods."""
-    return next((Peer(method) for method in methods if method in tuple(Peer)), Peer.M3PRUNE)
+def learner_of(methods: Sequence[Method]) -> Peer:
+    """The learner of a run's graph; M3Prune's where only others need a learned graph."""
+    return next((Peer(method.learner) for method in methods if method.learner), Peer.M3PRUNE)
 
 
-def needs_team(methods: Sequence[str]) -> bool:
-    """Whether any of them is a discussion of the team that the configuration names."""
-    return any(method not in ALONE and method not in SYSTEMS for method in methods)
-
-
-def make_method(
-    name: str,
+def make_topology(
+    method: Method,
+    config: Config,
     agents: Sequence[str],
-    rounds: int,
-    seed: int,
-    learned: M3Prune,
+    learned: LearnedGraph,
+    library: Library,
     watched: Sequence[Trace] = (),
-    dropped: int = 1,
 ) -> Topology:
-    """The topology behind a method's name.
+    """The topology of a method in a run; the arguments are those of `MethodContext`.
 
-    Args:
-        learned: frozen, for those that need it.
-        watched: unlabelled discussions of the complete graph, from which some methods find `dropped` agents to silence.
+    Raises UserError for a topology that goes by another name than its method.
     """
-    match name:
-        case "closed_book":
-            return Single(name, closed_book=True)
-        case "single":
-            return Single(name)
-        case "random":
-            return Wired(name, agents, random_like(learned.wiring, rounds, seed))
-        case "majority":
-            return Majority(name, agents)
-        case "agreement" | "anomaly":
-            suspicion = disagreement if name == "agreement" else anomaly
-            return silenced(name, agents, rounds, suspicion, watched, dropped)
-        case "m3prune" | "agentprune" | "gptswarm" | "agentdropout":
-            return learned
-    [wiring] = split(as_wirings(_GRAPHS[name](len(agents)), rounds))
-    walk = Wired(name, agents, wiring)
-    if name == "challenger":
-        return Challenger(name, walk)
-    return Inspector(name, walk, agents) if name == "inspector" else walk
+    retrieval = config.retrieval
+    context = MethodContext(
+        method=method.name,
+        agents=agents,
+        rounds=config.topology.rounds,
+        seed=config.seed,
+        reach=Reach(retrieval.texts, retrieval.pictures, retrieval.radius),
+        systems=config.systems,
+        defence=config.defence,
+        learned=learned,
+        library=library,
+        watched=watched,
+        directed=config.data.kind == "mh",  # a graph that the data set brings; one that is extracted is not
+    )
+    topology = method.make(context)
+    if (name := getattr(topology, "method", None)) != method.name:
+        raise UserError(f"methods: the topology of {method.name} has method={name!r}; give it that of its context")
+    return topology
 
 
-def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
-    """As many spatial and temporal edges and as many agents read as in `wiring`, drawn anew for every question.
+def _as_method(thing: Any, name: str) -> Method:
+    """A method itself, or the one that a topology's class (or a function that makes a topology) stands for."""
+    if not isinstance(thing, Method) and not callable(thing):
+        raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
+    method = thing if isinstance(thing, Method) else _made_by(thing)
+    if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
+        raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
+    return method
 
-    One fixed random graph would be one draw of a very noisy baseline; this is its average.
-    """
-    agents = wiring.spatial.shape[-1]
-    spatial, temporal = int(wiring.spatial[-1].sum()), int(wiring.temporal[-1].sum())
-    readers = int(wiring.decision.sum())
 
-    def wire(question: Question) -> Wiring:
-        drawn = derive_seed(seed, "random graph", question.id)
-        read = np.zeros(agents, dtype=bool)
-        read[np.random.default_rng(drawn).permutation(agents)[:readers]] = True
-        return split(as_wirings(graphs.random(agents, spatial, temporal, drawn), rounds, decision=read))[0]
-
-    return wire
+def _made_by(make: Callable[[MethodContext], Topology]) -> Method:
+    """What the class or function does not say as an attribute is as in any method."""
+    called = getattr(make, "__name__", type(make).__name__)
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower()
+    [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(make) or called, maxsplit=1)
+    stated = {key: getattr(make, key) for key in _STATED if hasattr(make, key)}
+    return Method(**{"name": name, **stated}, description=" ".join(first.split()), make=make)

@@ -11,7 +11,7 @@ from actors.errors import UserError
 from experiments.config.config import Config
 from experiments.datasets.catalogue import make_dataset
 from experiments.datasets.item import Dataset
-from experiments.running.methods import CALIBRATED, LEARNED
+from experiments.running.methods import methods_of
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 
@@ -42,10 +42,11 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
     Raises UserError when its release is missing or broken.
     """
     train = 2 * config.pruning.steps * config.training.questions_per_step
-    methods = set(config.methods)
-    if set(CALIBRATED) & methods:
+    methods = methods_of(config)
+    watches = any(method.needs_calibration for method in methods)
+    if watches:
         train = max(train, config.defence.calibration)
-    learns = config.job == "redundancy" or {*LEARNED, *CALIBRATED} & methods
+    learns = config.job == "redundancy" or watches or any(method.needs_graph for method in methods)
     return make_dataset(
         config.data,
         cache,

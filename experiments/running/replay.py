@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from experiments.datasets.subset import choose
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.traces import decode
 from experiments.running.launch import model_name
+from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
-from experiments.running.systems import SYSTEMS
 
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
@@ -42,7 +42,8 @@ def open_recorded(config: Config) -> tuple[RecordedTeam, Config]:
     folder = RunFolder.open(Path(config.replay.run))
     recorded = read_config(folder.config)
     check_same(config, recorded)
-    return RecordedTeam(folder), recorded
+    searching = frozenset(method.name for method in methods_of(config) if method.needs_library)
+    return RecordedTeam(folder, searching), recorded
 
 
 def replayed_folder(config: Config) -> Path | None:
@@ -98,14 +99,17 @@ def _shown(value: Any) -> str:
 class RecordedTeam:
     """The team of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
 
+    Of the methods in `searching`, turns may read parts of the evidence that the trace lists.
+
     Raises UserError, when a discussion of a method is first asked for, where its traces cannot be read.
     """
 
     recorded = True
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, searching: Collection[str] = ()) -> None:
         self.usage: dict[str, Usage] = {}  # nothing is spent
         self.folder = folder
+        self._searching = searching
         self._places: dict[str, dict[str, _Place]] = {}
         self._open: dict[str, _Discussion] = {}
 
@@ -133,7 +137,7 @@ class RecordedTeam:
                     f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
-            self._open[turn.discussion] = _Discussion(self.folder, _read(place))
+            self._open[turn.discussion] = _Discussion(self.folder, _read(place), method in self._searching)
         return self._open[turn.discussion]
 
 
@@ -146,9 +150,10 @@ class _Place:
 
 
 class _Discussion:
-    def __init__(self, folder: RunFolder, trace: Trace) -> None:
+    def __init__(self, folder: RunFolder, trace: Trace, parts: bool) -> None:
         self._folder = folder
         self._trace = trace
+        self._parts = parts
         self._turns = {message.id: message for message in trace.turns}
 
     def message(self, turn: Turn) -> Message:
@@ -172,9 +177,9 @@ class _Discussion:
         return message
 
     def _evidence(self, turn: Turn) -> list[str]:
-        """What the turn reads; a part of what the trace lists counts as all, as turns of a system read such parts."""
+        """What the turn reads; with `parts`, a part of what the trace lists counts as all of it."""
         read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
-        return listed if self._trace.method in SYSTEMS and set(read) <= set(listed) else read
+        return listed if self._parts and set(read) <= set(listed) else read
 
 
 def _ids(evidence: Sequence[Source]) -> list[str]:

@@ -36,7 +36,7 @@ from experiments.running.job import Job
 from experiments.running.launch import model_name, team_roles
 from experiments.running.launched import Launched, Shared, check_learner
 from experiments.running.local import Local
-from experiments.running.methods import CALIBRATED
+from experiments.running.methods import methods_of
 from experiments.running.opening import open_cache, open_dataset, open_store
 from topologies.learning.learner import Learner
 from topologies.learning.step_report import StepReport
@@ -99,7 +99,7 @@ class Opened:
 def data_key(config: Config) -> str:
     """All on which a data set and the evidence for its questions depend."""
     training = config.pruning.steps, config.training.questions_per_step, config.defence.calibration
-    watches = bool(set(CALIBRATED) & set(config.methods))
+    watches = any(method.needs_calibration for method in methods_of(config))
     return json.dumps([config.seed, training, watches, asdict(config.data), asdict(config.retrieval), config.cache])
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from actors.agents.agent import RoleAgent
 from actors.messages import (
@@ -25,13 +25,30 @@ from actors.messages import (
     derive_seed,
 )
 from actors.models import Model
+from experiments.config.config import Config
+from experiments.running.methods import METHODS, make_topology
+from topologies.learning.pruned import M3Prune
 from topologies.library import TEXTS, Library
 from topologies.topology import Topology
 
 NONSENSE = "I would rather not say anything about that."
 LONGEST_DELAY_S = 0.002
+BY_NAME = {method.name: method for method in METHODS}
+SYSTEMS = {method.name: method for method in METHODS if method.needs_library}
 
 Reply = Callable[[Turn], str]
+
+
+def topology(
+    name: str,
+    library: Library | None,
+    config: Config,
+    agents: Sequence[str] = (),
+    learned: M3Prune | None = None,
+    watched: Sequence[Trace] = (),
+) -> Topology:
+    """The topology of a method, made of what it needs and no more."""
+    return make_topology(BY_NAME[name], config, agents, cast(Any, learned), cast(Any, library), watched)
 
 
 class Remembered:

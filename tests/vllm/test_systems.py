@@ -20,10 +20,9 @@ from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.records.traces import encode
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import Team, Watched, run_discussion
+from tests.support.bench import SYSTEMS, Team, Watched, run_discussion, topology
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -55,7 +54,7 @@ async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trac
     library = Watched(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
     team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Brief(model))
-    return (await run_discussion(SYSTEMS[name].make(name, library, config), question, team, library)).trace
+    return (await run_discussion(topology(name, library, config), question, team, library)).trace
 
 
 async def test_every_system_runs_on_an_engine_and_behind_an_endpoint_to_the_same_discussions(

@@ -8,6 +8,8 @@ import numpy as np
 
 from actors.messages import Message, Status, Trace
 from topologies.answers import normalised
+from topologies.defences.silenced import silenced
+from topologies.method import Method
 from topologies.wiring import Floats
 
 
@@ -32,3 +34,11 @@ def _shares(trace: Trace) -> Floats:
 def answer_of(message: Message | None) -> str | None:
     """The normal form of an answer that can be heard; None for no message, a failed one, or one without an answer."""
     return normalised(message.answer) if message is not None and message.status is Status.OK else None
+
+
+METHOD = Method(
+    "agreement",
+    "complete graph without those that agreed least in unlabelled discussions",
+    lambda context: silenced(context, disagreement),
+    needs_calibration=True,
+)

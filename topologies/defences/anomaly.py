@@ -8,6 +8,8 @@ import numpy as np
 
 from actors.messages import Message, Status, Trace
 from topologies.defences.agreement import answer_of
+from topologies.defences.silenced import silenced
+from topologies.method import Method
 from topologies.wiring import Floats
 
 FEATURES = (
@@ -103,3 +105,11 @@ def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], told: list[To
             told[j][2].append(float(then == said))
         elif before is not None:
             told[j][3].append(float(then != said))
+
+
+METHOD = Method(
+    "anomaly",
+    "complete graph without those that behaved least like the others in unlabelled discussions",
+    lambda context: silenced(context, anomaly),
+    needs_calibration=True,
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from actors.messages import Message, Question, Trace, Turn
+from topologies.fixed import wired
+from topologies.method import Method
 from topologies.topology import Ask, Topology
 
 CHALLENGE = (
@@ -33,3 +35,10 @@ class Challenger:
             return await ask(replace(turn, instruction=CHALLENGE))
 
         return await self._topology.answer(question, challenged, seed, sample)
+
+
+METHOD = Method(
+    "challenger",
+    "complete graph in which all are told to challenge what they hear",
+    lambda context: Challenger(context.method, wired(context)),
+)

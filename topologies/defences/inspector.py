@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
+from actors.messages import Heard, Message, Modality, Question, Role, Status, Trace, Turn, derive_seed
 from topologies.answers import normalised
+from topologies.fixed import wired
+from topologies.method import Method
 from topologies.topology import DECISION_AGENT, Ask, Topology
 
-INSPECTOR_AGENT = "inspector"
+INSPECTOR = Role(
+    "inspector",
+    Modality.BOTH,
+    "You inspect what a colleague is about to tell the others. Hold every claim and the answer against the evidence "
+    "and the pictures. Where all of it holds, give the same answer; where something is wrong, say what and give the "
+    "answer that the evidence bears out.",
+)
 
 
 class Inspector:
@@ -51,8 +59,8 @@ class Inspector:
 
     def _inspection(self, turn: Turn, message: Message, seed: int) -> Turn:
         number = (turn.round - 1) * len(self._places) + self._places[turn.agent]
-        turn_seed = derive_seed(seed, turn.question.id, number, INSPECTOR_AGENT)
-        return Turn(turn.discussion, turn.question, INSPECTOR_AGENT, number, turn_seed, (Heard(message, 1.0),))
+        turn_seed = derive_seed(seed, turn.question.id, number, INSPECTOR.name)
+        return Turn(turn.discussion, turn.question, INSPECTOR.name, number, turn_seed, (Heard(message, 1.0),))
 
 
 def corrected(message: Message, inspection: Message) -> Message:
@@ -61,3 +69,11 @@ def corrected(message: Message, inspection: Message) -> Message:
     if inspection.status is not Status.OK or found is None or found == normalised(message.answer):
         return message
     return replace(message, content=inspection.content, answer=inspection.answer, confidence=inspection.confidence)
+
+
+METHOD = Method(
+    "inspector",
+    "complete graph in which an additional agent corrects every message before it is delivered",
+    lambda context: Inspector(context.method, wired(context), context.agents),
+    roles=(INSPECTOR,),
+)

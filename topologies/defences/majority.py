@@ -8,6 +8,7 @@ from math import fsum
 
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from topologies.answers import normalised
+from topologies.method import Method
 from topologies.topology import Ask, discussion_id
 
 
@@ -60,3 +61,10 @@ def vote(messages: Sequence[Message]) -> str | None:
         return None
     won = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
     return won[0].answer
+
+
+METHOD = Method(
+    "majority",
+    "all answer once by themselves and the most frequent answer wins",
+    lambda context: Majority(context.method, context.agents),
+)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from actors.messages import Trace
-from topologies.graphs import as_wirings, complete
-from topologies.learning.pruned import split
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
+from topologies.method import MethodContext
 from topologies.topology import Wired, Wiring
 from topologies.wiring import Bools, Edges, Floats
 
@@ -31,15 +32,13 @@ def silencing(silent: Bools, rounds: int) -> Wiring:
     """The complete graph in which nobody, the decision agent included, hears the silent agents [agents]."""
     edges = complete(len(silent))
     heard = Edges(*(kind & ~silent[:, None] for kind in edges))
-    [wiring] = split(as_wirings(heard, rounds, decision=~silent))
-    return wiring
+    return constant_wiring(heard, rounds, decision=~silent)
 
 
-def silenced(
-    method: str, agents: Sequence[str], rounds: int, suspicion: Suspicion, watched: Sequence[Trace], dropped: int
-) -> Wired:
+def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     """Discussions without the agents that were the most suspicious in the watched ones, which nobody labelled.
 
     The silenced take no turn at all. Raises ValueError unless at least one agent is left.
     """
-    return Wired(method, agents, silencing(most_suspicious(suspicion(watched), dropped), rounds))
+    silent = most_suspicious(suspicion(context.watched), context.defence.dropped)
+    return Wired(context.method, context.agents, silencing(silent, context.rounds))

@@ -9,10 +9,10 @@ it is answered directly. Zero-shot: hint and picture of the question, nothing re
 from __future__ import annotations
 
 from actors.messages import Field, Message, Question, Task, Trace
-from topologies.library import Library
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.session import Steps, about
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 SCENE_GRAPH = (
@@ -26,18 +26,21 @@ WITH_GRAPH = "Use the pictures and the scene graph that you drew up from them as
 class CCoT:
     """Two turns of one agent: the pictures' scene graph, and the answer with it."""
 
-    def __init__(self, method: str, library: Library) -> None:
-        self.method = method
-        self._library = library
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
         graph: list[Message] = []
         if pictures := pictures_among(own):
             task = Task(SCENE_GRAPH, (EDGE,))
-            graph.append(await steps.ask(SINGLE_AGENT, question=about(question, pictures), task=task))
+            graph.append(await session.ask(SINGLE_AGENT, question=about(question, pictures), task=task))
         instruction = WITH_GRAPH if any(message.fields for message in graph) else ""
-        return steps.trace(
-            await steps.ask(SINGLE_AGENT, question=about(question, own), heard=graph, instruction=instruction)
+        return session.trace(
+            await session.ask(SINGLE_AGENT, question=about(question, own), heard=graph, instruction=instruction)
         )
+
+
+METHOD = system("ccot", "a scene graph of the pictures, then the answer with it, without retrieval", CCoT)

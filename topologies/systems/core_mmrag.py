@@ -15,10 +15,11 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library, Reach, query_of
+from topologies.library import PICTURES, query_of
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
@@ -39,29 +40,32 @@ RECONCILE = (
 class CoreMmrag:
     """Four turns of one agent: internal answer, choice of evidence, external answer, reconciliation."""
 
-    def __init__(self, method: str, library: Library, reach: Reach) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
-        internal = await steps.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
+        internal = await session.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
         query = query_of(question)
         found = await asyncio.gather(
-            steps.search(query, self._reach.texts, radius=self._reach.radius),
-            steps.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),
+            session.search(query, self._reach.texts, radius=self._reach.radius),
+            session.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),
         )
         retrieved = together(*map(sources, found))
         if not retrieved:
-            return steps.trace(internal)
+            return session.trace(internal)
         seen = together(retrieved, own)
-        choice = await steps.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
+        choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
         chosen = numbered(choice, "Selected", seen)
         if not chosen and choice.said("Relevant") == ("no",):
-            return steps.trace(internal)
+            return session.trace(internal)
         shown = about(question, together(own, chosen or retrieved))
-        external = await steps.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)
-        final = await steps.ask(SINGLE_AGENT, question=shown, heard=[internal, external], instruction=RECONCILE)
-        return steps.trace(final)
+        external = await session.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)
+        final = await session.ask(SINGLE_AGENT, question=shown, heard=[internal, external], instruction=RECONCILE)
+        return session.trace(final)
+
+
+METHOD = system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag)

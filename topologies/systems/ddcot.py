@@ -17,10 +17,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Source, Task, Trace
-from topologies.library import Library
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.session import Steps, about
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 MOST = 5
@@ -47,29 +47,29 @@ CONCLUDE = "Follow the summary of the reasoning where it holds up against the qu
 class DDCoT:
     """One agent that takes a question apart, answers each part in its own modality, and puts them together."""
 
-    def __init__(self, method: str, library: Library) -> None:
-        self.method = method
-        self._library = library
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
         shown = about(question, own)
-        deconstructed = await steps.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
+        deconstructed = await session.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
         parts = tuple(dict.fromkeys(deconstructed.said("Sub-question")))[:MOST] or (question.text,)
         duties = await asyncio.gather(
             *(
-                steps.ask(SINGLE_AGENT, question=about(question, (), part), task=Task(DIVIDE, (VISUAL,)))
+                session.ask(SINGLE_AGENT, question=about(question, (), part), task=Task(DIVIDE, (VISUAL,)))
                 for part in parts
             )
         )
-        answers = await self._answers(steps, own, parts, [duty.said("Visual") != ("no",) for duty in duties])
+        answers = await self._answers(session, own, parts, [duty.said("Visual") != ("no",) for duty in duties])
         joint = Task(JOIN, (RATIONALE,), tuple(_given(parts, answers)))
-        rationale = await steps.ask(SINGLE_AGENT, question=shown, task=joint)
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[rationale], instruction=CONCLUDE))
+        rationale = await session.ask(SINGLE_AGENT, question=shown, task=joint)
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[rationale], instruction=CONCLUDE))
 
     async def _answers(
-        self, steps: Steps, own: Sequence[Source], parts: Sequence[str], visual: Sequence[bool]
+        self, session: Session, own: Sequence[Source], parts: Sequence[str], visual: Sequence[bool]
     ) -> list[str | None]:
         """The answer to each part, None where it stays uncertain."""
         pictures = pictures_among(own)
@@ -77,9 +77,9 @@ class DDCoT:
         answered = {n for n in range(len(parts)) if pictures or not visual[n]}
         messages: list[Message] = await asyncio.gather(
             *(
-                steps.ask(
+                session.ask(
                     SINGLE_AGENT,
-                    question=about(steps.question, pictures if visual[n] else texts, parts[n]),
+                    question=about(session.question, pictures if visual[n] else texts, parts[n]),
                     instruction=RECOGNISE if visual[n] else KNOW,
                 )
                 for n in sorted(answered)
@@ -96,3 +96,10 @@ def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[str]:
         if answer is not None:
             lines.append(f"Found: {part.rstrip(' ?')}: {answer}")
     return lines
+
+
+METHOD = system(
+    "ddcot",
+    "sub-questions answered from text or from the picture, then joint reasoning, without retrieval",
+    DDCoT,
+)

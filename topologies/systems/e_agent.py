@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
-from topologies.library import Library, Reach
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -39,20 +39,20 @@ TOOLS = ("texts", "pictures", "web")
 class EAgent:
     """A plan of at most `turns` searches, of `reach.texts` passages or results or `reach.pictures`; then the answer."""
 
-    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
-        self._turns = turns
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
+        self._turns = context.systems.turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
-        plan = await steps.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
-        calls = [looked_up(steps, tool, words, self._reach, plan) for tool, words in planned(plan)[: self._turns]]
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
+        plan = await session.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
+        calls = [looked_up(session, tool, words, self._reach, plan) for tool, words in planned(plan)[: self._turns]]
         found = await asyncio.gather(*calls)
         shown = about(question, together(own, *map(sources, found)))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=[plan]))
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan]))
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:
@@ -63,3 +63,6 @@ def planned(plan: Message) -> list[tuple[str, str]]:
         if tool.strip("`\"'").lower() in TOOLS and words:
             calls[tool.strip("`\"'").lower(), words] = None
     return list(calls)
+
+
+METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES)

@@ -16,10 +16,11 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Hit, Question, Source, Trace
-from topologies.library import PICTURES, Library, query_of
+from topologies.library import PICTURES, query_of
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, pictures_among, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 RETRIEVED = 20
@@ -31,27 +32,27 @@ READ = "The passage was picked for the question and its picture. Answer from it 
 class EchoSight:
     """One turn of one agent with the one section that comes first, and up to `pictures` pictures."""
 
-    def __init__(self, method: str, library: Library, pictures: int) -> None:
-        self.method = method
-        self._library = library
-        self._pictures = pictures
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._pictures = context.reach.pictures
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
         query = pictures_among(own)
         asked: list[str | Source] = [query_of(question), *query]
         found = await asyncio.gather(
-            *(steps.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
+            *(session.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
         )
         alike: list[Hit] = []
         for hits in found:
             alike += [hit for hit in hits if hit.source not in query][:RETRIEVED]
-        sections = await asyncio.gather(*(steps.search(q, SECTIONS, mode="vector") for q in asked))
+        sections = await asyncio.gather(*(session.search(q, SECTIONS, mode="vector") for q in asked))
         shown = query or sources(alike)[: self._pictures]
         best = [hit.source for hit in reranked(alike, sections)[:1]]
         answered = about(question, together(own, best, shown))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=answered, instruction=READ))
+        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=READ))
 
 
 def reranked(alike: Sequence[Hit], sections: Sequence[Sequence[Hit]]) -> list[Hit]:
@@ -70,3 +71,6 @@ def reranked(alike: Sequence[Hit], sections: Sequence[Sequence[Hit]]) -> list[Hi
         for hit in candidates
     ]
     return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))
+
+
+METHOD = system("echosight", "sections of visually retrieved documents, reranked; the best one is read", EchoSight)

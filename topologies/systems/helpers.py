@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from actors.messages import Hit, Kind, Message, Source
 from topologies.library import PICTURES, Reach, query_of
-from topologies.systems.session import Steps, sources
+from topologies.systems.session import Session, sources
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
@@ -19,20 +19,20 @@ def pictures_among(found: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(source for source in found if source.kind is Kind.IMAGE)
 
 
-async def query_pictures(steps: Steps, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
+async def query_pictures(session: Session, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
     """The pictures that the question is about: its own; where it has none (MultimodalQA, WebQA), the k best found for
     its words, within the radius, stand in for them."""
     own = pictures_among(own)
-    return own or sources(await steps.search(query_of(steps.question), k, kinds=PICTURES, radius=radius))
+    return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
 
-def looked_up(steps: Steps, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Hit, ...]]:
+def looked_up(session: Session, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Hit, ...]]:
     """A search that an agent chose: of the `web`, among `pictures`, or else in texts."""
     if where == "web":
-        return steps.web(words, reach.texts, of=of)
+        return session.web(words, reach.texts, of=of)
     if where == "pictures":
-        return steps.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
-    return steps.search(words, reach.texts, radius=reach.radius, of=of)
+        return session.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
+    return session.search(words, reach.texts, radius=reach.radius, of=of)
 
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:

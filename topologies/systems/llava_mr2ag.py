@@ -18,10 +18,11 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Message, Question, Task, Trace
-from topologies.library import Library, Reach, query_of
+from topologies.library import query_of
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import certainty, pictures_among, query_pictures, together
-from topologies.systems.session import Steps, about
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
@@ -41,37 +42,37 @@ FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how 
 class LlavaMr2ag:
     """One agent that reflects on each of `reach.texts` passages by itself, beside up to `reach.pictures` pictures."""
 
-    def __init__(self, method: str, library: Library, reach: Reach) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
         task = Task(NEEDED, (RETRIEVE, SURE))
-        needed = await steps.ask(SINGLE_AGENT, question=about(question, own), task=task)
+        needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
         if needed.said("Retrieve") == ("no",):
-            return steps.trace(await steps.ask(SINGLE_AGENT, question=about(question, own)))
-        pictures = await query_pictures(steps, own, self._reach.pictures, self._reach.radius)
-        found = await steps.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
+            return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
+        pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
+        found = await session.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(
-                steps.ask(SINGLE_AGENT, question=about(question, (hit.source, *pictures_among(own))), task=task)
+                session.ask(SINGLE_AGENT, question=about(question, (hit.source, *pictures_among(own))), task=task)
                 for hit in found
             )
         )
         relevant = [n for n, verdict in enumerate(verdicts) if verdict.said("Relevant") == ("yes",)]
         if not relevant:
             shown = about(question, together(own, pictures))
-            return steps.trace(await steps.ask(SINGLE_AGENT, question=shown))
+            return session.trace(await session.ask(SINGLE_AGENT, question=shown))
         views = [about(question, together((found[n].source,), own, pictures)) for n in relevant]
         answers: list[Message] = await asyncio.gather(
-            *(steps.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
+            *(session.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
         )
         scores = [max(0.0, found[n].score) * certainty(verdicts[n]) for n in relevant]
-        return steps.trace(picked(answers, scores))
+        return session.trace(picked(answers, scores))
 
 
 def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
@@ -79,3 +80,6 @@ def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
     first turn where none has an answer."""
     answered = [n for n, message in enumerate(answers) if message.answer is not None]
     return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
+
+
+METHOD = system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag)

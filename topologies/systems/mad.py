@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
 from topologies.answers import wording
-from topologies.library import Library
-from topologies.systems.session import Steps, about
+from topologies.method import MethodContext, system
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 ROUNDS = 3
@@ -45,27 +45,30 @@ SAME = Field("Same", "whether Answer 1 and Answer 2 say the same", ("yes", "no")
 class Debate:
     """Affirmative and negative side in turns; a judge that ends the debate and answers."""
 
-    def __init__(self, method: str, library: Library) -> None:
-        self.method = method
-        self._library = library
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        shown = about(question, await steps.own())
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        shown = about(question, await session.own())
         debate: list[Message] = []
         for _ in range(ROUNDS):
             for side in (AFFIRMATIVE, NEGATIVE):
                 heard = debate[-1:]
-                debate.append(await steps.ask(side.name, question=shown, heard=heard, remembers=True))
-            if await self._agree(steps, shown, *debate[-2:]):
+                debate.append(await session.ask(side.name, question=shown, heard=heard, remembers=True))
+            if await self._agree(session, shown, *debate[-2:]):
                 break
-        return steps.trace(await steps.ask(JUDGE.name, question=shown, heard=debate))
+        return session.trace(await session.ask(JUDGE.name, question=shown, heard=debate))
 
-    async def _agree(self, steps: Steps, shown: Question, one: Message, other: Message) -> bool:
+    async def _agree(self, session: Session, shown: Question, one: Message, other: Message) -> bool:
         if one.answer is None or other.answer is None:
             return False
         if wording(one.answer) == wording(other.answer):
             return True
         task = Task(COMPARE, (SAME,), (f"Answer 1: {one.answer}", f"Answer 2: {other.answer}"))
-        verdict = await steps.ask(JUDGE.name, question=shown, task=task)
+        verdict = await session.ask(JUDGE.name, question=shown, task=task)
         return verdict.said("Same") == ("yes",)
+
+
+METHOD = system("mad", "two debaters and a judge, without retrieval", Debate, ROLES)

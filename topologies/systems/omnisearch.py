@@ -13,10 +13,10 @@ sub-question: the planner then answers with what there is.
 from __future__ import annotations
 
 from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
-from topologies.library import Library, Reach
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -43,32 +43,37 @@ SOLVE = "Answer from what this search found. Say unknown where it does not tell.
 class OmniSearch:
     """At most `turns` searches of `reach.texts` passages (or web results) or `reach.pictures` each, and the answer."""
 
-    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
-        self._turns = turns
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
+        self._turns = context.systems.turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        read = own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        read = own = await session.own()
         solved: list[Message] = []
         given: list[str] = []
         for _ in range(self._turns):
             task = Task(PLAN, FIELDS, tuple(given))
-            plan = await steps.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
+            plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
             asked, action = plan.said("Sub-question"), plan.said("Action")
             if not asked or action == ("answer",):
                 break
-            found = sources(await looked_up(steps, action[0], asked[0], self._reach, plan))
+            found = sources(await looked_up(session, action[0], asked[0], self._reach, plan))
             shown = about(question, together(own, found), asked[0])
-            solved.append(await steps.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
+            solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
             given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
             read = together(read, found)
-        final = await steps.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
-        return steps.trace(final)
+        final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
+        return session.trace(final)
 
 
 def _told(message: Message) -> str:
     """What the solver said of a sub-question, for the planner."""
     return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"
+
+
+METHOD = system(
+    "omnisearch", "a planner asks one sub-question after another and chooses where to look", OmniSearch, ROLES
+)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, Question, Task, Trace
-from topologies.library import PICTURES, Library, Reach, query_of
+from topologies.library import PICTURES, query_of
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 FILTER = (
@@ -32,32 +33,35 @@ KEPT = Field("Selected", "the numbers of the pictures to keep, separated by comm
 class RoraVlm:
     """Two turns of one agent: filter the retrieved pictures, and answer with the rest and `reach.texts` passages."""
 
-    def __init__(self, method: str, library: Library, reach: Reach) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
         query = pictures_among(own)
         k = self._reach.pictures
         if query:
-            alike = (steps.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
+            alike = (session.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
             found = await asyncio.gather(*alike)
         else:
-            found = [await steps.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
+            found = [await session.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
         retrieved = tuple(picture for picture in together(*map(sources, found)) if picture not in query)[:k]
         names = dict.fromkeys(picture.title for picture in retrieved)
         expanded = " ".join([query_of(question), *names])
-        passages = sources(await steps.search(expanded, self._reach.texts, radius=self._reach.radius))
+        passages = sources(await session.search(expanded, self._reach.texts, radius=self._reach.radius))
         kept = retrieved
         if retrieved:
             pictures = (*query, *retrieved)
-            chosen = await steps.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
+            chosen = await session.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
             if named := numbered(chosen, "Selected", pictures):
                 kept = tuple(picture for picture in named if picture not in query)
             elif chosen.said("Relevant") == ("no",):
                 kept = ()
         shown = about(question, together(own, passages, kept))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown))
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown))
+
+
+METHOD = system("rora_vlm", "names of retrieved pictures extend the query; foreign pictures go", RoraVlm)

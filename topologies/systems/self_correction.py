@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from actors.messages import Field, Message, Question, Status, Task, Trace
 from topologies.answers import wording
-from topologies.library import Library
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.session import Steps, about
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 REVISIONS = 2
@@ -28,27 +28,34 @@ REVISE = "You found fault with your last answer. Answer anew, and mend what you 
 class SelfCorrection:
     """One agent that remembers what it said: answer, critique, revision, critique, ..."""
 
-    def __init__(self, method: str, library: Library) -> None:
-        self.method = method
-        self._library = library
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        shown = about(question, await steps.own())
-        answer = await steps.ask(SINGLE_AGENT, question=shown)
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        shown = about(question, await session.own())
+        answer = await session.ask(SINGLE_AGENT, question=shown)
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
             task = Task(CRITIQUE, (FAULTS, HOLDS), (f"Answer 1: {answer.answer or 'unknown'}",))
-            critique = await steps.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
+            critique = await session.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
             if critique.said("Supported") != ("no",):
                 break
-            revised = await steps.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
+            revised = await session.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
             if revised.status is not Status.OK or _same(revised, answer):
                 break
             answer = revised
-        return steps.trace(answer)
+        return session.trace(answer)
 
 
 def _same(one: Message, other: Message) -> bool:
     return wording(one.answer or "") == wording(other.answer or "")
+
+
+METHOD = system(
+    "self_correction",
+    "an agent answers, criticises its own answer and revises it, without retrieval",
+    SelfCorrection,
+)

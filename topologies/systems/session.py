@@ -28,7 +28,7 @@ from topologies.topology import Ask, discussion_id
 T = TypeVar("T")
 
 
-class Steps:
+class Session:
     """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, tells when it came.
 
     Turns and searches are numbered when they are called for. A system may have several under way at once, as long as it

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Question, Trace
-from topologies.library import Library, Reach, query_of
+from topologies.library import query_of
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, query_pictures, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 LOOKED_AT = 100
@@ -27,20 +28,23 @@ READ = "The passages come from the documents that the pictures point to. Answer 
 class WikiLlava:
     """One turn of one agent, with `reach.texts` passages of the documents of (up to `pictures`) pictures."""
 
-    def __init__(self, method: str, library: Library, reach: Reach) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
-        pictures = await query_pictures(steps, own, self._reach.pictures, self._reach.radius)
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
+        pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
         named = together(
-            *map(sources, await asyncio.gather(*(steps.search(picture, 1, mode="vector") for picture in pictures)))
+            *map(sources, await asyncio.gather(*(session.search(picture, 1, mode="vector") for picture in pictures)))
         )
         documents = {page(source) for source in named}
-        near = await steps.search(query_of(question), LOOKED_AT, radius=self._reach.radius)
+        near = await session.search(query_of(question), LOOKED_AT, radius=self._reach.radius)
         passages = [source for source in sources(near) if page(source) in documents] or named
         shown = about(question, together(own, passages[: self._reach.texts], pictures))
-        return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, instruction=READ))
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=READ))
+
+
+METHOD = system("wiki_llava", "the picture names documents, the question their passages", WikiLlava)

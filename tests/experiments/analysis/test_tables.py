@@ -31,9 +31,8 @@ from experiments.judging.judgements import JUDGEMENTS, Judged
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
-from experiments.running.methods import METHODS, check_methods
+from experiments.running.methods import METHODS, methods_of
 from experiments.running.opening import open_dataset
-from experiments.running.systems import SYSTEMS
 from run import main
 from tests.experiments.running.test_run import folder_of
 from tests.experiments.running.test_run_models import serving
@@ -245,7 +244,7 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
     table = TABLES[name]
-    check_methods(list(dict.fromkeys(row.method for row in table.rows)))
+    assert {row.method for row in table.rows} <= {method.name for method in METHODS}
     assert table.ours in {row.key for row in table.rows}
 
 
@@ -253,7 +252,7 @@ def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
 def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: Path) -> None:
     assert path.stem in experiments()
     config = load([f"experiment={path.stem}"])
-    check_methods(config.methods)
+    methods_of(config)
     wanted = {row.method for table in tables_of(path.stem) for row in table.rows}
     assert set(config.methods) <= wanted
     assert {table.ours.split()[0] for table in tables_of(path.stem)} <= set(config.methods)
@@ -272,7 +271,7 @@ def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> Non
     assert figures
     assert {figure.system for figure in figures} <= {row.key for row in table.rows}
     assert {figure.column for figure in figures} <= {column.name for column in table.columns}
-    assert {figure.system.split()[0] for figure in figures} <= {*METHODS, *SYSTEMS}
+    assert {figure.system.split()[0] for figure in figures} <= {method.name for method in METHODS}
     told = [(figure.system, figure.model, figure.column, figure.table) for figure in figures]
     assert len(set(told)) == len(told)
     most = 100 if table.percent else 1

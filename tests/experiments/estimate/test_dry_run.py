@@ -27,12 +27,14 @@ from experiments.evidence.evidence import Evidence
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.launch import closing_roles, learner_options, team_roles
 from experiments.running.local import Local
-from experiments.running.methods import CALIBRATED, LEARNED, make_method
+from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from tests.support import bench
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import M3Prune
+from topologies.single import Single
 
 WORDS = [
     "experiment=mmqa_prune",
@@ -78,14 +80,15 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     topology = M3Prune([role.name for role in roles], Local(learner), config.topology.inference)
     turns: dict[str, list[Message]] = {}
     watched = []
-    if set(CALIBRATED) & set(config.methods):
+    methods = methods_of(config)
+    if any(method.needs_calibration for method in methods):
         heard = turns.setdefault("watching unlabelled discussions", [])
         for item in watched_items(config, dataset):
             walk = watched_topology(topology.agents, config.topology.rounds)
             watched.append(await walk.answer(await evidence.question(item), ask, 0))
             heard += watched[-1].turns
     train, k = dataset.train(), config.training.samples
-    for stage in range(1, learner.stages + 1 if set(LEARNED) & set(config.methods) else 1):
+    for stage in range(1, learner.stages + 1 if any(method.needs_graph for method in methods) else 1):
         heard = turns.setdefault(f"learning, stage {stage}", [])
         for _ in range(config.pruning.steps):
             question = await evidence.question(next(train))
@@ -97,11 +100,11 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         learner.next_stage()
     if learner.finished:
         await topology.freeze()
-    for name in config.methods:
-        method = make_method(name, topology.agents, config.topology.rounds, config.seed, topology, watched)
-        heard = turns.setdefault(f"evaluating {name}", [])
+    for method in methods:
+        made = bench.topology(method.name, None, config, topology.agents, topology, watched)
+        heard = turns.setdefault(f"evaluating {method.name}", [])
         for item in dataset.evaluate():
-            heard += (await method.answer(await evidence.question(item), ask, config.seed)).turns
+            heard += (await made.answer(await evidence.question(item), ask, config.seed)).turns
     return turns
 
 
@@ -187,7 +190,7 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
     roles = team_roles(config)
     team = StandIns((*roles, DECISION, SINGLE), config.agents, counter_for(config))
-    single, tally = make_method("single", [], 2, 0, None), Tally()  # type: ignore[arg-type]
+    single, tally = Single("single"), Tally()
     for question in ("a", "b"):
         for sample in range(5):
             asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, tally))

@@ -7,10 +7,12 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import Question
-from experiments.config.config import load
+from experiments.config.config import Config, load
 from experiments.running.launch import closing_roles, learner_options, team_roles
 from experiments.running.local import Local
-from experiments.running.methods import CALIBRATED, LEARNED, METHODS, check_methods, make_method, random_like
+from experiments.running.methods import METHODS, methods_of
+from tests.support import bench
+from topologies.fixed import random_like
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import Inference, M3Prune, split
 
@@ -50,13 +52,13 @@ def test_roles_and_methods_are_named_once() -> None:
     with pytest.raises(UserError, match="each role once"):
         team_roles(load(["experiment=mmqa_prune", "topology.text=[critic,critic]"]))
     with pytest.raises(UserError, match="each once"):
-        check_methods(["full", "full"])
+        methods_of(Config(methods=["full", "full"]))
 
 
 def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(UserError, match=rf"unknown method 'complete'\. Choose methods from {', '.join(METHODS)}, sp"):
-        check_methods(["complete"])
-    assert set(METHODS) > {*LEARNED, *CALIBRATED}
+    known = ", ".join(method.name for method in METHODS)
+    with pytest.raises(UserError, match=rf"methods: there is no 'complete'\. .*Known: {known}; "):
+        methods_of(Config(methods=["complete"]))
 
 
 def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
@@ -89,7 +91,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
         with pytest.raises(RuntimeError, match="freeze"):
             _ = topology.wiring
         await topology.freeze()
-        assert make_method("m3prune", names, 2, 0, topology) is topology
+        assert bench.topology("m3prune", None, Config(), names, topology) is topology
         traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
         wirings.append([trace.spatial for trace in traces])
     assert wirings[0][0] == wirings[0][1]

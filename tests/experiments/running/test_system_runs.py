@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.config import load
+from experiments.config.config import Config, load
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
-from experiments.running.methods import needs_team, pairs
-from experiments.running.systems import SYSTEMS
+from experiments.running.methods import methods_of, pairs
+from tests.support.bench import SYSTEMS
 
 
 def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:
@@ -23,8 +23,9 @@ def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:
 
 
 def test_what_is_named_last_is_tested_against_the_others_where_nothing_is_learned() -> None:
-    assert pairs(["sp", "cot", "mad"]) == (("mad", "sp"), ("mad", "cot"))
-    assert not needs_team(["sp", "single", "mad"])
+    methods = methods_of(Config(methods=["sp", "cot", "mad"]))
+    assert pairs(methods) == (("mad", "sp"), ("mad", "cot"))
+    assert not any(method.asks_team for method in methods_of(Config(methods=["sp", "single", "mad"])))
 
 
 def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:

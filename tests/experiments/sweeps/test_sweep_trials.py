@@ -85,7 +85,7 @@ def test_random_search_draws_different_combinations_by_seed() -> None:
         (["sweep.axes.topology.rounds=[]"], "expected a list of values"),
         (["sweep.axes.seed=[1,2]"], "say sweep.seeds="),
         (["sweep.axes.output=[a,b]"], "output is the same for the whole sweep"),
-        (["sweep.axes.methods=[[full],[fulll]]"], "unknown method 'fulll'"),
+        (["sweep.axes.methods=[[full],[fulll]]"], "there is no 'fulll'"),
         (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random", "sweep.samples=3"], "sweep.samples=<1 to 2>"),
         (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random"], "got None"),
     ],

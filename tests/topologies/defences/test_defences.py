@@ -29,10 +29,11 @@ from experiments.running import calibration
 from experiments.running.context import RunContext
 from experiments.running.launch import closing_roles, learner_options, team_roles
 from experiments.running.local import Local
-from experiments.running.methods import METHODS, learner_of, make_method
+from experiments.running.methods import METHODS, learner_of, methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from tests.support import bench
 from topologies.answers import normalised
 from topologies.defences import agreement, anomaly
 from topologies.defences.challenger import CHALLENGE
@@ -136,7 +137,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def world(cache: Path, *words: str, learner: str = Peer.M3PRUNE) -> World:
-    methods = ",".join(name for name in METHODS if name == learner or name not in tuple(Peer))
+    methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in ("", learner))
     config = load([*WORDS, f"methods=[{methods}]", *words])
     dataset = open_dataset(config, cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
@@ -150,12 +151,12 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
         learner.learn(learner.sample(k), np.random.default_rng(0).random((k, *shape)), np.linspace(0, 1, k))
         if learner.step == here.config.pruning.steps:
             learner.next_stage()
-    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(here.config.methods))
+    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(methods_of(here.config)))
     await learned.freeze()
-    return make_method(name, here.agents, here.config.topology.rounds, 0, learned, watched)
+    return bench.topology(name, None, here.config, here.agents, learned, watched)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [method.name for method in METHODS if not method.needs_library])
 async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
     cache: Path, tmp_path: Path, name: str
 ) -> None:
@@ -183,7 +184,7 @@ async def test_fixed_graphs_take_the_turns_and_edges_that_their_names_promise(ca
     here = world(cache)
     watched = await here.calibrated(tmp_path / "run", Room(here.config))
     took = {}
-    for name in METHODS:
+    for name in here.config.methods:
         [trace, *_] = await here.held(await method(here, name, watched), Room(here.config))
         took[name] = (len(trace.turns), len(trace.spatial), len(trace.temporal))
     whole = 5 * 2 + 1

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import UserError
-from experiments.config.config import load
+from experiments.config.config import Config, load
 from experiments.running.launch import learner_options
-from experiments.running.methods import check_methods, learner_of, pairs
+from experiments.running.methods import learner_of, methods_of, pairs
 from topologies.learning.cuts import weakest_agents
 from topologies.learning.learner import Learner
 from topologies.learning.peers import Peer, as_peer
@@ -146,16 +146,16 @@ def test_adam_matches_the_reference_implementation() -> None:
 def test_the_method_that_is_named_says_who_learns() -> None:
     for peer in PEERS:
         config = load([f"experiment={peer}"])
-        assert learner_of(config.methods) is peer
-        assert pairs(config.methods)[-1] == (str(peer), "random")
+        assert learner_of(methods_of(config)) is peer
+        assert pairs(methods_of(config))[-1] == (str(peer), "random")
         assert learner_options(config)["settings"].optimiser is Optimiser.ADAM
         assert learner_options(config)["pruning"].rule is not Rule.PROGRESSIVE
-    assert learner_of(["single", "random"]) is Peer.M3PRUNE
+    assert learner_of(methods_of(Config(methods=["single", "random"]))) is Peer.M3PRUNE
 
 
 def test_two_learners_in_one_run_and_settings_that_a_peer_does_not_have_are_refused() -> None:
     with pytest.raises(UserError, match="a run learns one graph"):
-        check_methods(["m3prune", "agentprune"])
+        methods_of(Config(methods=["m3prune", "agentprune"]))
     with pytest.raises(UserError, match="agentprune has reinforce"):
         learner_options(load(["experiment=agentprune", "learner.estimator=rloo"]))
     with pytest.raises(ValueError, match="staged=false"):

@@ -20,10 +20,9 @@ from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import Script, Team, answered
+from tests.support.bench import SYSTEMS, Script, Team, answered, topology
 from topologies.systems.echosight import reranked
 from topologies.systems.llava_mr2ag import picked
 from topologies.systems.mad import ROUNDS
@@ -91,7 +90,7 @@ async def held(
     config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
     team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer)))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
-    trace = await SYSTEMS[name].make(name, library, config).answer(item.question, team.ask, 7)
+    trace = await topology(name, library, config).answer(item.question, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
 
 
@@ -377,7 +376,7 @@ async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_no
         config = load([f"experiment={name}"])
         library = LabelledLibrary(Evidence(store, config.retrieval), items)
         team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Reader(ReaderSettings()))
-        method = SYSTEMS[name].make(name, library, config)
+        method = topology(name, library, config)
         traces = [await method.answer(item.question, team.ask, 1) for item in items]
         utility[name] = sum(data.score(item, t.answer).utility for item, t in zip(items, traces, strict=True))
     assert max(utility[name] for name in ZERO_SHOT) == 0

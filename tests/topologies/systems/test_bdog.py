@@ -21,10 +21,9 @@ from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Script, Team, answered
+from tests.support.bench import NONSENSE, Script, Team, answered, topology
 from topologies.systems.bdog.bdog import ROLES
 from topologies.systems.bdog.blueprint import (
     SIZE,
@@ -172,7 +171,7 @@ async def held(
     config = load(["experiment=bdog", *keys])
     team = Team({role.name: role for role in (SINGLE, *ROLES)}, script)
     library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
-    trace = await SYSTEMS[name].make(name, library, config).answer(item.question, team.ask, 3)
+    trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, team.turns
 
 
@@ -322,7 +321,7 @@ async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared
     config = load(["experiment=bdog"])
     team = Team({role.name: role for role in (SINGLE, *ROLES)}, Reader(ReaderSettings()))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
-    trace = await SYSTEMS["bdog"].make("bdog", library, config).answer(item.question, team.ask, 3)
+    trace = await topology("bdog", library, config).answer(item.question, team.ask, 3)
     assert all(message.status is Status.OK for message in trace.turns)
     assert set(trace.evidence) == docs
     assert trace.answer in item.question.choices

@@ -12,10 +12,9 @@ from experiments.config.config import load
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, run_discussion
+from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, run_discussion, topology
 from tests.support.paths import ROOT
 from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
 
@@ -68,7 +67,7 @@ def says(
 async def discussed(evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, **of_team: set[str]) -> Seen:
     library = Watched(LabelledLibrary(evidence, [ITEM], Web()), {})
     roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
-    method = SYSTEMS[name].make(name, library, load(["experiment=hm_rag", *words]))
+    method = topology(name, library, load(["experiment=hm_rag", *words]))
     return await run_discussion(method, ITEM.question, Team(roles, Script(reply), **of_team), library)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Status, Triple, Turn
 from actors.reader.reader import Reader, ReaderSettings
+from experiments.config.config import load
 from experiments.datasets.item import Item
 from experiments.datasets.mh import Mh
 from experiments.evidence.evidence import Evidence
@@ -20,9 +21,9 @@ from experiments.evidence.settings import RetrievalSettings
 from experiments.metrics.paths import path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Reply, Script, Seen, Team, Watched, answered, run_discussion
+from tests.support.bench import NONSENSE, Reply, Script, Seen, Team, Watched, answered, run_discussion, topology
 from tests.support.mh_release import write_small
-from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS, MhMmkg
+from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk
 
 
@@ -162,8 +163,8 @@ async def held(
 ) -> Seen:
     team = Team({role.name: role for role in (*ROLES, SINGLE)}, Script(reply), failing)
     watched = Watched(release.library, {})
-    method = MhMmkg(setting, watched, SETTINGS[setting], paths, directed=True)
-    return await run_discussion(method, release.items[question].question, team, watched)
+    config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
+    return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
 
 
 async def test_agents_perceive_choose_a_topic_expand_and_validate_until_paths_are_enough(release: Release) -> None:
@@ -291,6 +292,6 @@ async def test_embedded_readers_go_through_every_setting(release: Release) -> No
         watched = Watched(release.library, {})
         team = Team({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
         for item in release.items.values():
-            method = MhMmkg(setting, watched, SETTINGS[setting], 5, directed=True)
+            method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
             seen = await run_discussion(method, item.question, team, watched)
             assert {turn.status for turn in seen.trace.turns} == {Status.OK}

@@ -21,12 +21,10 @@ from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Script, Team, answered, improvised
-from topologies.library import Reach
-from topologies.systems.mmapg.mmapg import ROLES, Mmapg
+from tests.support.bench import NONSENSE, Script, Team, answered, improvised, topology
+from topologies.systems.mmapg.mmapg import ROLES
 from topologies.systems.mmapg.planning import NOTHING, TYPES, Fault, Node, placed, read_plan, root
 
 PLANNER = "graph_planner"
@@ -158,7 +156,7 @@ async def held(
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
     team = Team({role.name: role for role in (SINGLE, *ROLES)}, script)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
-    trace = await SYSTEMS[name].make(name, library, config).answer(item.question, team.ask, 3)
+    trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
 
 
@@ -327,8 +325,10 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
 
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Triple": ["Winstrup | was born in | Aarhus"]})
     team = Team({role.name: role for role in ROLES}, script)
+    config = load(["experiment=mmapg"])
+    config.retrieval = RetrievalSettings(texts=3, pictures=2, radius=None)
     library = WithGraph(Evidence(store, RetrievalSettings()), [ITEM])
-    trace = await Mmapg("mmapg", library, reach=Reach(3, 2)).answer(ITEM.question, team.ask, 3)
+    trace = await topology("mmapg", library, config).answer(ITEM.question, team.ask, 3)
     [examined] = of(team.turns, "Relevant", "Triple")
     assert examined.task is not None
     assert len(examined.task.given) == 2
@@ -389,7 +389,7 @@ async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path:
     store = Store.open(tmp_path / "index", data.corpus, LexicalEncoder())
     config = load(["experiment=mmapg"])
     library = LabelledLibrary(Evidence(store, config.retrieval), items)
-    method = SYSTEMS["mmapg"].make("mmapg", library, config)
+    method = topology("mmapg", library, config)
     right = 0.0
     for item in Random(0).sample(items, 8):
         team = Team({role.name: role for role in ROLES}, Reader(ReaderSettings()))

@@ -13,10 +13,9 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
-from experiments.running.systems import SYSTEMS
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Script, Team, answered
+from tests.support.bench import NONSENSE, SYSTEMS, Script, Team, answered, topology
 from topologies.systems.e_agent import planned
 from topologies.systems.vidorag.vidorag import relevant
 
@@ -57,7 +56,7 @@ async def held(
     config.retrieval = RetrievalSettings(texts=2, pictures=1, web=config.retrieval.web)
     team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(reply))
     library = LabelledLibrary(Evidence(store, config.retrieval), [ITEM])
-    trace = await SYSTEMS[name].make(name, library, config).answer(QUESTION, team.ask, 7)
+    trace = await topology(name, library, config).answer(QUESTION, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
 
 

@@ -10,11 +10,11 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from actors.agents.roles import DECISION, INSPECTOR, ROLES, SINGLE
+from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.messages import Message, Role, Status, Trace, Turn
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
@@ -26,11 +26,12 @@ from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.records.traces import encode
-from experiments.running.methods import CALIBRATED, LEARNED, METHODS, make_method
-from experiments.running.systems import SYSTEMS
+from experiments.running.methods import METHODS
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.bench import (
+    BY_NAME,
+    SYSTEMS,
     Remembered,
     Reply,
     Script,
@@ -41,13 +42,12 @@ from tests.support.bench import (
     run_discussion,
     said_answers,
     stubborn,
+    topology,
 )
 from tests.support.paths import ROOT
-from topologies.learning.pruned import M3Prune
-from topologies.topology import Topology
 
 TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
-OTHERS = [name for name in METHODS if name not in (*LEARNED, *CALIBRATED)]
+OTHERS = [m.name for m in METHODS if not (m.needs_graph or m.needs_calibration or m.needs_library)]
 NAMES = [*OTHERS, *SYSTEMS]
 TURNS_AT_MOST = 120
 FIELDS = frozenset(
@@ -105,14 +105,8 @@ def experiment_of(name: str) -> str:
 
 
 def roles_of(name: str) -> dict[str, Role]:
-    beside = SYSTEMS[name].roles if name in SYSTEMS else (INSPECTOR, *(ROLES[agent] for agent in TEAM))
-    return {role.name: role for role in (DECISION, SINGLE, *beside)}
-
-
-def made(name: str, library: Watched) -> Topology:
-    if name in SYSTEMS:
-        return SYSTEMS[name].make(name, library, configured(name))
-    return make_method(name, TEAM, 2, 0, cast(M3Prune, None))
+    team = [ROLES[agent] for agent in TEAM] if BY_NAME[name].asks_team else []
+    return {role.name: role for role in (DECISION, SINGLE, *BY_NAME[name].roles, *team)}
 
 
 async def discussed(
@@ -134,7 +128,8 @@ async def discussed(
     random = None if delays is None else Random(delays)
     library = Watched(LabelledLibrary(evidence, [item]), known, random)
     team = Team(roles_of(name), on.reader if reply is None else Script(reply), failing, babbling, random)
-    return await run_discussion(made(name, library), known["question"], team, library)
+    made = topology(name, library, configured(name), TEAM)
+    return await run_discussion(made, known["question"], team, library)
 
 
 def check(name: str, seen: Seen) -> None:
@@ -226,7 +221,7 @@ async def test_a_lost_agent_ends_the_discussion_so_that_it_is_held_again(name: s
             return await team.ask(turn)
 
         with pytest.raises((LostError, ExceptionGroup)) as caught:
-            await made(name, seen.library).answer(seen.question, ask, 7)
+            await topology(name, seen.library, configured(name), TEAM).answer(seen.question, ask, 7)
         assert caught.errisinstance(LostError) or caught.group_contains(LostError)
 
 
@@ -280,13 +275,13 @@ def test_a_system_is_an_experiment_of_its_own_name_and_a_variant_one_of_its_syst
     assert re.fullmatch(r"# \S.{9,107}", first)
 
 
-def test_roles_of_one_name_are_one_role_and_no_system_has_a_method_s_name() -> None:
+def test_roles_of_one_name_are_one_role_and_names_of_methods_differ() -> None:
     known = dict(ROLES)
-    for system in SYSTEMS.values():
-        assert len({role.name for role in system.roles}) == len(system.roles)
-        for role in system.roles:
+    for method in METHODS:
+        assert len({role.name for role in method.roles}) == len(method.roles)
+        for role in method.roles:
             assert known.setdefault(role.name, role) == role
-    assert not set(SYSTEMS) & set(METHODS)
+    assert len(BY_NAME) == len(METHODS)
 
 
 def test_topologies_know_messages_and_nothing_of_the_runtime_the_corpus_or_the_labels() -> None:
@@ -297,4 +292,4 @@ def test_topologies_know_messages_and_nothing_of_the_runtime_the_corpus_or_the_l
                 assert node.level == 0
                 names = [node.module or ""]
             ours = [n for n in names if n.split(".")[0] in ("actors", "retrieval", "experiments", "ray", "lancedb")]
-            assert set(ours) <= {"actors.messages"}, path.name
+            assert set(ours) <= {"actors.messages", "actors.errors"}, path.name

@@ -21,14 +21,15 @@ when both sides give the same answer. Without the debate (`debate=False`) the fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from actors.messages import Field, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.answers import wording
-from topologies.library import Library
+from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.bdog.blueprint import SIZE, Blueprint, distance, limited, read_triples, union
-from topologies.systems.session import Steps, about
+from topologies.systems.bdog.blueprints import read_blueprints
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 PROPONENT = Role(
@@ -89,76 +90,65 @@ class Bdog:
     """The debate, `rounds` at most, and what is left of it without its graph or without its debate.
 
     Args:
-        epsilon: how far the next blueprint may be from the last one for the debate to end.
-        given: first graphs by question id, which are not drawn then.
+        graph, debate: False for the ablations.
     """
 
-    def __init__(
-        self,
-        method: str,
-        library: Library,
-        rounds: int = 3,
-        epsilon: int = 0,
-        *,
-        graph: bool = True,
-        debate: bool = True,
-        given: Mapping[str, Blueprint] | None = None,
-    ) -> None:
-        self.method = method
-        self._library = library
-        self._rounds = rounds
-        self._epsilon = epsilon
+    def __init__(self, context: MethodContext, graph: bool = True, debate: bool = True) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._rounds = context.systems.rounds
+        self._epsilon = context.systems.epsilon
         self._graph = graph
         self._debate = debate
-        self._given = given or {}
+        self._given = read_blueprints(context.systems.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        shown = about(question, await steps.own() or question.evidence)
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        shown = about(question, await session.own() or question.evidence)
         if not self._graph:
-            return steps.trace(await self._talk(steps, shown))
-        blueprint, drawn = await self._first(steps, shown)
+            return session.trace(await self._talk(session, shown))
+        blueprint, drawn = await self._first(session, shown)
         if not self._debate:
             instruction = FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(_triples(blueprint))}"
-            return steps.trace(await steps.ask(SINGLE_AGENT, question=shown, heard=drawn, instruction=instruction))
-        return steps.trace(await self._on_graph(steps, shown, blueprint, drawn))
+            return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=drawn, instruction=instruction))
+        return session.trace(await self._on_graph(session, shown, blueprint, drawn))
 
-    async def _first(self, steps: Steps, shown: Question) -> tuple[Blueprint, list[Message]]:
+    async def _first(self, session: Session, shown: Question) -> tuple[Blueprint, list[Message]]:
         """G_0, and the turn that drew it."""
         if shown.id in self._given:
             return limited(self._given[shown.id]), []
-        drawn = await steps.ask(SINGLE_AGENT, question=shown, task=Task(DRAW, (THOUGHT, TRIPLE)))
+        drawn = await session.ask(SINGLE_AGENT, question=shown, task=Task(DRAW, (THOUGHT, TRIPLE)))
         return _stated(drawn, Blueprint()), [drawn]
 
     async def _on_graph(
-        self, steps: Steps, shown: Question, blueprint: Blueprint, opening: Sequence[Message]
+        self, session: Session, shown: Question, blueprint: Blueprint, opening: Sequence[Message]
     ) -> Message:
         heard = opening
         for _ in range(self._rounds):
             support = Task(SUPPORT, (TRIPLE, ANSWER), _triples(blueprint))
-            proponent = await steps.ask(PROPONENT.name, question=shown, task=support, heard=heard)
+            proponent = await session.ask(PROPONENT.name, question=shown, task=support, heard=heard)
             affirmative = _stated(proponent, blueprint)
             challenge = Task(CHALLENGE, (TRIPLE, ANSWER), _triples(affirmative))
-            opponent = await steps.ask(OPPONENT.name, question=shown, task=challenge, heard=[proponent])
+            opponent = await session.ask(OPPONENT.name, question=shown, task=challenge, heard=[proponent])
             negative = _stated(opponent, affirmative)
             merge = Task(CONCLUDE, (TRIPLE, ANSWER), _triples(union(affirmative, negative)))
             both = [proponent, opponent]
-            conclusion = await steps.ask(MODERATOR.name, question=shown, task=merge, heard=both)
+            conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both)
             moved = distance(blueprint, negative)
             blueprint, heard = negative, [opponent]
             if opponent.status is Status.OK and moved <= self._epsilon:
                 break
         closing = [conclusion] if conclusion.status is Status.OK else both
-        return await steps.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
+        return await session.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
 
-    async def _talk(self, steps: Steps, shown: Question) -> Message:
+    async def _talk(self, session: Session, shown: Question) -> Message:
         """The debate without graphs. The sides hear each other's last words and the moderator's."""
         heard: list[Message] = []
         for _ in range(self._rounds):
-            proponent = await steps.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
-            opponent = await steps.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
+            proponent = await session.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
+            opponent = await session.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
             both = [proponent, opponent]
-            summary = await steps.ask(MODERATOR.name, question=shown, heard=both, instruction=SUM_UP)
+            summary = await session.ask(MODERATOR.name, question=shown, heard=both, instruction=SUM_UP)
             heard = [opponent, summary]
             if proponent.answer is not None and _same(proponent.answer, opponent.answer):
                 break
@@ -177,3 +167,15 @@ def _triples(graph: Blueprint) -> tuple[str, ...]:
 
 def _same(one: str, other: str | None) -> bool:
     return other is not None and wording(one) == wording(other)
+
+
+METHODS = (
+    system(
+        "bdog_debate",
+        "debate of proponent, opponent and moderator",
+        lambda context: Bdog(context, graph=False),
+        ROLES,
+    ),
+    system("bdog_graph", "a blueprint graph, and the answer from it", lambda context: Bdog(context, debate=False)),
+    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, ROLES),
+)

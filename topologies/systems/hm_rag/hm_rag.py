@@ -23,16 +23,17 @@ Left open and decided:
 from __future__ import annotations
 
 from asyncio import gather
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
 from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
 from topologies.answers import normalised
 from topologies.defences.majority import vote
-from topologies.library import PICTURES, Library, Reach, query_of
+from topologies.library import PICTURES, query_of
+from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag.consistency import least_agreement
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 PICTURES_TOO = "pictures"
@@ -101,69 +102,59 @@ class HmRag:
     vector agent `reach.pictures` besides. A system of one base has no decision to make.
 
     Args:
-        threshold: of the fused agreement, in [0, 1]; `rouge_weight` is ROUGE-L's share in it.
         decompose, decide: False for the ablations.
     """
 
     def __init__(
-        self,
-        method: str,
-        library: Library,
-        *,
-        reach: Reach,
-        threshold: float,
-        rouge_weight: float,
-        bases: Collection[str] = BASES,
-        decompose: bool = True,
-        decide: bool = True,
+        self, context: MethodContext, bases: Sequence[str] = BASES, decompose: bool = True, decide: bool = True
     ) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
-        self._threshold = threshold
-        self._rouge_weight = rouge_weight
-        self._bases = [base for base in BASES if base in bases]
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
+        self._threshold = context.systems.agreement
+        self._rouge_weight = context.systems.rouge_weight
+        self._bases = bases
         self._decompose = decompose
         self._decide = decide
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
-        asked = await self._sub_questions(steps, own) if self._decompose else ()
-        answers, read = await self._answers(steps, asked, own)
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
+        asked = await self._sub_questions(session, own) if self._decompose else ()
+        answers, read = await self._answers(session, asked, own)
         if len(self._bases) == 1:
-            return steps.trace(answers[0])
+            return session.trace(answers[0])
         if not self._decide:
-            return steps.trace(vote(answers))
+            return session.trace(vote(answers))
         usable = [message for message in answers if message.answer is not None]
-        summaries = await self._summaries(steps, usable)
+        summaries = await self._summaries(session, usable)
         if least_agreement(summaries, self._rouge_weight) >= self._threshold:
-            return steps.trace(await steps.ask(LIGHT.name, question=about(question, own), heard=usable))
+            return session.trace(await session.ask(LIGHT.name, question=about(question, own), heard=usable))
         everything = about(question, together(own, *read.values()))
-        return steps.trace(await steps.ask(EXPERT.name, question=everything, heard=usable))
+        return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
 
-    async def _sub_questions(self, steps: Steps, own: Sequence[Source]) -> tuple[str, ...]:
+    async def _sub_questions(self, session: Session, own: Sequence[Source]) -> tuple[str, ...]:
         """Two or three of them; none where the question has a single intent, or nothing could be read."""
-        shown = about(steps.question, own)
-        judged = await steps.ask(DECOMPOSER.name, question=shown, task=INTENTS)
+        shown = about(session.question, own)
+        judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
         if judged.said("Intents") in ((), ("1",)):
             return ()
-        parts = await steps.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
+        parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
         return tuple(dict.fromkeys(parts.said("Sub-question")))[:SUB_QUESTIONS]
 
     async def _answers(
-        self, steps: Steps, asked: Sequence[str], own: Sequence[Source]
+        self, session: Session, asked: Sequence[str], own: Sequence[Source]
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]]]:
         """What each agent answers, and what each has read of its base."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
         for text in asked or (None,):
-            part = about(steps.question, own, text) if text else about(steps.question, own)
-            found = await self._retrieve(steps, part)
+            part = about(session.question, own, text) if text else about(session.question, own)
+            found = await self._retrieve(session, part)
             read = {base: together(read[base], found[base]) for base in self._bases}
             said = await gather(
                 *(
-                    steps.ask(
+                    session.ask(
                         AGENTS[base], question=about(part, together(own, found[base])), heard=tuple(replies[base])
                     )
                     for base in self._bases
@@ -176,9 +167,9 @@ class HmRag:
         return list(
             await gather(
                 *(
-                    steps.ask(
+                    session.ask(
                         AGENTS[base],
-                        question=about(steps.question, together(own, read[base])),
+                        question=about(session.question, together(own, read[base])),
                         heard=replies[base],
                     )
                     for base in self._bases
@@ -186,20 +177,20 @@ class HmRag:
             )
         ), read
 
-    async def _retrieve(self, steps: Steps, part: Question) -> dict[str, tuple[Source, ...]]:
+    async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """What each base has on a part of the question, all bases searched at once."""
         query, of = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
         found: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
-            of = await steps.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(steps.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))
-            triples.append(steps.graph(of.said("Theme") or (query,), self._reach.texts, themes=True, of=of))
+            of = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
+            triples.append(session.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))
+            triples.append(session.graph(of.said("Theme") or (query,), self._reach.texts, themes=True, of=of))
         if VECTOR in self._bases:
-            near = partial(steps.search, query, mode="vector", radius=self._reach.radius)
+            near = partial(session.search, query, mode="vector", radius=self._reach.radius)
             found |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
-            found[WEB] = steps.web(query, self._reach.texts)
+            found[WEB] = session.web(query, self._reach.texts)
         edges, hits = await gather(gather(*triples), gather(*found.values()))
         of_base = dict(zip(found, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}
@@ -208,17 +199,17 @@ class HmRag:
         if GRAPH in self._bases:
             subgraph = {triple.id: triple for level in edges for triple in level}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
-            known = await gather(*(steps.entity(name, of=of) for name in names))
+            known = await gather(*(session.entity(name, of=of) for name in names))
             read[GRAPH] = together([stated(triple) for triple in subgraph], *known)
         return read
 
-    async def _summaries(self, steps: Steps, answers: Sequence[Message]) -> list[str]:
+    async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """S_v, S_g and S_w, each by the agent whose answer it is."""
         tasks = [Task(SUMMARISE, SUMMARY, (f"Answer 1: {told.answer}",)) for told in answers]
-        asked = about(steps.question, ())
+        asked = about(session.question, ())
         said = await gather(
             *(
-                steps.ask(told.agent, question=asked, task=task, heard=(told,))
+                session.ask(told.agent, question=asked, task=task, heard=(told,))
                 for told, task in zip(answers, tasks, strict=True)
             )
         )
@@ -237,3 +228,20 @@ def _compared(answer: str, summary: Message) -> str:
 def stated(triple: Triple) -> Source:
     """A triple as agents read it: its head, and what is said of that."""
     return Source(triple.id, triple.source or triple.id, Kind.TEXT, triple.head, f"{triple.relation} {triple.tail}.")
+
+
+def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
+    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
+
+
+METHODS = (
+    _variant("hm_rag_vector", "one agent with texts and pictures", VECTOR, decompose=False),
+    _variant("hm_rag_graph", "one agent with a knowledge graph", GRAPH, decompose=False),
+    _variant("hm_rag_web", "one agent with the web", WEB, decompose=False),
+    _variant("hm_rag_no_vector", "HM-RAG without its vector agent", GRAPH, WEB),
+    _variant("hm_rag_no_graph", "HM-RAG without its graph agent", VECTOR, WEB),
+    _variant("hm_rag_no_web", "HM-RAG without its web agent", VECTOR, GRAPH),
+    _variant("hm_rag_no_decomposition", "HM-RAG on the whole question", decompose=False),
+    _variant("hm_rag_no_decision", "HM-RAG by a vote of its agents", decide=False),
+    _variant("hm_rag", "vector, graph and web agents, a decision by agreement"),
+)

@@ -29,10 +29,10 @@ from itertools import pairwise
 from typing import Literal
 
 from actors.messages import Field, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
-from topologies.library import Library
+from topologies.method import MethodContext, system
 from topologies.systems.helpers import numbered, pictures_among, together
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk, key, same
-from topologies.systems.session import Steps, about
+from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 PERCEIVER = Role(
@@ -102,18 +102,18 @@ SETTINGS = {
 
 
 class MhMmkg:
-    """One setting. `paths` is alpha; `directed` edges are followed from head to tail only."""
+    """One setting, which the method's name says. Directed edges are followed from head to tail only."""
 
-    def __init__(self, method: str, library: Library, setting: Setting, paths: int, directed: bool) -> None:
-        self.method = method
-        self._library = library
-        self._setting = setting
-        self._paths = paths
-        self._directed = directed
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._setting = SETTINGS[context.method]
+        self._paths = context.systems.paths  # alpha
+        self._directed = context.directed
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps, setting = Steps(self.method, question, ask, self._library, seed, sample), self._setting
-        own = await steps.own()
+        session, setting = Session(self.method, question, ask, self._library, seed, sample), self._setting
+        own = await session.own()
         pictures = pictures_among(own)
         told = tuple(source for source in own if source not in pictures)
         if not setting.see:
@@ -121,15 +121,15 @@ class MhMmkg:
         heard: list[Message] = []
         if setting.see and setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
-            heard.append(await steps.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
-        search = _Search(steps, about(question, told), heard, setting, await self._library.topics(question))
+            heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
+        search = _Search(session, about(question, told), heard, setting, await self._library.topics(question))
         found: tuple[Path, ...] = ()
         if setting.knowledge == "searched":
             found = await search.run(self._paths, self._directed)
         elif setting.knowledge == "annotated":
             found = await search.follow(await self._library.annotated(question))
         answered = about(question, together(own, *map(search.written, found)))
-        trace = steps.trace(await steps.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
+        trace = session.trace(await session.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
         walked = setting.knowledge == "searched"
         return replace(trace, paths=tuple(path.entities for path in found) if walked else None)
 
@@ -138,7 +138,7 @@ class MhMmkg:
 class _Search:
     """What is known in one discussion: `asked` with the question's own texts, `told` of each entity met, as text."""
 
-    steps: Steps
+    session: Session
     asked: Question
     heard: Sequence[Message]
     setting: Setting
@@ -152,7 +152,7 @@ class _Search:
         walk = Walk(topic, self.setting.order, wanted=wanted)
         walk.judge(await self._validated((Path((topic,)),)))
         while batch := walk.batch():
-            edges = await asyncio.gather(*(self.steps.neighbours(path.end) for path in batch))
+            edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
             ahead = [walk.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
             useful = await asyncio.gather(*map(self._expanded, batch, ahead))
             grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
@@ -162,12 +162,12 @@ class _Search:
     async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[Path, ...]:
         """Paths that are given, with what is known of their entities; an edge that the graph lacks is left out."""
         for name in dict.fromkeys(entity for path in annotated for entity in path):
-            self.told[name] = _texts(found := await self.steps.entity(name)) + _captioned(pictures_among(found))
+            self.told[name] = _texts(found := await self.session.entity(name)) + _captioned(pictures_among(found))
         paths = []
         for entities in annotated:
             edges: list[Triple] = []
             for head, tail in pairwise(entities):
-                around = await self.steps.neighbours(head)
+                around = await self.session.neighbours(head)
                 edges += [edge for edge in around if same(edge.head, head) and same(edge.tail, tail)][:1]
             paths.append(Path(tuple(entities), tuple(edges)))
         return tuple(paths)
@@ -189,15 +189,15 @@ class _Search:
         if not candidates:
             return None
         task = Task(PICK, (PICKED,), _candidates(candidates))
-        picked = await self.steps.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        picked = await self.session.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
         return next(iter(numbered(picked, PICKED.name, candidates)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
         """The graph's entities of the names that the topic agent says, or else those nearest to them."""
         task = Task(NAME, (ENTITY,))
-        named = await self.steps.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        named = await self.session.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
         names = named.said(ENTITY.name)
-        edges = await self.steps.graph(names, EDGES, of=named) if names else ()
+        edges = await self.session.graph(names, EDGES, of=named) if names else ()
         ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
         nearest = tuple(dict.fromkeys(entity for both in ends for entity in both))
         return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
@@ -207,12 +207,12 @@ class _Search:
             return ()
         given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
         task = Task(EXPAND, (USEFUL,), given)
-        chosen = await self.steps.ask(EXPANDER.name, question=self.asked, task=task, heard=self.heard)
+        chosen = await self.session.ask(EXPANDER.name, question=self.asked, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
     async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
         """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
-        known = await asyncio.gather(*(self.steps.entity(path.end) for path in paths))
+        known = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
         pictures = [pictures_among(found) for found in known]
         for path, found, seen in zip(paths, known, pictures, strict=True):
             by_people = _captioned(seen) if self.setting.captions == "people" else ()
@@ -232,14 +232,14 @@ class _Search:
 
     async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
         shown = about(self.asked, pictures, CAPTION.format(entity))
-        return await self.steps.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,)))
+        return await self.session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,)))
 
     async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
         shown = about(self.asked, (*self.asked.evidence, *pictures))
         what = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
         task = Task(what, fields, self._findings(path))
-        return await self.steps.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
+        return await self.session.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
 
     def _findings(self, path: Path) -> tuple[str, ...]:
         return tuple(f"Found: {line.title}: {line.text}" for line in self.written(path)) or (f"Found: {path.end}",)
@@ -268,3 +268,6 @@ def _described(pictures: Sequence[Source], message: Message) -> tuple[Source, ..
     return tuple(
         replace(pictures[0], kind=Kind.TEXT, image=None, text=said) for said in message.said(DESCRIPTION.name)[:1]
     )
+
+
+METHODS = tuple(system(name, setting.description, MhMmkg, ROLES) for name, setting in SETTINGS.items())

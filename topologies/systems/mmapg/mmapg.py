@@ -33,9 +33,10 @@ from dataclasses import replace
 
 from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.answers import wording
-from topologies.library import PICTURES, Library, Reach
+from topologies.library import PICTURES
+from topologies.method import MethodContext, system
 from topologies.systems.mmapg.planning import TYPES, Node, placed, root, told
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -107,48 +108,38 @@ FUSION_RANKS = 60.0
 class Mmapg:
     """The planner's graph, `steps` nodes at most, or what is left of it without planning or without retrieval.
 
-    Args:
-        reach: of each search; without a radius only the number of candidates counts.
+    The reach is that of each search; without a radius only the number of candidates counts.
     """
 
-    def __init__(
-        self,
-        method: str,
-        library: Library,
-        *,
-        reach: Reach,
-        steps: int = 10,
-        planning: bool = True,
-        retrieval: bool = True,
-    ) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
-        self._steps = steps
+    def __init__(self, context: MethodContext, planning: bool = True, retrieval: bool = True) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
+        self._steps = context.systems.steps
         self._planning = planning
         self._retrieval = retrieval
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        bare = about(question, await steps.own())
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        bare = about(question, await session.own())
         go = self._by_plan if self._planning else self._in_sequence
-        return steps.trace(await go(steps, bare))
+        return session.trace(await go(session, bare))
 
-    async def _by_plan(self, steps: Steps, bare: Question) -> Message:
-        overall = await steps.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
+    async def _by_plan(self, session: Session, bare: Question) -> Message:
+        overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = tuple(f"Sub-question: {text}" for text in overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
         said: dict[int, list[Message]] = {}
         for _ in range(self._steps):
             task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.line() for node in graph)))
             known = [message for messages in said.values() for message in messages]
-            planned = await steps.ask(PLANNER.name, question=bare, task=task, heard=known)
+            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
             if planned.status is not Status.OK:
                 break
             node = placed(graph, planned)
             if node.runs and node.type != "Stop":
                 basis = [planned, *(message for parent in node.parents for message in said.get(parent, ()))]
-                said[node.number] = await self._carried_out(steps, bare, node, basis)
+                said[node.number] = await self._carried_out(session, bare, node, basis)
             outcome = said.get(node.number, [])
             graph.append(replace(node, content=told(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
@@ -159,18 +150,18 @@ class Mmapg:
         if answered:
             return answered[-1]
         if not any(node.type == "Retrieval" for node in graph):
-            said[0] = await self._retrieve(steps, bare, bare.text, [])
+            said[0] = await self._retrieve(session, bare, bare.text, [])
         whole = [message for messages in said.values() for message in messages]
-        return await steps.ask(REASONER.name, question=bare, heard=whole)
+        return await session.ask(REASONER.name, question=bare, heard=whole)
 
-    async def _carried_out(self, steps: Steps, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
+    async def _carried_out(self, session: Session, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
         """The messages that hold a node's content. `basis` is the planner's, then its parents'."""
         if node.type == "Question":
             return basis[:1]
         if node.type == "Retrieval":
-            return await self._retrieve(steps, bare, node.instruction, basis)
+            return await self._retrieve(session, bare, node.instruction, basis)
         asked = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
-        return [await steps.ask(REASONER.name, question=asked, heard=basis)]
+        return [await session.ask(REASONER.name, question=asked, heard=basis)]
 
     @staticmethod
     def _answers(bare: Question, node: Node, said: dict[int, list[Message]]) -> bool:
@@ -178,77 +169,79 @@ class Mmapg:
         given = bool(outcome) and outcome[-1].answer is not None
         return given and (not bare.choices or _repeats(bare, node.instruction))
 
-    async def _in_sequence(self, steps: Steps, bare: Question) -> Message:
+    async def _in_sequence(self, session: Session, bare: Question) -> Message:
         """One path: what is to be looked for next is what the last reasoning asks for."""
         path: list[Message] = []
         instruction = bare.text
         for _ in range(self._steps // 2):
-            found = await self._retrieve(steps, bare, instruction, path[-1:])
+            found = await self._retrieve(session, bare, instruction, path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
-            thought = await steps.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *found])
+            thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *found])
             path += [*found, thought]
             wanted = thought.said(SEEK.name)
             if thought.said(ENOUGH.name) == ("yes",) or not wanted:
                 break
             instruction = wanted[0]
-        return await steps.ask(REASONER.name, question=bare, heard=path)
+        return await session.ask(REASONER.name, question=bare, heard=path)
 
     async def _retrieve(
-        self, steps: Steps, bare: Question, instruction: str, basis: Sequence[Message]
+        self, session: Session, bare: Question, instruction: str, basis: Sequence[Message]
     ) -> list[Message]:
         """What was found for an instruction, condensed; nothing where nothing was."""
         asked = about(bare, (), instruction)
         if not self._retrieval:
             of = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
-                steps.search(instruction, self._reach.texts, mode="vector", of=of),
-                steps.search(instruction, self._reach.pictures, kinds=PICTURES, mode="vector", of=of),
+                session.search(instruction, self._reach.texts, mode="vector", of=of),
+                session.search(instruction, self._reach.pictures, kinds=PICTURES, mode="vector", of=of),
             )
             if not texts and not pictures:
                 return []
             evidence = sources((*texts, *pictures))
             nearest = about(bare, evidence, instruction)
             task = Task(CONDENSE, (SUMMARY,))
-            return [await steps.ask(REASONER.name, question=nearest, task=task, heard=basis)]
+            return [await session.ask(REASONER.name, question=nearest, task=task, heard=basis)]
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY))
-        wanted = await steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=basis)
-        candidates, triples = await self._candidates(steps, instruction, wanted)
-        examined = await self._examined(steps, asked, candidates, triples, wanted)
+        wanted = await session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=basis)
+        candidates, triples = await self._candidates(session, instruction, wanted)
+        examined = await self._examined(session, asked, candidates, triples, wanted)
         bearing = [message for message, _ in examined]
         if not bearing:
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
-        condensed = await steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[*basis[:1], *bearing])
+        condensed = await session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[*basis[:1], *bearing])
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
 
     async def _candidates(
-        self, steps: Steps, instruction: str, wanted: Message
+        self, session: Session, instruction: str, wanted: Message
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
         phrases = wanted.said(KEYWORD.name) or (instruction,)
-        in_texts = [steps.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases]
+        in_texts = [
+            session.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases
+        ]
         in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
         if wanted.said(VISUAL.name) != ("no",):
             named, described = wanted.said(ENTITY.name), wanted.said(QUERY.name)
             in_pictures = [
-                steps.search(
+                session.search(
                     title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=wanted
                 )
                 for title in named
             ]
             in_pictures += [
-                steps.search(
+                session.search(
                     text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=wanted
                 )
                 for text in (described if named or described else (instruction,))
             ]
-        edges = steps.graph(phrases, self._reach.texts, of=wanted)
+        edges = session.graph(phrases, self._reach.texts, of=wanted)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
         candidates = [*_fused(texts, self._reach.texts), *_fused(pictures, self._reach.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
-        self, steps: Steps, asked: Question, candidates: Sequence[Source], triples: Sequence[str], wanted: Message
+        self, session: Session, asked: Question, candidates: Sequence[Source], triples: Sequence[str], wanted: Message
     ) -> list[tuple[Message, tuple[str, ...]]]:
         """The examinations of what bears on the instruction, each with what it found."""
 
@@ -256,12 +249,12 @@ class Mmapg:
             picture = source.kind is Kind.IMAGE
             agent = PICTURE_EXAMINER if picture else TEXT_EXAMINER
             task = Task(EXAMINE_PICTURE, (RELEVANT, DESCRIPTION)) if picture else Task(EXAMINE, (RELEVANT, EXTRACT))
-            return steps.ask(agent.name, question=about(asked, (source,)), task=task, heard=[wanted])
+            return session.ask(agent.name, question=about(asked, (source,)), task=task, heard=[wanted])
 
         under_way = [examination(source) for source in candidates]
         if triples:
             task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(f"Triple: {triple}" for triple in triples))
-            under_way.append(steps.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[wanted]))
+            under_way.append(session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[wanted]))
         examined = await asyncio.gather(*under_way)
         found: list[tuple[Message, tuple[str, ...]]] = []
         for place, message in enumerate(examined):
@@ -293,3 +286,20 @@ def _fused(found: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
             scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
             known.setdefault(hit.source.id, hit.source)
     return tuple(known[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
+
+
+METHODS = (
+    system(
+        "mmapg_no_planning",
+        "retrieval and reasoning alternate, examined",
+        lambda context: Mmapg(context, planning=False),
+        ROLES,
+    ),
+    system(
+        "mmapg_no_retrieval",
+        "adaptive planning, nearest sources unexamined",
+        lambda context: Mmapg(context, retrieval=False),
+        ROLES,
+    ),
+    system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
+)

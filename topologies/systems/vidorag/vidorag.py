@@ -21,9 +21,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
-from topologies.library import PICTURES, Library, Reach, query_of
+from topologies.library import PICTURES, query_of
+from topologies.method import MethodContext, system
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 from topologies.systems.vidorag.cutoff import kept
 from topologies.topology import Ask
 
@@ -67,16 +68,16 @@ INSPECTED = (
 class ViDoRAG:
     """Retrieval of up to twice `reach.texts` and `reach.pictures`, at most `turns` rounds, and the answer."""
 
-    def __init__(self, method: str, library: Library, reach: Reach, turns: int) -> None:
-        self.method = method
-        self._library = library
-        self._reach = reach
-        self._turns = turns
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self._library = context.library
+        self._reach = context.reach
+        self._turns = context.systems.turns
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        steps = Steps(self.method, question, ask, self._library, seed, sample)
-        own = await steps.own()
-        found = together(own, await self._retrieved(steps))[len(own) :]
+        session = Session(self.method, question, ask, self._library, seed, sample)
+        own = await session.own()
+        found = together(own, await self._retrieved(session))[len(own) :]
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
         rests_on: tuple[Source, ...] = ()
@@ -84,33 +85,37 @@ class ViDoRAG:
             left = tuple(source for source in found if source not in picked)
             if not left:
                 break
-            chosen = await self._sought(steps, left, inspection, first=not picked)
+            chosen = await self._sought(session, left, inspection, first=not picked)
             if not chosen:
                 break
             picked = (*picked, *chosen)
             read = together(own, picked)
-            inspection = await steps.ask(INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED))
+            inspection = await session.ask(
+                INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED)
+            )
             if inspection.said("Enough") != ("no",):
                 rests_on = numbered(inspection, "Selected", read)
                 break
         shown = about(question, together(own, rests_on or picked))
         heard = () if inspection is None else (inspection,)
-        return steps.trace(await steps.ask(SYNTHESISER.name, question=shown, heard=heard))
+        return session.trace(await session.ask(SYNTHESISER.name, question=shown, heard=heard))
 
-    async def _retrieved(self, steps: Steps) -> tuple[Source, ...]:
+    async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Of both modalities, what the better component of its scores holds."""
-        words, radius = query_of(steps.question), self._reach.radius
+        words, radius = query_of(session.question), self._reach.radius
         searches = (
-            steps.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
-            steps.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
+            session.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
+            session.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
         return together(*(sources(relevant(found)) for found in await asyncio.gather(*searches)))
 
     async def _sought(
-        self, steps: Steps, left: Sequence[Source], inspection: Message | None, first: bool
+        self, session: Session, left: Sequence[Source], inspection: Message | None, first: bool
     ) -> Sequence[Source]:
         heard = () if inspection is None else (inspection,)
-        message = await steps.ask(SEEKER.name, question=about(steps.question, left), task=Task(SEEK, SEEN), heard=heard)
+        message = await session.ask(
+            SEEKER.name, question=about(session.question, left), task=Task(SEEK, SEEN), heard=heard
+        )
         chosen = numbered(message, "Selected", left)
         return left if message.status is not Status.OK or (first and not chosen) else chosen
 
@@ -119,3 +124,6 @@ def relevant(found: Sequence[Hit]) -> tuple[Hit, ...]:
     """The best of what was found, as many as the mixture on its scores keeps, best first."""
     ordered = sorted(found, key=lambda hit: -hit.score)
     return tuple(ordered[: kept([hit.score for hit in ordered])])
+
+
+METHOD = system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES)

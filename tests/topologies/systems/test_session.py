@@ -9,7 +9,7 @@ from typing import Literal
 from actors.messages import Hit, Kind, Message, Question, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
 from topologies.library import PICTURES, TEXTS, Mode
-from topologies.systems.session import Steps, about, sources
+from topologies.systems.session import Session, about, sources
 
 QUESTION = Question("q", "Who built the bridge?", ("Ann", "Bob"))
 BRIDGE = Source("s1", "d1", Kind.TEXT, "Bridge", "Ann built the bridge.")
@@ -70,16 +70,16 @@ class Team:
 
 async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as_they_end() -> None:
     team = Team()
-    steps = Steps("m", QUESTION, team.ask, Shelf(), seed=1)
-    first, second = await asyncio.gather(steps.ask("a"), steps.ask("b"))
+    session = Session("m", QUESTION, team.ask, Shelf(), seed=1)
+    first, second = await asyncio.gather(session.ask("a"), session.ask("b"))
     found = await asyncio.gather(
-        steps.search("bridge", 3, of=first),
-        steps.search("bridge", 3, kinds=PICTURES, of=second),
-        steps.graph(["Ann"], 2),
+        session.search("bridge", 3, of=first),
+        session.search("bridge", 3, kinds=PICTURES, of=second),
+        session.graph(["Ann"], 2),
     )
     assert [len(hits) for hits in found] == [1, 0, 1]
-    last = await steps.ask("a", question=about(QUESTION, sources(found[0])), heard=[first, second], remembers=True)
-    trace = steps.trace(last)
+    last = await session.ask("a", question=about(QUESTION, sources(found[0])), heard=[first, second], remembers=True)
+    trace = session.trace(last)
     assert [turn.id for turn in trace.turns] == ["1/a", "2/b", "3/a"]
     assert [(lookup.base, lookup.of, lookup.found) for lookup in trace.lookups] == [
         ("texts", "1/a", ("s1",)),
@@ -95,17 +95,17 @@ async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as
 
 async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:
     team = Team()
-    steps = Steps("m", QUESTION, team.ask, Shelf(), seed=1)
-    broken = await steps.ask("broken")
-    await steps.ask("a", heard=[broken])
+    session = Session("m", QUESTION, team.ask, Shelf(), seed=1)
+    broken = await session.ask("broken")
+    await session.ask("a", heard=[broken])
     assert team.turns[1].heard == ()
-    assert [turn.status for turn in steps.trace("Ann").turns] == [Status.FAILED, Status.OK]
+    assert [turn.status for turn in session.trace("Ann").turns] == [Status.FAILED, Status.OK]
 
 
 async def test_a_discussion_that_came_to_nothing_has_no_answer() -> None:
-    steps = Steps("m", QUESTION, Team().ask, Shelf(), seed=1)
-    await steps.ask("a")
-    trace = steps.trace(None)
+    session = Session("m", QUESTION, Team().ask, Shelf(), seed=1)
+    await session.ask("a")
+    trace = session.trace(None)
     assert (trace.answer, trace.status, trace.decision) == (None, Status.UNPARSED, ())
 
 
