@@ -6,6 +6,7 @@ a DAG) or *temporal* (from one round to the next).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -72,6 +73,41 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     for name, (array, shape) in expected.items():
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+
+
+def sample_wirings(
+    k: int,
+    rounds: int,
+    mask: Mapping[str, Tensor],
+    chances: Mapping[str, Tensor],
+    readers: Tensor,
+    generator: Generator,
+) -> Wirings:
+    """Draw `k` wirings.
+
+    mask: bool [sender, receiver] by kind, the unpruned edges; chances: [rounds or 1, sender, receiver] by kind, the
+    probability of each. readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless
+    `chances` has a probability [1, agents, 1] of its own for `decision`.
+    """
+    agents = len(readers)
+    # The order of these draws is part of what a seed means.
+    order = sample_permutations(k, rounds, agents, generator)
+    spatial_allowed = allowed_spatial(mask["spatial"], order)
+    temporal_allowed = allowed_temporal(mask["temporal"], k, rounds)
+    spatial = sample_edges(chances["spatial"], spatial_allowed, generator)
+    temporal = torch.zeros_like(temporal_allowed)
+    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator)
+    readable = readers.expand(k, 1, agents, 1)
+    read = sample_edges(chances["decision"], readable, generator) if "decision" in chances else readable
+    return Wirings(
+        spatial=spatial.numpy(),
+        temporal=temporal.numpy(),
+        allowed=Edges(spatial_allowed.numpy(), temporal_allowed.numpy()),
+        order=order.numpy(),
+        # Copies: all rows of an expanded tensor are the same memory.
+        decision=read[:, 0, :, 0].numpy().copy(),
+        decision_allowed=readable[:, 0, :, 0].numpy().copy(),
+    )
 
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:

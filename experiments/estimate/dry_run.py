@@ -35,6 +35,7 @@ from experiments.running.opening import open_cache, open_dataset, open_store
 from experiments.running.systems import SYSTEMS
 from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.graphs import as_wirings, complete
+from topologies.learning.estimators import resolved
 from topologies.learning.pruned import M3Prune, split
 from topologies.learning.settings import Decision
 from topologies.topology import Wired, Wiring
@@ -194,7 +195,7 @@ class _Estimate:
         return replace(phase(f"evaluating {name}", total, expected, *bounds), exact=certain)
 
     def _reads_everyone(self) -> bool:
-        return learner_settings(self._config)[0].decides() == Decision.ALL
+        return resolved(learner_settings(self._config)[0]).decision == Decision.ALL
 
     async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):

@@ -1,4 +1,4 @@
-"""What a learner by `effects` has seen of its edges, what it believes of them, and which it would keep."""
+"""What the samples so far say of every edge's effect (for `estimator=effects`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from topologies.learning.blocks import KINDS, Block
-from topologies.learning.effects import Effects, edge_moments, posterior, raw_effects
+from topologies.learning.blocks import KINDS
+from topologies.learning.effects import Estimate, edge_moments, posterior, raw_effects
 from topologies.learning.objective import credited
 from topologies.wiring import Wirings, drawn
 
@@ -66,7 +66,7 @@ class Observations:
         self.squares[kind] += squares.sum(0, keepdim=True) if shared else squares
         self.spread[kind] += torch.tensor([float((credit**2).sum()), float(credit.numel())], dtype=torch.float64)
 
-    def effects(self) -> dict[str, Effects]:
+    def effects(self) -> dict[str, Estimate]:
         """What is believed of every edge, by kind, [rounds or 1, sender, receiver].
 
         All kinds are judged together, the decision agent being one more receiver: each says how far a sender can be
@@ -81,7 +81,7 @@ class Observations:
         believed = self.effects().items()
         return {kind: (e.mean / e.variance.sqrt()).clamp(-MOST, MOST).float() for kind, e in believed}
 
-    def _raw(self, kind: str) -> Effects:
+    def _raw(self, kind: str) -> Estimate:
         squared, count = self.spread[kind]
         # While all samples of a question score the same, nothing is known, not even that an edge does nothing.
         spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
@@ -100,25 +100,13 @@ class Observations:
         self.scores, self.utility, self.samples = (tensors[n].clone() for n in ("scores", "utility", "samples"))
 
 
-def worth_keeping(block: Block, probability: Tensor, present: Tensor, room: int) -> Tensor:
-    """Of the present edges of one matrix those whose effect is not negative, and of these the `room` best at most.
-
-    probability, present, result: [sender, receiver] of the whole kind and bool of the matrix. The decision agent keeps
-    one reader at least.
-    """
-    p = block.of(probability) * block.of(present)
-    least = p.flatten().topk(room).values[-1].clamp(min=0.5)
-    return p >= (least.clamp(max=p.max()) if block.kind == "decision" else least)
-
-
-def _posterior(raw: dict[str, Effects], scores: Tensor) -> dict[str, Effects]:
+def _posterior(raw: dict[str, Estimate], scores: Tensor) -> dict[str, Estimate]:
     """`effects.posterior` of all these kinds and rounds together, a sender's edges side by side in one row."""
-    columns = {kind: Effects(*(part.transpose(0, 1).flatten(1) for part in seen)) for kind, seen in raw.items()}
+    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in seen)) for kind, seen in raw.items()}
     widths = [seen.mean.shape[1] for seen in columns.values()]
-    together = Effects(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
-    found = posterior(together, scores)
-    split = zip(*(torch.split(part, widths, dim=1) for part in found), strict=True)
+    together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores)), strict=True)
     return {
-        kind: Effects(*(part.unflatten(1, (len(seen.mean), -1)).transpose(0, 1) for part in parts))
+        kind: Estimate(*(part.unflatten(1, (len(seen.mean), -1)).transpose(0, 1) for part in parts))
         for (kind, seen), parts in zip(raw.items(), split, strict=True)
     }
