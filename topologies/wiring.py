@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -62,15 +63,10 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     """Raise ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)
     square, column = (k, rounds, agents, agents), (k, agents)
-    expected = {
-        "spatial": (wirings.spatial, square),
-        "temporal": (wirings.temporal, square),
-        "allowed.spatial": (wirings.allowed.spatial, square),
-        "allowed.temporal": (wirings.allowed.temporal, square),
-        "decision": (wirings.decision, column),
-        "decision_allowed": (wirings.decision_allowed, column),
-    }
-    for name, (array, shape) in expected.items():
+    matrices = ("spatial", "temporal", "allowed.spatial", "allowed.temporal")
+    expected = dict.fromkeys(matrices, square) | dict.fromkeys(("decision", "decision_allowed"), column)
+    for name, shape in expected.items():
+        array = attrgetter(name)(wirings)
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
 

@@ -29,7 +29,7 @@ from experiments.evidence.web import check_web
 from experiments.running.methods import check_methods, learner_of, needs_team
 from experiments.running.systems import SYSTEMS
 from topologies.learning.estimators import ESTIMATORS
-from topologies.learning.peers import variant
+from topologies.learning.peers import VARIANTS
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
 
@@ -130,7 +130,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
     Raises UserError for a setting that was chosen and that the peer has another way.
     """
     peer = learner_of(config.methods)
-    found = variant(peer).settings(config.learner, config.pruning)
+    found = VARIANTS[peer].settings(config.learner, config.pruning)
     for group, asked, held in (("learner", config.learner, found[0]), ("pruning", config.pruning, found[1])):
         usual = type(asked)()
         for f in fields(asked):

@@ -7,6 +7,7 @@ its sender, and how good that sender's own answers are, say what to expect of it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
@@ -106,3 +107,20 @@ def posterior(edges: Estimate, scores: Tensor) -> Estimate:
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
     return shrink(edges, prior, scatter)
+
+
+def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor) -> dict[str, Estimate]:
+    """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
+
+    A sender's edges of all kinds are judged together, the decision agent being one more receiver: each says how far the
+    sender can be trusted. Alone, the decision column holds too little evidence; noise would now and then keep the one
+    agent that misleads.
+    """
+    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in raw.items()}
+    widths = [edges.mean.shape[1] for edges in columns.values()]
+    together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores)), strict=True)
+    return {
+        kind: Estimate(*(part.unflatten(1, (len(edges.mean), -1)).transpose(0, 1) for part in parts))
+        for (kind, edges), parts in zip(raw.items(), split, strict=True)
+    }

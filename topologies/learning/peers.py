@@ -46,6 +46,11 @@ class Variant:
         return Method(name, self.description, _learned_graph, needs_graph=True, learner=name)
 
 
+def _learned_graph(context: MethodContext) -> Topology:
+    assert context.learned is not None, "a method that needs a graph is made after learning"
+    return context.learned
+
+
 # The plain policy gradient of their papers with Adam, which they were published with.
 POLICY_GRADIENT = {
     "estimator": Estimator.REINFORCE,
@@ -87,20 +92,5 @@ AGENTDROPOUT = Variant(
     {"rule": Rule.AGENTS},
 )
 
-VARIANTS = (M3PRUNE, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
-
-
-def variant(name: str) -> Variant:
-    """The learner of that name. Raises ValueError when there is none."""
-    for one in VARIANTS:
-        if one.name == name:
-            return one
-    raise ValueError(f"no learner {name!r}: choose one of {', '.join(one.name for one in VARIANTS)}")
-
-
-def _learned_graph(context: MethodContext) -> Topology:
-    assert context.learned is not None, "a method that needs a graph is made after learning"
-    return context.learned
-
-
-METHODS = tuple(one.method for one in VARIANTS)
+VARIANTS = {one.name: one for one in (M3PRUNE, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
+METHODS = tuple(one.method for one in VARIANTS.values())
