@@ -6,7 +6,9 @@ a DAG) or *temporal* (from one round to the next).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -61,17 +63,47 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     """Raise ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)
     square, column = (k, rounds, agents, agents), (k, agents)
-    expected = {
-        "spatial": (wirings.spatial, square),
-        "temporal": (wirings.temporal, square),
-        "allowed.spatial": (wirings.allowed.spatial, square),
-        "allowed.temporal": (wirings.allowed.temporal, square),
-        "decision": (wirings.decision, column),
-        "decision_allowed": (wirings.decision_allowed, column),
-    }
-    for name, (array, shape) in expected.items():
+    matrices = ("spatial", "temporal", "allowed.spatial", "allowed.temporal")
+    expected = dict.fromkeys(matrices, square) | dict.fromkeys(("decision", "decision_allowed"), column)
+    for name, shape in expected.items():
+        array = attrgetter(name)(wirings)
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+
+
+def sample_wirings(
+    k: int,
+    rounds: int,
+    mask: Mapping[str, Tensor],
+    chances: Mapping[str, Tensor],
+    readers: Tensor,
+    generator: Generator,
+) -> Wirings:
+    """Draw `k` wirings.
+
+    mask: bool [sender, receiver] by kind, the unpruned edges; chances: [rounds or 1, sender, receiver] by kind, the
+    probability of each. readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless
+    `chances` has a probability [1, agents, 1] of its own for `decision`.
+    """
+    agents = len(readers)
+    # The order of these draws is part of what a seed means.
+    order = sample_permutations(k, rounds, agents, generator)
+    spatial_allowed = allowed_spatial(mask["spatial"], order)
+    temporal_allowed = allowed_temporal(mask["temporal"], k, rounds)
+    spatial = sample_edges(chances["spatial"], spatial_allowed, generator)
+    temporal = torch.zeros_like(temporal_allowed)
+    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator)
+    readable = readers.expand(k, 1, agents, 1)
+    read = sample_edges(chances["decision"], readable, generator) if "decision" in chances else readable
+    return Wirings(
+        spatial=spatial.numpy(),
+        temporal=temporal.numpy(),
+        allowed=Edges(spatial_allowed.numpy(), temporal_allowed.numpy()),
+        order=order.numpy(),
+        # Copies: all rows of an expanded tensor are the same memory.
+        decision=read[:, 0, :, 0].numpy().copy(),
+        decision_allowed=readable[:, 0, :, 0].numpy().copy(),
+    )
 
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:

@@ -35,6 +35,7 @@ from experiments.running.opening import open_cache, open_dataset, open_store
 from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
+from topologies.learning.estimators import resolved
 from topologies.learning.pruned import M3Prune
 from topologies.learning.settings import Decision
 from topologies.method import Method
@@ -191,7 +192,7 @@ class _Estimate:
         )
 
     def _reads_everyone(self) -> bool:
-        return learner_settings(self._config)[0].decides() == Decision.ALL
+        return resolved(learner_settings(self._config)[0]).decision == Decision.ALL
 
     async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):

@@ -27,8 +27,9 @@ from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
 from experiments.evidence.web import check_web
 from experiments.running.methods import learner_of, methods_of
-from topologies.learning.peers import as_peer
-from topologies.learning.settings import Estimator, LearnerSettings, PruningSettings
+from topologies.learning.estimators import ESTIMATORS
+from topologies.learning.peers import VARIANTS
+from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
 
 COMPLETIONS = "completions"  # the folder, beside other caches
@@ -107,10 +108,11 @@ def _held(config: Config, role: Role) -> Role:
 def learner_options(config: Config) -> dict[str, Any]:
     """The learner's arguments, with what an ablation takes away. Raises UserError where that was not there."""
     settings, pruning = learner_settings(config)
-    if config.ablation == "no_alignment" and settings.estimator == Estimator.EFFECTS:
+    if config.ablation == "no_alignment" and not ESTIMATORS[settings.estimator].has_alignment:
+        able = " or ".join(name for name, estimator in ESTIMATORS.items() if estimator.has_alignment)
         raise UserError(
-            "ablation=no_alignment: learner.estimator=effects has no alignment term to go without; choose reinforce or "
-            "rloo"
+            f"ablation=no_alignment: learner.estimator={settings.estimator} has no alignment term to go without; "
+            f"choose {able}"
         )
     if config.ablation == "no_inter":
         settings.inter = False
@@ -126,7 +128,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
     Raises UserError for a setting that was chosen and that the peer has another way.
     """
     peer = learner_of(methods_of(config))
-    found = as_peer(peer, replace(config.learner), config.pruning)
+    found = VARIANTS[peer].settings(config.learner, config.pruning)
     for group, asked, held in (("learner", config.learner, found[0]), ("pruning", config.pruning, found[1])):
         usual = type(asked)()
         for f in fields(asked):

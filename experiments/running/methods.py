@@ -13,6 +13,7 @@ from actors.messages import Trace
 from experiments.config.config import Config
 from topologies import fixed, single
 from topologies.defences import agreement, anomaly, challenger, inspector, majority
+from topologies.learning import peers
 from topologies.learning.peers import Peer
 from topologies.library import Library, Reach
 from topologies.method import LearnedGraph, Method, MethodContext
@@ -37,15 +38,6 @@ from topologies.systems.mmapg import mmapg
 from topologies.systems.vidorag import vidorag
 from topologies.topology import Topology
 
-LEARNED = tuple(
-    Method(name, description, lambda context: context.learned, needs_graph=True, learner=name)
-    for name, description in (
-        ("agentprune", "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end"),
-        ("gptswarm", "the graph as GPTSwarm learns it: policy gradient, edges likelier than not"),
-        ("agentdropout", "the graph as AgentDropout learns it: first agents go, then edges"),
-        ("m3prune", "the learned and pruned graph"),
-    )
-)
 METHODS = (
     *single.METHODS,
     *fixed.METHODS,
@@ -54,7 +46,7 @@ METHODS = (
     majority.METHOD,
     agreement.METHOD,
     anomaly.METHOD,
-    *LEARNED,
+    *peers.METHODS,
     *direct.METHODS,
     self_correction.METHOD,
     ddcot.METHOD,

@@ -1,11 +1,14 @@
-"""Which edges exist, and the matrices that each stage learns and prunes on their own (section 3.1 of M3Prune)."""
+"""The edges that each stage learns, and the matrices that they form (section 3.1 of M3Prune)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from topologies.learning.settings import Decision, LearnerSettings
 
 KINDS = ("spatial", "temporal", "decision")
 
@@ -31,46 +34,69 @@ class Block:
         return matrix[(..., *self.cells)]
 
 
-def starting_masks(visual: Tensor, stage: int, rounds: int, learned_decision: bool) -> dict[str, Tensor]:
-    """The edges that a stage learns, before any is pruned: inside modalities (stage 1) or between them (stage 2).
+@dataclass(frozen=True)
+class Stage:
+    """One stage of learning.
 
-    visual: bool [agents]. No agent hears itself within a round, and one round has no temporal edges. `decision` is the
-    column [agents, 1] of edges to the decision agent.
+    start: by kind, the edges that it learns, before any is pruned, bool [sender, receiver]; `decision` is the column
+        [agents, 1] of edges to the decision agent.
+    blocks: their matrices.
+    final: whether no later stage learns these edges again.
+    """
+
+    number: int
+    start: Mapping[str, Tensor]
+    blocks: list[Block]
+    final: bool
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The kinds of edges that are sampled: all, or all but a decision column that is not learned in this stage."""
+        return KINDS if bool(self.start["decision"].any()) else KINDS[:2]
+
+
+def stages_of(visual: Tensor, stages: int, rounds: int, settings: LearnerSettings, whole: bool) -> dict[int, Stage]:
+    """All stages, by number from 1; a decision column is learned in the last one, or unless staged in all.
+
+    visual: bool [agents]. whole: one matrix of all agents for each kind, instead of one for each pair of modalities.
+    settings: with `decision` and `staged` resolved (`estimators.resolved`).
+    """
+    temporal, learned = rounds > 1 and settings.temporal, settings.decision == Decision.LEARNED
+    starts = {n: starting_masks(visual, n, temporal, learned and n == stages) for n in range(1, stages + 1)}
+    if not settings.staged:
+        together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
+        starts = dict.fromkeys(starts, together)
+    groups = {"agents": torch.arange(len(visual))} if whole else by_modality(visual)
+    return {
+        n: Stage(n, start, blocks_of(start, groups), final=n == stages or bool(settings.staged))
+        for n, start in starts.items()
+    }
+
+
+def starting_masks(visual: Tensor, stage: int, temporal: bool, learned_decision: bool) -> dict[str, Tensor]:
+    """A staged learner's edges before any is pruned: inside modalities (stage 1) or between them (stage 2).
+
+    visual: bool [agents]. No agent hears itself within a round.
     """
     n = len(visual)
     same = visual[:, None] == visual
     own = same if stage == 1 else ~same
     return {
         "spatial": own & ~torch.eye(n, dtype=torch.bool),
-        "temporal": own & torch.full((n, n), rounds > 1),
+        "temporal": own & torch.full((n, n), temporal),
         "decision": torch.full((n, 1), learned_decision),
     }
 
 
-def stage_masks(
-    visual: Tensor, stages: int, rounds: int, learned_decision: bool, in_stages: bool
-) -> dict[int, dict[str, Tensor]]:
-    """The edges that each stage learns, before any is pruned, by kind; all stages learn all unless `in_stages`."""
-    own = {
-        stage: starting_masks(visual, stage, rounds, learned_decision and stage == stages)
-        for stage in range(1, stages + 1)
-    }
-    if in_stages:
-        return own
-    together = {kind: torch.stack([start[kind] for start in own.values()]).any(0) for kind in KINDS}
-    return dict.fromkeys(own, together)
-
-
-def listened_to(had: dict[str, Tensor], has: dict[str, Tensor]) -> Tensor:
+def listened_to(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> Tensor:
     """Agents with an edge to another one left, or that never had any, bool [agents]; edges by kind, bool."""
-    others = ~torch.eye(len(had["spatial"]), dtype=torch.bool)
-    before, now = ((edges["spatial"] | edges["temporal"]) & others for edges in (had, has))
-    return now.any(1) | ~before.any(1)
+    others = ~torch.eye(len(before["spatial"]), dtype=torch.bool)
+    had, has = ((edges["spatial"] | edges["temporal"]) & others for edges in (before, now))
+    return has.any(1) | ~had.any(1)
 
 
-def blocks_of(start: dict[str, Tensor], groups: dict[str, Tensor]) -> list[Block]:
-    """The matrices of a stage that have any edge: by the groups of sender and receiver (`by_modality`, or all in one),
-    and by kind."""
+def blocks_of(start: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> list[Block]:
+    """The matrices of a stage that have any edge, by kind and by the groups of sender and receiver."""
     blocks = [
         Block(f"{sender}>{receiver} {kind}", kind, groups[sender], groups[receiver], sender == receiver)
         for kind in ("spatial", "temporal")

@@ -40,17 +40,17 @@ class EdgeState:
             return p.mean(0)
         return p[max(0, round - 1 - (kind == "temporal"))]
 
-    def climb(self, kind: str, gradient: Tensor, rate: float) -> None:
+    def climb(self, kind: str, gradient: Tensor, learning_rate: float) -> None:
         """One step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (Kingma and Ba 2015, Alg. 1)."""
         if not self.adam:
-            self.logits[kind] += rate * gradient
+            self.logits[kind] += learning_rate * gradient
             return
         mean, square, steps = (self._moments[name][kind] for name in ("mean", "square", "steps"))
         steps += 1
         mean += (1 - BETA_1) * (gradient - mean)
         square += (1 - BETA_2) * (gradient**2 - square)
         unbiased = mean / (1 - BETA_1**steps), square / (1 - BETA_2**steps)
-        self.logits[kind] += rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
+        self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
 
     def start_afresh(self) -> None:
         """All probabilities at one half again, and no gradient seen; masks stay."""

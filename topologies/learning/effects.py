@@ -7,6 +7,7 @@ its sender, and how good that sender's own answers are, say what to expect of it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ import torch
 from torch import Tensor
 
 
-class Effects(NamedTuple):
-    """Estimates and their variances, one shape, such as [senders, receivers]."""
+class Estimate(NamedTuple):
+    """Estimated effects and their variances, of one shape, such as [senders, receivers]."""
 
     mean: Tensor
     variance: Tensor
@@ -32,25 +33,25 @@ def edge_moments(taken: Tensor, allowed: Tensor, probability: Tensor, credit: Te
     return torch.einsum("ktji,kti->tji", surprise, credit.double()), (surprise**2).sum(0)
 
 
-def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Effects:
+def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
     """beta = num / den with variance s^2 / den; 0 with infinite variance for an edge never drawn or never left out.
 
     products, squares: sums of `edge_moments`, any shape; spread: s^2, the variance of credit, broadcast against them.
     """
     seen = squares > 0
     safe = squares.where(seen, 1)
-    return Effects((products / safe).where(seen, 0), (spread / safe).where(seen, torch.inf))
+    return Estimate((products / safe).where(seen, 0), (spread / safe).where(seen, torch.inf))
 
 
-def sender_means(edges: Effects) -> Effects:
+def sender_means(edges: Estimate) -> Estimate:
     """Step (1): the precision-weighted mean over each sender's edges [senders], from [senders, receivers]."""
     weight = 1 / edges.variance
     total = weight.sum(1)
     mean = (weight * edges.mean).sum(1) / total.where(total > 0, 1)
-    return Effects(mean, 1 / total)
+    return Estimate(mean, 1 / total)
 
 
-def regression(values: Effects, covariates: Tensor, extra_variance: Tensor) -> Effects:
+def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor) -> Estimate:
     """Weighted least squares of values [n] on covariates [n, p], weights 1 / (variance + extra): fitted, its variance.
 
     A slight ridge keeps it solvable when covariates are constant or fewer than p values are known.
@@ -59,10 +60,10 @@ def regression(values: Effects, covariates: Tensor, extra_variance: Tensor) -> E
     normal = covariates.T @ (weight[:, None] * covariates) + 1e-6 * torch.eye(covariates.shape[1]).double()
     inverse = torch.linalg.inv(normal)
     fitted = covariates @ inverse @ (covariates.T @ (weight * values.mean))
-    return Effects(fitted, ((covariates @ inverse) * covariates).sum(1))
+    return Estimate(fitted, ((covariates @ inverse) * covariates).sum(1))
 
 
-def excess_variance(values: Effects, expected: Tensor, fitted_parameters: int) -> Tensor:
+def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) -> Tensor:
     """By how much values scatter about what was expected more than their own variances say (DerSimonian and Laird).
 
     One shape; a value of infinite variance counts for nothing. The estimate of moments is often 0, which would be
@@ -77,7 +78,7 @@ def excess_variance(values: Effects, expected: Tensor, fitted_parameters: int) -
     return surplus.clamp(min=sqrt(2 * free) / 2) / scale
 
 
-def shrink(values: Effects, prior: Effects, scatter: Tensor) -> Effects:
+def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
     """Each value drawn towards its prior by scatter / (scatter + variance), and the variance that is left.
 
     The prior's own variance passes on in so far as the value rests on it.
@@ -85,10 +86,10 @@ def shrink(values: Effects, prior: Effects, scatter: Tensor) -> Effects:
     trust = scatter / (scatter + values.variance)
     unknown = values.variance.isinf()
     left = torch.where(unknown, scatter, trust * values.variance.where(~unknown, 0))
-    return Effects(prior.mean + trust * (values.mean - prior.mean), left + (1 - trust) ** 2 * prior.variance)
+    return Estimate(prior.mean + trust * (values.mean - prior.mean), left + (1 - trust) ** 2 * prior.variance)
 
 
-def sender_effects(edges: Effects, scores: Tensor) -> Effects:
+def sender_effects(edges: Estimate, scores: Tensor) -> Estimate:
     """Steps (2) and (3): what each sender does on average [senders], drawn towards what its own score predicts.
 
     edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers.
@@ -100,9 +101,26 @@ def sender_effects(edges: Effects, scores: Tensor) -> Effects:
     return shrink(means, regression(means, line, scatter), scatter)
 
 
-def posterior(edges: Effects, scores: Tensor) -> Effects:
+def posterior(edges: Estimate, scores: Tensor) -> Estimate:
     """Step (4): every edge's effect given all of them [senders, receivers]; of an edge never drawn, its sender's."""
     senders = sender_effects(edges, scores)
-    prior = Effects(senders.mean[:, None], senders.variance[:, None])
+    prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
     return shrink(edges, prior, scatter)
+
+
+def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor) -> dict[str, Estimate]:
+    """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
+
+    A sender's edges of all kinds are judged together, the decision agent being one more receiver: each says how far the
+    sender can be trusted. Alone, the decision column holds too little evidence; noise would now and then keep the one
+    agent that misleads.
+    """
+    columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in raw.items()}
+    widths = [edges.mean.shape[1] for edges in columns.values()]
+    together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores)), strict=True)
+    return {
+        kind: Estimate(*(part.unflatten(1, (len(edges.mean), -1)).transpose(0, 1) for part in parts))
+        for (kind, edges), parts in zip(raw.items(), split, strict=True)
+    }

@@ -1,14 +1,52 @@
-"""The terms of M3Prune's objective (Eqs. 7, 8, 11, 12), each a pure differentiable function."""
+"""M3Prune's objective and its terms (Eqs. 7, 8, 11, 12), all pure differentiable functions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from topologies.learning.settings import Likelihood
+from topologies.learning.blocks import KINDS, Stage
+from topologies.learning.settings import LearnerSettings, Likelihood
+
+
+class Terms(NamedTuple):
+    """The terms beside utility, scalars without their weights."""
+
+    rank: Tensor
+    noise: Tensor
+    alignment: Tensor
+
+    def weighted(self, settings: LearnerSettings) -> Tensor:
+        """Their sum as the objective adds it to utility (Eqs. 7, 11)."""
+        return (
+            settings.align_weight * self.alignment
+            - settings.rank_weight * self.rank
+            - settings.noise_weight * self.noise
+        )
+
+
+def terms_of(stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tensor], epsilon: float) -> Terms:
+    """The terms of a stage's matrices; mask: bool [sender, receiver], logits: [rounds or 1, sender, receiver]."""
+    weighted = {kind: theta.sigmoid() * mask[kind] for kind, theta in logits.items()}
+    matrices = {block.name: block.of(weighted[block.kind]) for block in stage.blocks}
+    rms = root_mean_square([stage.start[kind] for kind in KINDS], [weighted[kind] for kind in KINDS])
+    ranks = [nuclear_norm(matrix) for matrix in matrices.values()]
+    aligned = [
+        alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"])
+        for kind in ("spatial", "temporal")
+        if f"text>visual {kind}" in matrices
+    ]
+    none = torch.zeros(())
+    return Terms(
+        rank=torch.stack(ranks).sum() if ranks else none,
+        noise=(rms - epsilon).relu(),
+        alignment=torch.stack(aligned).sum() if aligned else none,
+    )
 
 
 def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
@@ -37,7 +75,7 @@ def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tens
 
 
 def group_sizes(groups: Tensor) -> Tensor:
-    """How many samples the group of each sample has, int [k]."""
+    """Number of samples in the group of each sample, int [k]."""
     _, group = torch.unique(groups, return_inverse=True)
     return torch.bincount(group)[group]
 
@@ -62,7 +100,7 @@ def nuclear_norm(matrix: Tensor) -> Tensor:
 
 
 def root_mean_square(initial: list[Tensor], weighted: list[Tensor]) -> Tensor:
-    """How far p * mask is from the unpruned matrix, over all of its edges in all given matrices.
+    """Distance of p * mask from the unpruned matrix, over all of its edges in all given matrices.
 
     Eq. 7 bounds the Frobenius norm by 0.1, which at p = .5 no team of two or more can meet (2.24 for five agents);
     the root mean square does not grow with the team. initial: bool [s, r]; weighted: [rounds or 1, s, r].
@@ -74,13 +112,13 @@ def root_mean_square(initial: list[Tensor], weighted: list[Tensor]) -> Tensor:
 
 
 def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
-    """Mean cosine of what each textual agent tells the visual ones with what they tell it (Eq. 12, up to a constant).
+    """Mean cosine of each textual agent's edges to the visual ones with theirs to it (Eq. 12, up to a constant).
 
     text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
     """
-    told, heard = text_to_visual, visual_to_text.transpose(-1, -2)
-    norms = torch.linalg.vector_norm(told, dim=-1) * torch.linalg.vector_norm(heard, dim=-1)
-    cosines: Tensor = (told * heard).sum(-1) / norms.where(norms > 0, 1)
+    sent, received = text_to_visual, visual_to_text.transpose(-1, -2)
+    norms = torch.linalg.vector_norm(sent, dim=-1) * torch.linalg.vector_norm(received, dim=-1)
+    cosines: Tensor = (sent * received).sum(-1) / norms.where(norms > 0, 1)
     return cosines.mean()
 
 

@@ -1,30 +1,25 @@
 """Other learners of communication graphs, as settings of ours: how each learns edges and what it cuts, and when.
 
 They share its sampling (no biased cycle check), its budget (both stages' questions), its rounds and agents, so that a
-comparison with M3Prune is one of learning and pruning alone. What differs from the originals is said with each.
+comparison with M3Prune is one of learning and pruning alone. Rates, the low-rank weight and steps stay as configured.
+What differs from the originals is said with each. To add one, name it in `Peer`, describe it below and list it in
+`VARIANTS`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from topologies.learning.settings import Decision, Estimator, LearnerSettings, Optimiser, PruningSettings, Rule
+from topologies.method import Method, MethodContext
+from topologies.topology import Topology
 
 
 class Peer(StrEnum):
-    """Learners by the names of their methods.
-
-    `agentprune` (Zhang et al. 2025): policy gradient on all spatial and temporal edges with a low-rank term, and one
-    cut at the end, of the least probable share of each matrix.
-    `gptswarm` (Zhuge et al. 2024): policy gradient on the edges of one pass, those to the final decision among them; at
-    the end the edges with p > 1/2 stay. It has no rounds: here only spatial edges are learned, and rounds hang together
-    by each agent's own memory.
-    `agentdropout` (Wang et al. 2025): first agents, then edges. The first stage learns edges, then the agents with the
-    least probable edges go; the second learns the others' edges afresh, with a low-rank term, then the least probable
-    share of each matrix goes. The original may drop other agents in each round; here logits are per round, and an agent
-    goes from all rounds.
-    """
+    """The learners' names, which are those of their methods."""
 
     M3PRUNE = "m3prune"
     AGENTPRUNE = "agentprune"
@@ -32,27 +27,70 @@ class Peer(StrEnum):
     AGENTDROPOUT = "agentdropout"
 
 
-def as_peer(peer: Peer, learner: LearnerSettings, pruning: PruningSettings) -> tuple[LearnerSettings, PruningSettings]:
-    """The settings with which our learner learns as a peer does; rates, the low-rank weight and steps stay as given.
+@dataclass(frozen=True)
+class Variant:
+    """One learner. learner, pruning: the settings that it does not leave to the configuration."""
 
-    All peers use the plain policy gradient of their papers with Adam, which they were published with.
-    """
-    if peer is Peer.M3PRUNE:
-        return learner, pruning
-    learner = replace(
-        learner,
-        estimator=Estimator.REINFORCE,
-        optimiser=Optimiser.ADAM,
-        staged=False,
-        align_weight=0.0,
-        noise_weight=0.0,
-    )
-    match peer:
-        case Peer.AGENTPRUNE:
-            return replace(learner, decision=Decision.ALL), replace(pruning, rule=Rule.ONCE)
-        case Peer.GPTSWARM:
-            learner = replace(learner, rank_weight=0.0, temporal=False, decision=Decision.LEARNED)
-            return learner, replace(pruning, rule=Rule.LIKELY)
-        case _:
-            learner = replace(learner, per_round=True, decision=Decision.CONNECTED)
-            return learner, replace(pruning, rule=Rule.AGENTS)
+    name: Peer
+    description: str
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    pruning: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings(self, learner: LearnerSettings, pruning: PruningSettings) -> tuple[LearnerSettings, PruningSettings]:
+        """Copies of the settings, as this learner has them."""
+        return replace(learner, **self.learner), replace(pruning, **self.pruning)
+
+    @property
+    def method(self) -> Method:
+        name = str(self.name)
+        return Method(name, self.description, _learned_graph, needs_graph=True, learner=name)
+
+
+def _learned_graph(context: MethodContext) -> Topology:
+    assert context.learned is not None, "a method that needs a graph is made after learning"
+    return context.learned
+
+
+# The plain policy gradient of their papers with Adam, which they were published with.
+POLICY_GRADIENT = {
+    "estimator": Estimator.REINFORCE,
+    "optimiser": Optimiser.ADAM,
+    "staged": False,
+    "align_weight": 0.0,
+    "noise_weight": 0.0,
+}
+
+M3PRUNE = Variant(Peer.M3PRUNE, "the learned and pruned graph")
+
+# Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
+# the least probable share of each matrix.
+AGENTPRUNE = Variant(
+    Peer.AGENTPRUNE,
+    "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
+    {**POLICY_GRADIENT, "decision": Decision.ALL},
+    {"rule": Rule.ONCE},
+)
+
+# Zhuge et al. 2024: policy gradient on the edges of one pass, those to the final decision among them; at the end the
+# edges with p > 1/2 stay. It has no rounds: here only spatial edges are learned, and rounds hang together by each
+# agent's own memory.
+GPTSWARM = Variant(
+    Peer.GPTSWARM,
+    "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
+    {**POLICY_GRADIENT, "rank_weight": 0.0, "temporal": False, "decision": Decision.LEARNED},
+    {"rule": Rule.LIKELY},
+)
+
+# Wang et al. 2025: first agents, then edges. The first stage learns edges, then the agents with the least probable
+# edges go; the second learns the others' edges afresh, with a low-rank term, then the least probable share of each
+# matrix goes. The original may drop other agents in each round; here logits are per round, and an agent goes from all
+# rounds.
+AGENTDROPOUT = Variant(
+    Peer.AGENTDROPOUT,
+    "the graph as AgentDropout learns it: first agents go, then edges",
+    {**POLICY_GRADIENT, "per_round": True, "decision": Decision.CONNECTED},
+    {"rule": Rule.AGENTS},
+)
+
+VARIANTS = {one.name: one for one in (M3PRUNE, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
+METHODS = tuple(one.method for one in VARIANTS.values())

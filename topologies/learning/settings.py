@@ -1,14 +1,15 @@
-"""What a user can choose about M3Prune's learning and pruning; plain dataclasses, so that OmegaConf can read them."""
+"""Settings of learning and pruning: plain dataclasses, so that OmegaConf can read them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp
 
 
 class Estimator(StrEnum):
-    """How edges are learned: by Eq. 8, by Eq. 8 with a leave-one-out baseline, or by what each does to its receiver."""
+    """Names of the estimators (estimators.py)."""
 
     REINFORCE = "reinforce"
     RLOO = "rloo"
@@ -16,14 +17,14 @@ class Estimator(StrEnum):
 
 
 class Init(StrEnum):
-    """Where probabilities start: at .5 (the paper's Fig. 19), or at noise that sums to one (Eq. 4 as printed)."""
+    """The probabilities at the start: .5 (the paper's Fig. 19), or noise that sums to one (Eq. 4 as printed)."""
 
     HALF = "half"
     GUMBEL = "gumbel"
 
 
 class Decision(StrEnum):
-    """Whom the decision agent reads: everyone, those who are still listened to, or a learned column of edges."""
+    """The agents that the decision agent reads: all, those with an edge left, or a learned column of edges."""
 
     ALL = "all"
     CONNECTED = "connected"
@@ -31,37 +32,35 @@ class Decision(StrEnum):
 
 
 class Clock(StrEnum):
-    """What one tick of the pruning rate is: a training step (Algorithm 1), or a round of discussion (section 4.3)."""
+    """One tick of the pruning rate: a training step (Algorithm 1), or a round of discussion (section 4.3)."""
 
     STEP = "step"
     ROUND = "round"
 
 
 class Inference(StrEnum):
-    """How to answer with what was learned: along one deterministic wiring (section 8), or still sampling."""
+    """Answers after learning: along one deterministic wiring (section 8), or along sampled ones."""
 
     THRESHOLD = "threshold"
     SAMPLED = "sampled"
 
 
 class Likelihood(StrEnum):
-    """Which edges the probability of a wiring covers: all that could be drawn, or (Eq. 8 literally) those taken."""
+    """The edges in the probability of a wiring: all that could be drawn, or (Eq. 8 literally) those taken."""
 
     BERNOULLI = "bernoulli"
     PRESENT = "present"
 
 
 class Optimiser(StrEnum):
-    """What follows the gradient: plain ascent (the paper's), or Adam."""
+    """The update along the gradient: plain ascent (the paper's), or Adam."""
 
     ASCENT = "ascent"
     ADAM = "adam"
 
 
 class Rule(StrEnum):
-    """What is cut, and when: the paper's share of every matrix after each step; one share when learning ends; all that
-    is not likelier than not when learning ends; or agents when the first stage ends, and a share of the others' edges
-    when the second does."""
+    """Names of the pruning rules (pruning_rules.py)."""
 
     PROGRESSIVE = "progressive"
     ONCE = "once"
@@ -81,7 +80,7 @@ class LearnerSettings:
     """
 
     estimator: Estimator = Estimator.EFFECTS
-    rate: float = 0.1  # eta
+    learning_rate: float = 0.1  # eta
     optimiser: Optimiser = Optimiser.ASCENT
     init: Init = Init.HALF
     tau: float = 1.0  # temperature of Eq. 4, for init = gumbel
@@ -93,19 +92,27 @@ class LearnerSettings:
     epsilon: float = 0.1  # noise level that Eq. 7 tolerates, as a root mean square
     align_weight: float = 0.25  # at 1 it pulls by .014; Eq. 12 divides the mean by the visual agents, four or five
     per_round: bool = False  # logits of their own for every round; masks stay shared
-    # What None stands for in the next two is the paper's choice, except with `effects`, where the other measured best.
+    # None in the next two is the estimator's own choice: the paper's, except with `effects`, where the other measured
+    # best.
     decision: Decision | None = None  # None: `learned` with `effects`, else `all`
     staged: bool | None = None  # stage 1 without edges between modalities; None: False with `effects`, else True
     inter: bool = True  # False: no second stage and no edge between modalities
     temporal: bool = True  # False: no edges from one round to the next
 
-    def decides(self) -> Decision:
-        """Whom the decision agent reads, None resolved."""
-        return self.decision or (Decision.LEARNED if self.estimator == Estimator.EFFECTS else Decision.ALL)
-
-    def in_stages(self) -> bool:
-        """`staged`, None resolved."""
-        return self.estimator != Estimator.EFFECTS if self.staged is None else self.staged
+    def check(self) -> None:
+        """Raises ValueError with the first setting that makes no sense, its value and what it may be."""
+        _one_of("estimator", self.estimator, Estimator)
+        _one_of("init", self.init, Init)
+        _one_of("likelihood", self.likelihood, Likelihood)
+        _one_of("optimiser", self.optimiser, Optimiser)
+        if self.decision is not None:
+            _one_of("decision", self.decision, Decision)
+        for name in ("learning_rate", "tau"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"learner {name} must be above 0, got {getattr(self, name)}")
+        for name in ("rank_weight", "noise_weight", "align_weight", "epsilon"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"learner {name} must be 0 or more, got {getattr(self, name)}")
 
 
 @dataclass
@@ -123,19 +130,37 @@ class PruningSettings:
     inter_rate: float | None = None  # p_0 of the second (all others)
     clock: Clock = Clock.STEP
     rule: Rule = Rule.PROGRESSIVE
-    # With `once` and `agents`: the share of every matrix that goes at the end; None: as much as `progressive` cuts.
-    final_rate: float | None = None
+    final_rate: float | None = None  # the share of every matrix that `once` and `agents` cut; None: see `share_at_end`
     agent_rate: float = 0.2  # with `agents`: the share of the team that goes after the first stage
     steps: int = 40  # training steps of a stage; T is the number of ticks in them
 
-    def share_at_end(self) -> float:
-        """The share of a matrix's edges that `once` and `agents` leave."""
-        return share_left(self.rate, self.steps, self.steps) if self.final_rate is None else 1 - self.final_rate
+    def ticks(self, rounds: int) -> int:
+        """Ticks of the clock in one training step."""
+        return rounds if self.clock == Clock.ROUND else 1
 
     def first_rate(self, intra: bool) -> float:
         """p_0 of edges inside a modality, or of all others."""
         own = self.intra_rate if intra else self.inter_rate
         return self.rate if own is None else own
+
+    def share_at_end(self) -> float:
+        """The share of a matrix's edges that `once` and `agents` leave.
+
+        Without a `final_rate` it is the share that `progressive` leaves with the same p_0, so that a comparison of
+        rules is one of equally sparse graphs.
+        """
+        return share_left(self.rate, self.steps, self.steps) if self.final_rate is None else 1 - self.final_rate
+
+    def check(self) -> None:
+        """Raises ValueError with the first setting that makes no sense, its value and what it may be."""
+        _one_of("rule", self.rule, Rule)
+        _one_of("clock", self.clock, Clock)
+        for name in ("rate", "intra_rate", "inter_rate", "final_rate", "agent_rate"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"pruning {name} must be from 0 to below 1, got {value}")
+        if self.steps < 1:
+            raise ValueError(f"pruning steps must be at least 1, got {self.steps}")
 
 
 def share_left(rate: float, ticks: int, total: int) -> float:
@@ -147,31 +172,7 @@ def share_left(rate: float, ticks: int, total: int) -> float:
     return share
 
 
-def check_settings(settings: LearnerSettings, pruning: PruningSettings) -> None:
-    """Raise ValueError, with the first setting that makes no sense, its value and what it may be."""
-    for owner, name, choice in (
-        (settings, "estimator", Estimator),
-        (settings, "init", Init),
-        (settings, "likelihood", Likelihood),
-        (settings, "decision", Decision),
-        (settings, "optimiser", Optimiser),
-        (pruning, "rule", Rule),
-        (pruning, "clock", Clock),
-    ):
-        allowed = [str(member) for member in choice]
-        if getattr(owner, name) not in (*allowed, *([None] if name == "decision" else [])):
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(owner, name)}")
-    for name in ("rate", "tau"):
-        if not getattr(settings, name) > 0:
-            raise ValueError(f"learner {name} must be above 0, got {getattr(settings, name)}")
-    for name in ("rank_weight", "noise_weight", "align_weight", "epsilon"):
-        if not getattr(settings, name) >= 0:
-            raise ValueError(f"learner {name} must be 0 or more, got {getattr(settings, name)}")
-    if pruning.rule != Rule.PROGRESSIVE and (settings.estimator == Estimator.EFFECTS or settings.in_stages()):
-        raise ValueError(f"pruning rule={pruning.rule} goes with estimator reinforce or rloo and staged=false")
-    for name in ("rate", "intra_rate", "inter_rate", "final_rate", "agent_rate"):
-        value = getattr(pruning, name)
-        if value is not None and not 0 <= value < 1:
-            raise ValueError(f"pruning {name} must be from 0 to below 1, got {value}")
-    if pruning.steps < 1:
-        raise ValueError(f"pruning steps must be at least 1, got {pruning.steps}")
+def _one_of(name: str, value: str, allowed: Iterable[str]) -> None:
+    names = [str(each) for each in allowed]
+    if value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {value}")

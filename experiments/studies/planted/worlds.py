@@ -19,7 +19,7 @@ from experiments.studies.planted.opinions import Team
 from experiments.studies.planted.settings import PlantedSettings
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learner import Learner
-from topologies.learning.peers import Peer, as_peer
+from topologies.learning.peers import VARIANTS
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.topology import Wiring, needed_turns
 from topologies.wiring import Bools, Edges, Floats, Wirings
@@ -100,7 +100,7 @@ def explore(
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
     learners = {str(estimator): (replace(learner, estimator=estimator), pruning) for estimator in settings.estimators}
-    learners |= {str(peer): as_peer(Peer(peer), learner, pruning) for peer in settings.peers}
+    learners |= {str(peer): VARIANTS[peer].settings(learner, pruning) for peer in settings.peers}
     for name, (learned, pruned) in learners.items():
         student = Learner(
             team.modalities,

@@ -27,6 +27,7 @@ from experiments.running.job import Job
 from experiments.running.launched import launch_learner
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from experiments.studies.redundancy.statistics import ROUNDING, redundant
+from topologies.learning.estimators import resolved
 from topologies.learning.settings import Decision, Estimator
 from topologies.topology import Wired, Wiring
 from topologies.wiring import Bools, Floats
@@ -139,7 +140,7 @@ class Redundancy:
             await training.learn()
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
-        if settings.decides() == Decision.ALL:
+        if resolved(settings).decision == Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])

@@ -218,7 +218,7 @@ def test_what_changes_no_turn_may_differ(word: str) -> None:
         "agents.budget_words=50",
         "retrieval.texts=3",
         "pruning.steps=2",
-        "learner.rate=0.5",
+        "learner.learning_rate=0.5",
         "training.samples=3",
         "ablation=no_inter",
         "data=tatqa",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from topologies.learning.effects import (
-    Effects,
+    Estimate,
     edge_moments,
     excess_variance,
     posterior,
@@ -67,10 +67,10 @@ def test_an_edge_that_could_not_be_drawn_counts_for_nothing_and_stays_unknown() 
 
 
 def test_a_sender_mean_weighs_edges_by_precision() -> None:
-    found = sender_means(Effects(doubles([1, 4]), doubles([1, 2])))
+    found = sender_means(Estimate(doubles([1, 4]), doubles([1, 2])))
     assert found.mean.item() == pytest.approx(2)
     assert found.variance.item() == pytest.approx(2 / 3)
-    nothing = sender_means(Effects(doubles([0, 0]), doubles([torch.inf, torch.inf])))
+    nothing = sender_means(Estimate(doubles([0, 0]), doubles([torch.inf, torch.inf])))
     assert (nothing.mean.item(), nothing.variance.item()) == (0, torch.inf)
 
 
@@ -78,15 +78,15 @@ def test_a_sender_mean_weighs_edges_by_precision() -> None:
 def test_shrinking_lands_between_prior_and_value_and_leaves_less_variance(
     scatter: float, variance: float, value: float, expected: float, prior_variance: float
 ) -> None:
-    prior = Effects(doubles(expected), doubles(prior_variance))
-    found = shrink(Effects(doubles(value), doubles(variance)), prior, torch.tensor(scatter))
+    prior = Estimate(doubles(expected), doubles(prior_variance))
+    found = shrink(Estimate(doubles(value), doubles(variance)), prior, torch.tensor(scatter))
     assert min(value, expected) - 1e-9 <= found.mean.item() <= max(value, expected) + 1e-9
     assert 0 < found.variance.item() <= scatter + prior_variance + 1e-9
 
 
 def test_a_value_never_seen_is_what_its_prior_says() -> None:
-    prior = Effects(doubles(0.3), doubles(0.1))
-    found = shrink(Effects(doubles(0), doubles(torch.inf)), prior, torch.tensor(0.5))
+    prior = Estimate(doubles(0.3), doubles(0.1))
+    found = shrink(Estimate(doubles(0), doubles(torch.inf)), prior, torch.tensor(0.5))
     assert found.mean.item() == pytest.approx(0.3)
     assert found.variance.item() == pytest.approx(0.6)
 
@@ -95,9 +95,9 @@ def test_scatter_beyond_the_variances_is_found_and_none_is_never_certain() -> No
     generator = torch.Generator().manual_seed(1)
     variance = torch.rand(4000, generator=generator).double() + 0.5
     noise = torch.randn(4000, generator=generator).double()
-    wide = Effects(noise * (variance + 2).sqrt(), variance)
+    wide = Estimate(noise * (variance + 2).sqrt(), variance)
     assert excess_variance(wide, torch.zeros(()).double(), 0).item() == pytest.approx(2, rel=0.1)
-    narrow = Effects(noise * 0.1, variance)
+    narrow = Estimate(noise * 0.1, variance)
     assert 0 < excess_variance(narrow, torch.zeros(()).double(), 0).item() < 0.02
 
 
@@ -106,7 +106,7 @@ def test_a_sender_with_little_evidence_is_judged_by_its_own_score() -> None:
     means = (scores - 0.35) * 0.4
     variance = torch.full((6,), 1e-4).double()
     means[0], variance[0] = 1.0, torch.inf
-    found = sender_effects(Effects(means[:, None], variance[:, None]), scores)
+    found = sender_effects(Estimate(means[:, None], variance[:, None]), scores)
     assert found.mean[0].item() == pytest.approx(-0.1, abs=0.01)
 
 
@@ -117,7 +117,7 @@ def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
         scores = torch.rand(9, generator=generator).double()
         sender = 0.1 * (scores - 0.5) + 0.02 * torch.randn(9, generator=generator).double()
         truth = sender[:, None] + 0.01 * torch.randn(9, 9, generator=generator).double()
-        raw = Effects(truth + 0.08 * torch.randn(9, 9, generator=generator), torch.full((9, 9), 0.08**2).double())
+        raw = Estimate(truth + 0.08 * torch.randn(9, 9, generator=generator), torch.full((9, 9), 0.08**2).double())
         found = posterior(raw, scores)
         gains.append(((found.mean - truth) ** 2).mean().item() / ((raw.mean - truth) ** 2).mean().item())
         assert ((found.mean - truth).abs() < 3 * found.variance.sqrt()).double().mean() > 0.85
@@ -126,7 +126,7 @@ def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
 
 def test_without_any_observation_nothing_is_believed_and_all_is_finite() -> None:
     found = posterior(
-        Effects(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double()), torch.zeros(3).double()
+        Estimate(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double()), torch.zeros(3).double()
     )
     assert found.mean.abs().max() == 0
     assert found.variance.isfinite().all()

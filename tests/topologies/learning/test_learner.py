@@ -36,7 +36,12 @@ GRADIENT = LearnerSettings(estimator=Estimator.RLOO)
 
 def plain(estimator: Estimator = Estimator.RLOO, **others: object) -> LearnerSettings:
     """Utility alone, a learning rate of one: the change of the logits is the estimated gradient."""
-    chosen: dict[str, object] = {"rate": 1.0, "rank_weight": 0.0, "noise_weight": 0.0, "align_weight": 0.0} | others
+    chosen: dict[str, object] = {
+        "learning_rate": 1.0,
+        "rank_weight": 0.0,
+        "noise_weight": 0.0,
+        "align_weight": 0.0,
+    } | others
     return LearnerSettings(estimator=estimator, **chosen)  # type: ignore[arg-type]
 
 
@@ -129,7 +134,9 @@ def test_the_baseline_removes_what_all_samples_share() -> None:
 
 @pytest.mark.parametrize("stage", [1, 2])
 def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: int) -> None:
-    settings = LearnerSettings(estimator=Estimator.RLOO, rate=1.0, rank_weight=0.7, noise_weight=3.0, align_weight=1.3)
+    settings = LearnerSettings(
+        estimator=Estimator.RLOO, learning_rate=1.0, rank_weight=0.7, noise_weight=3.0, align_weight=1.3
+    )
     learner = Learner(TEAM, settings=settings, pruning=unpruned())
     if stage == 2:
         learner.next_stage()
@@ -159,7 +166,7 @@ def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: 
 @pytest.mark.parametrize("estimator", GRADIENTS)
 @pytest.mark.parametrize("likelihood", list(Likelihood))
 def test_one_edge_that_matters_is_learned(estimator: Estimator, likelihood: Likelihood) -> None:
-    settings = plain(estimator, likelihood=likelihood, rate=0.5)
+    settings = plain(estimator, likelihood=likelihood, learning_rate=0.5)
     learner = Learner(["text"] * 3, rounds=1, settings=settings, pruning=unpruned())
     for _ in range(300):
         wirings = learner.sample(20)
@@ -174,7 +181,7 @@ def test_an_edge_that_matters_survives_pruning_and_ranks_first() -> None:
     learner = Learner(
         ["text"] * 4,
         rounds=1,
-        settings=LearnerSettings(estimator=Estimator.RLOO, rate=0.5),
+        settings=LearnerSettings(estimator=Estimator.RLOO, learning_rate=0.5),
         pruning=PruningSettings(rate=0.1, steps=40),
     )
     for _ in range(40):
@@ -318,7 +325,7 @@ def test_decision_connected_leaves_out_agents_nobody_listens_to() -> None:
 
 
 def test_a_learned_decision_column_is_learned_and_pruned_in_the_last_stage() -> None:
-    settings = plain(decision=Decision.LEARNED, rate=0.5)
+    settings = plain(decision=Decision.LEARNED, learning_rate=0.5)
     learner = Learner(["text", "text", "visual"], settings=settings, pruning=PruningSettings(rate=0.2, steps=40))
     train(learner, 2)
     assert learner.sample(3).decision.all()
@@ -364,7 +371,7 @@ def test_sampling_depends_on_seed_stage_step_and_draw_alone() -> None:
     assert np.array_equal(other.sample(4).spatial, first.spatial)
     assert not np.array_equal(one.sample(4, draw=1).spatial, first.spatial)
     assert not np.array_equal(Learner(TEAM, settings=GRADIENT, seed=2).sample(4).spatial, first.spatial)
-    learner = Learner(TEAM, seed=1, pruning=unpruned(), settings=plain(rate=1e-12))
+    learner = Learner(TEAM, seed=1, pruning=unpruned(), settings=plain(learning_rate=1e-12))
     train(learner, 1)
     assert not np.array_equal(learner.sample(4).order, first.order)
 
@@ -463,7 +470,11 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
         ([], {}, "no agents"),
         (TEAM, {"rounds": 0}, "rounds must be at least 1"),
         (TEAM, {"settings": LearnerSettings(estimator="rlo")}, "estimator must be one of .*effects, got rlo"),  # type: ignore[arg-type]
-        (TEAM, {"settings": LearnerSettings(estimator=Estimator.RLOO, rate=0)}, "rate must be above 0"),
+        (
+            TEAM,
+            {"settings": LearnerSettings(estimator=Estimator.RLOO, learning_rate=0)},
+            "learning_rate must be above 0",
+        ),
         (
             TEAM,
             {"settings": LearnerSettings(estimator=Estimator.RLOO, rank_weight=-1)},

@@ -12,9 +12,9 @@ from actors.errors import UserError
 from experiments.config.config import Config, load
 from experiments.running.launch import learner_options
 from experiments.running.methods import learner_of, methods_of, pairs
-from topologies.learning.cuts import weakest_agents
 from topologies.learning.learner import Learner
-from topologies.learning.peers import Peer, as_peer
+from topologies.learning.peers import VARIANTS, Peer
+from topologies.learning.pruning_rules import weakest_agents
 from topologies.learning.settings import LearnerSettings, Optimiser, PruningSettings, Rule, share_left
 from topologies.wiring import Wirings
 
@@ -23,7 +23,7 @@ PEERS = [Peer.AGENTPRUNE, Peer.GPTSWARM, Peer.AGENTDROPOUT]
 
 
 def learner(peer: Peer, steps: int = 20, **pruning: float) -> Learner:
-    settings, rule = as_peer(peer, LearnerSettings(), PruningSettings(steps=steps, **pruning))  # type: ignore[arg-type]
+    settings, rule = VARIANTS[peer].settings(LearnerSettings(), PruningSettings(steps=steps, **pruning))  # type: ignore[arg-type]
     return Learner(TEAM, seed=3, settings=settings, pruning=rule)
 
 
