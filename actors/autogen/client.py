@@ -27,7 +27,7 @@ from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel, ValidationError
 
 from actors.autogen.conversation import laid_out
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass
 class ModelSettings:
     """Who answers. `model=vllm` is short for `model.kind=vllm`."""
 
-    kind: Literal["none", "reader", "vllm", "openai", "replay"] = "reader"
-    """`openai`: any endpoint that speaks OpenAI's protocol; `replay`: what the run `replay.run` recorded;
-    `none`: nobody (for `judge`)."""
+    kind: str = "reader"
+    """`reader`, `vllm`, `openai` (any endpoint that speaks OpenAI's protocol), `replay` (what the run `replay.run`
+    recorded), `none` (nobody, for `judge`), or a model of your own, `package.module:MyModel`: a class or function
+    that is called with these settings and gives an object with `async complete(request)`."""
     name: str = ""
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
     replicas: int = 2
@@ -44,3 +45,8 @@ class ModelSettings:
     tokens_per_minute: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent as they are."""
+
+
+def model_name(model: ModelSettings) -> str:
+    """The model's name in records."""
+    return model.name or model.kind

@@ -10,12 +10,12 @@ from PIL import Image
 
 from actors.backends.chat import DESCRIPTIONS
 from actors.backends.tokenizer import token_counter
+from actors.backends.vllm import vllm_settings
 from actors.messages import Request, Source
 from actors.prompting.prompt import one_line
 from actors.reader.reader import CHAT_OVERHEAD_TOKENS
 from actors.reader.text import count_tokens
 from experiments.config.config import Config
-from experiments.running.launch import vllm_settings
 
 CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
 
 from actors.autogen.agent import RoleChatAgent
 from actors.autogen.client import ModelClient
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config.config import Config
+from experiments.running.models import model_backend
 from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
 from topologies.wiring import Bools, Floats, receiver_weights
 
 FILE = "team.json"
-VLLM_SERVER = "http://localhost:8000/v1"
 
 
 def export_team(
@@ -90,33 +89,16 @@ def write_team(
 ) -> Path | None:
     """`team.json` in a run's folder.
 
-    None, and no file, when its team would say something else than the run's agents: for a replay, which has no model,
-    and where an AutoGen agent of the user's own holds a role.
+    None, and no file, when its team would say something else than the run's agents: where a file cannot name the model
+    (a replay's, or one of the user's own), and where an AutoGen agent of the user's own holds a role.
     """
-    model = model_choice(config)
+    model = model_backend(config).choice()
     if model is None or any(role.agent for role in roles.values()):
         return None
     team = export_team(wiring, agents, roles, config.seed, model, config.agents)
     path = folder / FILE
     path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
     return path
-
-
-def model_choice(config: Config) -> ModelChoice | None:
-    """The run's model as the team's: its own replicas of vLLM become a server (`vllm serve <name>`) on this machine."""
-    model = config.model
-    match model.kind:
-        case "reader":
-            return ModelChoice(kind="reader", settings=asdict(config.reader))
-        case "openai":
-            names = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
-            settings = {name: getattr(model, name) for name in names}
-            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
-        case "vllm":
-            settings = {"base_url": VLLM_SERVER, "name": model.name}
-            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
-        case _:
-            return None
 
 
 def _weights(present: Bools, probabilities: Floats | None) -> list[list[dict[int, float]]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.backends.settings import ModelSettings
+from actors.backends.backend import Backend
+from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.messages import Role, Usage
@@ -17,7 +18,8 @@ from actors.runtime.remote import AgentHandles, Replicas
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
-from experiments.running.launch import launched_roles, learner_options, model_maker, model_name, replicas, reuse
+from experiments.running.launch import launched_roles, learner_options
+from experiments.running.models import judge_backend, model_backend, reuse
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
 
@@ -40,14 +42,14 @@ def launch_agents(
     """The team and the judge, each over its own pool of replicas. `recorded` answers in place of both agents and model
     (a replay)."""
     judge = None
-    if config.judge.kind != "none":
-        _launch_pool(config, config.judge, cluster, "judge")
-        model = cluster.model(reuse(config, config.judge, cache), pool="judge")
-        judge = Judge(model, model_name(config.judge))
+    if judging := judge_backend(config):
+        _launch_pool(judging, cluster)
+        judge = Judge(cluster.model(reuse(config, judging, cache), judging.key), model_name(config.judge))
     if recorded:
         return Launched(recorded, judge)
-    _launch_pool(config, config.model, cluster, "model")
-    kept = reuse(config, config.model, cache)
+    answering = model_backend(config)
+    _launch_pool(answering, cluster)
+    kept = reuse(config, answering, cache)
     return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
 
 
@@ -68,11 +70,12 @@ class Shared:
 
 def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
     judge = None
-    if config.judge.kind != "none":
-        _launch_pool(config, config.judge, cluster, "judge")
-        judge = cluster.replicas("judge"), reuse(config, config.judge, cache)
-    _launch_pool(config, config.model, cluster, "model")
-    kept = reuse(config, config.model, cache)
+    if judging := judge_backend(config):
+        _launch_pool(judging, cluster)
+        judge = cluster.replicas(judging.key), reuse(config, judging, cache)
+    answering = model_backend(config)
+    _launch_pool(answering, cluster)
+    kept = reuse(config, answering, cache)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
 
 
@@ -105,7 +108,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     await cluster.wait_until_ready(started, news=progress.tell)
 
 
-def _launch_pool(config: Config, model: ModelSettings, cluster: Cluster, pool: str) -> None:
-    make_model = model_maker(model, config.reader, pool)
-    number, gpus = replicas(model, cluster.gpus)
-    cluster.launch_replicas(make_model, number, model.cpus, gpus, model.capacity, pool)
+def _launch_pool(backend: Backend, cluster: Cluster) -> None:
+    model = backend.settings
+    number, gpus = backend.processes(cluster.gpus)
+    cluster.launch_replicas(backend.maker(), number, model.cpus, gpus, model.capacity, backend.key)
