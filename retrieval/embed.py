@@ -8,14 +8,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from actors.errors import UserError
+from actors.lookup import find, installed, is_reference
 from actors.messages import Source
 
 Vectors = npt.NDArray[np.float32]
@@ -27,6 +29,7 @@ RARITY = 1.5  # a word counts its length to this power
 _WORD = re.compile(r"\w+")
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """What a store needs of an encoder. Equal fingerprints promise equal vectors, so that an index can be found again.
 
@@ -174,12 +177,30 @@ def _unit(vectors: Vectors) -> Vectors:
     return unit
 
 
+ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
+
+
 def make_encoder(name: str) -> Encoder:
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model; `late:` before it for one with
-    several vectors a source."""
-    if name == LEXICAL:
-        return LexicalEncoder()
-    return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
+    """The encoder of a name, the value of `retrieval.encoder`.
+
+    One of `ENCODERS`; one's own, `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`, called
+    without arguments; or else the name or folder of a sentence-transformers or CLIP-like model, with `late:` before it
+    for one with several vectors a source.
+
+    Raises:
+        UserError: it cannot be imported, or is no encoder.
+        ModuleNotFoundError, ValueError: as `SentenceEncoder`.
+    """
+    key = "retrieval.encoder"
+    # `late:name` looks like a reference, too.
+    if name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders")):
+        return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
+    encoder = find(name, ENCODERS, "encoders", key)()
+    if not isinstance(encoder, Encoder):
+        has = (*Encoder.__annotations__, "encode_query", "encode_sources")
+        missing = ", ".join(part for part in has if not hasattr(encoder, part))
+        raise UserError(f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {missing}")
+    return encoder
 
 
 def _picture(path: str) -> Any:

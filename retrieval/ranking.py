@@ -19,7 +19,7 @@ Ranked = tuple[Row, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TableSearch:
     """One question put to a table with the columns `id`, `body` and `vector`; both rankings share its filter.
 
     Both give the k best (row, score), best first, equal scores by id. `radius` is the largest cosine distance of both;

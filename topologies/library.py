@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from actors.messages import Hit, Kind, Question, Source, Triple
+from actors.messages import Hit, Kind, Question, Search, Source, Triple
 
-Mode = Literal["text", "vector", "hybrid"]
 TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
 
@@ -36,20 +35,8 @@ class Library(Protocol):
     async def own(self, question: Question) -> tuple[Source, ...]:
         """The sources that are part of the question itself (its hint, its picture); most questions have none."""
 
-    async def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
-        radius: float | None = None,
-    ) -> tuple[Hit, ...]:
-        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it.
-
-        `radius` is the largest cosine distance from the query, in every mode.
-        """
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
+        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
+from typing import TypeVar
 
 from actors.errors import UserError
-from actors.messages import Hit, Kind, Question, Source
+from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
 from experiments.evidence.settings import RetrievalSettings
-from retrieval.store import Mode, Store
+from retrieval.store import SearchSpace, Store
 from topologies.library import PICTURES, TEXTS, query_of
 
+T = TypeVar("T")
 KEPT = 4096  # questions, of some ten thousand characters each
 
 
@@ -48,7 +51,7 @@ class Evidence:
         evidence = tuple(
             hit.source
             for k, kinds in ((settings.texts, TEXTS), (settings.pictures, PICTURES))
-            for hit in self.search(item, query, k, kinds, settings.mode, settings.radius)
+            for hit in self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
         )
         if not evidence and self._always_finds and item.pool:
             raise UserError(
@@ -68,35 +71,36 @@ class Evidence:
     def store(self) -> Store:
         return self._store
 
-    def pools(self, item: Item) -> list[Sequence[str] | None]:
-        """Where `retrieval.scope` says to look for this question, one after the other; None is the whole corpus."""
-        own, anything = item.pool, None
-        if self._settings.scope == "both":
-            return [own, anything]
-        return [own if self._settings.scope == "question" else anything]
+    def spaces(self, item: Item) -> list[SearchSpace]:
+        """What `retrieval.scope` says to search for this question: its pool, the corpus, or one after the other."""
+        pool, corpus = SearchSpace(item.pool, item.withheld), SearchSpace(None, item.withheld)
+        return {"question": [pool], "corpus": [corpus], "both": [pool, corpus]}[self._settings.scope]
 
-    def search(
-        self, item: Item, query: str | Source, k: int, kinds: Collection[Kind], mode: Mode, radius: float | None
-    ) -> tuple[Hit, ...]:
+    def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
         """The k best sources for any query, where `retrieval.scope` says that this question's are searched.
 
         Where the pool comes before the corpus, scores are comparable within each of the two only.
         """
-        if not k:
+        if not search.k:
             return ()
-        found: dict[str, Hit] = {}
-        for pool in self.pools(item):
-            if len(found) < k:
-                hits = self._store.search(
-                    query, k, mode=mode, kinds=kinds, pool=pool, radius=radius, withheld=item.withheld
-                )
-                for hit in hits:
-                    found.setdefault(hit.source.id, hit)
-        return tuple(found.values())[:k]
+        spaces = self.spaces(item)
+        return first(search.k, spaces, lambda space: self._store.search(search, space), attrgetter("source.id"))
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
         """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
         if self._settings.web != "corpus" or not k:
             return ()
-        withheld = (*item.withheld, *item.pool)
-        return tuple(self._store.search(query, k, mode=self._settings.mode, kinds=TEXTS, withheld=withheld))
+        elsewhere = SearchSpace(None, (*item.withheld, *item.pool))
+        return tuple(self._store.search(Search(query, k, TEXTS, self._settings.mode), elsewhere))
+
+
+def first(
+    k: int, spaces: Iterable[SearchSpace], search: Callable[[SearchSpace], Iterable[T]], id_of: Callable[[T], str]
+) -> tuple[T, ...]:
+    """The first k different results of a search in one space after the other, as far as they are needed."""
+    results: dict[str, T] = {}
+    for space in spaces:
+        if len(results) < k:
+            for result in search(space):
+                results.setdefault(id_of(result), result)
+    return tuple(results.values())[:k]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import Literal, Protocol, runtime_checkable
 
 from actors.messages import Source, Triple
 from experiments.datasets.item import Item
-from experiments.evidence.evidence import Evidence
+from experiments.evidence.evidence import Evidence, first
 from retrieval.graph import Graph
+from retrieval.store import SearchSpace
 
 
 @runtime_checkable
@@ -34,23 +36,19 @@ class Knowledge:
         self._lock = Lock()
 
     def search(self, item: Item, words: Sequence[str], k: int, level: Literal["entity", "theme"]) -> tuple[Triple, ...]:
-        found: dict[str, Triple] = {}
-        for pool in self._evidence.pools(item):
-            if len(found) < k:
-                hits = self._opened().search(words, k, level=level, pool=pool, withheld=item.withheld)
-                for triple in hits:
-                    found.setdefault(triple.id, triple)
-        return tuple(found.values())[:k]
+        def search(space: SearchSpace) -> list[Triple]:
+            return self._opened().search(words, k, level=level, space=space)
+
+        return first(k, self._evidence.spaces(item), search, attrgetter("id"))
 
     def neighbours(self, item: Item, entity: str) -> tuple[Triple, ...]:
-        pool = self._widest(item)
-        return tuple(self._opened().neighbours(entity, pool=pool, withheld=item.withheld))
+        return tuple(self._opened().neighbours(entity, self._widest(item)))
 
     def entity(self, item: Item, name: str) -> tuple[Source, ...]:
-        return tuple(self._opened().entity(name, pool=self._widest(item), withheld=item.withheld))
+        return tuple(self._opened().entity(name, self._widest(item)))
 
-    def _widest(self, item: Item) -> Collection[str] | None:
-        return self._evidence.pools(item)[-1]
+    def _widest(self, item: Item) -> SearchSpace:
+        return self._evidence.spaces(item)[-1]
 
     def _opened(self) -> Graph:
         with self._lock:

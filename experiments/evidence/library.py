@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from actors.errors import UserError, WebError
-from actors.messages import Hit, Kind, Question, Source, Triple
+from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
 from retrieval.web import Web
-from topologies.library import TEXTS, Mode
 
 
 class LabelledLibrary:
@@ -38,18 +37,8 @@ class LabelledLibrary:
     async def own(self, question: Question) -> tuple[Source, ...]:
         return await self._evidence.own(self._items[question.id])
 
-    async def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
-        radius: float | None = None,
-    ) -> tuple[Hit, ...]:
-        item = self._items[question.id]
-        return await asyncio.to_thread(self._evidence.search, item, query, k, kinds, mode, radius)
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
+        return await asyncio.to_thread(self._evidence.search, self._items[question.id], search)
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"

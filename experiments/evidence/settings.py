@@ -11,7 +11,8 @@ class RetrievalSettings:
     """Which evidence the agents get."""
 
     encoder: str = "lexical"
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`)."""
+    """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
+    `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     scope: Literal["question", "corpus", "both"] = "question"
     """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
