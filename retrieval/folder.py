@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import lancedb
 from filelock import FileLock
@@ -87,11 +89,26 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
             tables.append(table)
         return tuple(tables)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise damaged(target, error) from error
+        raise _damaged(target, error) from error
 
 
-def damaged(target: Path, error: Exception) -> StoreError:
-    """What is said of a finished folder that cannot be read."""
+@contextmanager
+def reading(target: Path) -> Iterator[None]:
+    """Turns errors of LanceDB while a finished folder is read into a StoreError that says it is damaged."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise _damaged(target, error) from error
+
+
+def all_rows(table: Table, columns: Sequence[str], where: str = "") -> list[dict[str, Any]]:
+    """Every row that meets a condition, in no particular order."""
+    search = table.search()
+    rows: list[dict[str, Any]] = (search.where(where) if where else search).select(list(columns)).limit(None).to_list()
+    return rows
+
+
+def _damaged(target: Path, error: Exception) -> StoreError:
     return _cannot(f"the search index {target} is damaged", error, "delete that folder, it is rebuilt by the next run")
 
 

@@ -16,7 +16,7 @@ import networkx as nx
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import well_formed
-from retrieval.folder import built, damaged, opened
+from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
 from retrieval.ranking import Ranked, Row, TableSearch, fused, quoted
 from retrieval.store import EVERYTHING, SearchSpace, Store
@@ -72,13 +72,11 @@ class Graph:
         where = _where(space)
         if not wanted or not len(self) or k < 1:
             return []
-        try:
+        with reading(self._folder):
             if level == "theme":
                 ranked = fused([ranking for word in wanted for ranking in self._edges(word, where)])
             else:
                 ranked = self._around(self._nearest(wanted, where, k), " ".join(wanted), where)
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
         return [_triple(row) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
@@ -88,11 +86,9 @@ class Graph:
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING) -> list[Source]:
         """What is known of an entity beside its edges: passages and rows that it is the title of, then its pictures."""
-        try:
-            search = self._entities.search().where(f"id = {quoted([entity_key(name)])}").select(["sources"])
-            ids = [id for row in search.limit(None).to_list() for id in row["sources"]]
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
+        with reading(self._folder):
+            rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
+        ids = [id for row in rows for id in row["sources"]]
         return sorted(self._store.sources(ids, space), key=lambda source: (source.kind is Kind.IMAGE, source.id))
 
     def network(self) -> nx.MultiDiGraph:
@@ -102,10 +98,8 @@ class Graph:
         graph = nx.MultiDiGraph()
         sources = {source.id: source for source in self._store.everything()}
         names = {}
-        try:
-            rows = self._entities.search().select(["id", "name", "sources"]).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
+        with reading(self._folder):
+            rows = all_rows(self._entities, ["id", "name", "sources"])
         for row in sorted(rows, key=lambda row: str(row["id"])):
             names[row["id"]] = row["name"]
             graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))
@@ -149,12 +143,8 @@ class Graph:
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
 
     def _rows(self, where: str) -> list[Row]:
-        try:
-            search = self._triples.search()
-            rows = (search.where(where) if where else search).select(COLUMNS).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
-        return sorted(rows, key=lambda row: str(row["id"]))
+        with reading(self._folder):
+            return sorted(all_rows(self._triples, COLUMNS, where), key=lambda row: str(row["id"]))
 
 
 def _where(space: SearchSpace) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import lancedb
 import pyarrow as pa
-from lancedb.index import FTS, BTree, IvfFlat
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import Encoder, folded, well_formed
 from retrieval.extract import triples_of
 from retrieval.folder import Marks, Unbuilt
-from retrieval.index import IVF_FROM_ROWS, encoded, vector_column, vector_type
+from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
 
 LAYOUT = "1"
@@ -47,14 +46,8 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
             tables[-1].add(batch)
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
-    for table, columns in ((triples, ("doc", "head_key", "tail_key")), (entities, ("id",))):
-        # An index cannot be trained on an empty table; searches of one find nothing anyway.
-        if table.count_rows():
-            table.create_index("body", config=FTS())
-            for column in columns:
-                table.create_index(column, config=BTree())
-        if table.count_rows() >= IVF_FROM_ROWS and not store.encoder.late_interaction:
-            table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+    add_indexes(triples, ("doc", "head_key", "tail_key"), store.encoder)
+    add_indexes(entities, ("id",), store.encoder)
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -71,18 +71,24 @@ def _build(folder: Path, corpus: Corpus, encoder: Encoder) -> Marks:
     reading = _Reading(corpus, encoder)
     try:
         table = lancedb.connect(folder).create_table(TABLE, reading.batches(), schema=reading.schema)
-        rows = table.count_rows()
-        # An index cannot be trained on an empty table; searches of one find nothing anyway.
-        if rows:
-            table.create_index("body", config=FTS())
-            table.create_index("doc", config=BTree())
-        if rows >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
-            table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+        add_indexes(table, ("doc",), encoder)
     except (OSError, RuntimeError, ValueError):
         if reading.failure is not None:
             raise Unbuilt(reading.failure) from None
         raise
-    return {"rows": rows, "encoder": encoder.name, "layout": LAYOUT}
+    return {"rows": table.count_rows(), "encoder": encoder.name, "layout": LAYOUT}
+
+
+def add_indexes(table: Table, columns: Iterable[str], encoder: Encoder) -> None:
+    """Indexes a table's `body` for words, `columns` for equality and, in a large table, `vector`."""
+    rows = table.count_rows()
+    # An index cannot be trained on an empty table; searches of one find nothing anyway.
+    if rows:
+        table.create_index("body", config=FTS())
+        for column in columns:
+            table.create_index(column, config=BTree())
+    if rows >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
+        table.create_index("vector", config=IvfFlat(distance_type="cosine"))
 
 
 class _Reading:

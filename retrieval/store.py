@@ -11,7 +11,7 @@ from typing import get_args
 
 from actors.messages import Hit, Kind, Search, SearchMode, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
-from retrieval.folder import damaged
+from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
 from retrieval.ranking import TableSearch, fused, quoted
 
@@ -78,13 +78,11 @@ class Store:
         where = _where(search.kinds, space)
         table, exact = self._index.table, space.pool is not None
         rows = TableSearch(table, COLUMNS, text, self._encode(query, text), where, search.radius, exact)
-        try:
+        with reading(self.folder):
             if mode == "hybrid":
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
             else:
                 ranked = rows.by_text(k) if mode == "text" else rows.by_vector(k)
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._index.folder, error) from error
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
@@ -123,10 +121,8 @@ class Store:
         return self._encoder
 
     def _all(self, where: str) -> list[Source]:
-        try:
-            rows = self._index.table.search().where(where).select(COLUMNS).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._index.folder, error) from error
+        with reading(self.folder):
+            rows = all_rows(self._index.table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def _encode(self, query: str | Source, text: str) -> Vectors:

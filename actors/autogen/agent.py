@@ -202,16 +202,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     @classmethod
     def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
-        return cls(
-            config.role,
-            ModelClient.load_component(config.model_client),
-            config.name,
-            config.round,
-            config.weights,
-            config.earlier,
-            config.seed,
-            config.settings,
-        )
+        return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
 
 
 class Holder(Protocol):

@@ -135,24 +135,10 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         )
 
     async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Sequence[Tool | ToolSchema] = (),
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
+        self, messages: Sequence[LLMMessage], **arguments: Any
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """What `create` returns, after its text as the only piece."""
-        result = await self.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+        """The result of `create`, after its text as the only piece."""
+        result = await self.create(messages, **arguments)
         if isinstance(result.content, str):
             yield result.content
         yield result

@@ -7,7 +7,6 @@ not wait for each other.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import task_text
 from actors.autogen.pictures import SourceImage
-from actors.errors import ModelGone
+from actors.errors import ModelGone, UserError
+from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
 from actors.prompting.prompt import ask_again, build_request, clean, one_line
@@ -155,21 +155,13 @@ def load_factory(spec: str) -> Factory:
     Raises:
         ValueError: there is no such module or function, or it does not take a role and a client.
     """
-    module_name, colon, name = spec.partition(":")
-    if not colon or not module_name or not name:
+    name = spec.rpartition(":")[2]
+    if not is_reference(spec):
         raise ValueError(f"agent={spec!r}: expected package.module:function, such as my_agents:make_critic")
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
-            raise ValueError(
-                f"agent={spec}: no module {error.name}; put it where Python looks for modules (PYTHONPATH)"
-            ) from error
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"agent={spec}: {module_name} cannot be imported ({reason}); import it by itself") from error
-    factory = getattr(module, name, None)
-    if factory is None:
-        raise ValueError(f"agent={spec}: {module_name} has no {name}; expected a function of a role and a client")
+        factory = imported(spec, "agent")
+    except UserError as error:
+        raise ValueError(f"{error}; it must be where Python looks for modules (PYTHONPATH)") from error
     if not callable(factory) or inspect.iscoroutinefunction(factory):
         raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
     try:

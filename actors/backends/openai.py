@@ -10,10 +10,9 @@ from typing import Any
 from actors.backends.backend import Backend
 from actors.backends.model_choice import ModelChoice
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.settings import common_fields
 from actors.errors import UserError
 from actors.models import Model
-
-COMMON = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
 
 
 class OpenAIBackend(Backend):
@@ -26,7 +25,8 @@ class OpenAIBackend(Backend):
             raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
         if model.key_env and model.key_env not in os.environ:
             raise UserError(f"{key}.key_env={model.key_env}: there is no such environment variable; export it first")
-        return partial(OpenAIModel, OpenAISettings(**self._common(), key=os.environ.get(model.key_env)))
+        settings = OpenAISettings(**common_fields(OpenAISettings, model), key=os.environ.get(model.key_env))
+        return partial(OpenAIModel, settings)
 
     def dependencies(self) -> Mapping[str, Any]:
         return {"base_url": self.settings.base_url, "extra": self.settings.extra}
@@ -35,7 +35,5 @@ class OpenAIBackend(Backend):
         return 1, 0.0  # one process keeps the rate limits of the endpoint's account, and computes nothing
 
     def choice(self) -> ModelChoice:
-        return ModelChoice(kind="openai", settings=self._common(), key_env=self.settings.key_env)
-
-    def _common(self) -> dict[str, Any]:
-        return {name: getattr(self.settings, name) for name in COMMON}
+        model = self.settings
+        return ModelChoice(kind="openai", settings=common_fields(OpenAISettings, model), key_env=model.key_env)

@@ -176,7 +176,7 @@ class OpenAIModel:
                     raise kind(self._line(f"{self._base} failed {faults} times: {outcome.reason}"))
             LOG.info("%s: %s; asking again in %.1f s", request.id, self._line(outcome.reason), pause_s)
             if outcome.wait_s:
-                self._limit.run_discussion(pause_s)  # all requests: the endpoint meant whoever sends them
+                self._limit.pause(pause_s)  # for all requests: the limit is the account's
             else:
                 await asyncio.sleep(pause_s)
 

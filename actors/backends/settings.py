@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -45,6 +45,11 @@ class ModelSettings:
     tokens_per_minute: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent as they are."""
+
+
+def common_fields(kind: type[Any], model: ModelSettings) -> dict[str, Any]:
+    """The values of those settings that a dataclass of one kind of model has too."""
+    return {f.name: getattr(model, f.name) for f in fields(kind) if hasattr(model, f.name)}
 
 
 def model_name(model: ModelSettings) -> str:

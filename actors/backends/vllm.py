@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.backends.backend import Backend
 from actors.backends.model_choice import ModelChoice
-from actors.backends.settings import ModelSettings
+from actors.backends.settings import common_fields
 from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.errors import UserError
@@ -29,7 +29,7 @@ class VllmBackend(Backend):
             check_engine_arguments(self.settings.engine)
         except ValueError as error:
             raise UserError(f"{self.key}.engine: {error}") from error
-        return partial(VllmModel, vllm_settings(self.settings))
+        return partial(VllmModel, VllmSettings(**common_fields(VllmSettings, self.settings)))
 
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""
@@ -50,9 +50,3 @@ class VllmBackend(Backend):
         """A server that the team's user starts on the same machine with `vllm serve <name>`."""
         settings = {"base_url": SERVER, "name": self.settings.name}
         return ModelChoice(kind="openai", settings=settings, key_env=self.settings.key_env)
-
-
-def vllm_settings(model: ModelSettings) -> VllmSettings:
-    return VllmSettings(
-        model.name, model.tensor_parallel, model.max_model_len, model.dtype, model.engine, hang_s=model.hang_s
-    )

@@ -10,7 +10,6 @@ from PIL import Image
 
 from actors.backends.chat import DESCRIPTIONS
 from actors.backends.tokenizer import token_counter
-from actors.backends.vllm import vllm_settings
 from actors.messages import Request, Source
 from actors.prompting.prompt import one_line
 from actors.reader.reader import CHAT_OVERHEAD_TOKENS
@@ -51,7 +50,7 @@ def counter_for(config: Config) -> Counter:
         picture_tokens = config.reader.picture_tokens
         rule = f"words and punctuation marks, as the embedded reader counts them; {picture_tokens} for a picture"
         return Counter(rule, _kept(count_tokens), lambda _: picture_tokens, CHAT_OVERHEAD_TOKENS)
-    own: Callable[[str], int] | None = token_counter(vllm_settings(model)) if model.kind == "vllm" else None
+    own: Callable[[str], int] | None = token_counter(model.name, model.engine) if model.kind == "vllm" else None
     count = _kept(own or _characters)
     limits = model.engine.get("mm_processor_kwargs") or {}
     least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)

@@ -19,7 +19,7 @@ from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
 from experiments.running.launch import launched_roles, learner_options
-from experiments.running.models import judge_backend, model_backend, reuse
+from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
 
@@ -43,13 +43,10 @@ def launch_agents(
     (a replay)."""
     judge = None
     if judging := judge_backend(config):
-        _launch_pool(judging, cluster)
-        judge = Judge(cluster.model(reuse(config, judging, cache), judging.key), model_name(config.judge))
+        judge = Judge(cluster.model(_launch_pool(config, judging, cluster, cache), "judge"), model_name(config.judge))
     if recorded:
         return Launched(recorded, judge)
-    answering = model_backend(config)
-    _launch_pool(answering, cluster)
-    kept = reuse(config, answering, cache)
+    kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
 
 
@@ -71,11 +68,9 @@ class Shared:
 def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
     judge = None
     if judging := judge_backend(config):
-        _launch_pool(judging, cluster)
-        judge = cluster.replicas(judging.key), reuse(config, judging, cache)
-    answering = model_backend(config)
-    _launch_pool(answering, cluster)
-    kept = reuse(config, answering, cache)
+        kept = _launch_pool(config, judging, cluster, cache)
+        judge = cluster.replicas("judge"), kept
+    kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
 
 
@@ -108,7 +103,12 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     await cluster.wait_until_ready(started, news=progress.tell)
 
 
-def _launch_pool(backend: Backend, cluster: Cluster) -> None:
+def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:
+    """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
     model = backend.settings
     number, gpus = backend.processes(cluster.gpus)
     cluster.launch_replicas(backend.maker(), number, model.cpus, gpus, model.capacity, backend.key)
+    kept = config.completions
+    if not kept.reuse:
+        return None
+    return Reuse(str(cache / COMPLETIONS), backend.identity(), kept.disk_gb, kept.memory_mb)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from actors.backends.backend import Backend
 from actors.backends.backends import find_backend
-from actors.completions.cache import Reuse
 from experiments.config.config import Config
 
 COMPLETIONS = "completions"  # the folder, beside other caches
@@ -28,11 +25,3 @@ def check_models(config: Config) -> None:
         model_backend(config).maker()
     if judge := judge_backend(config):
         judge.maker()
-
-
-def reuse(config: Config, backend: Backend, cache: Path) -> Reuse | None:
-    """Where completions of this model are kept; None when nothing is to be reused."""
-    kept = config.completions
-    if not kept.reuse:
-        return None
-    return Reuse(str(cache / COMPLETIONS), backend.identity(), kept.disk_gb, kept.memory_mb)
