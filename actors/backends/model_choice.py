@@ -18,7 +18,9 @@ from actors.reader.reader import Reader, ReaderSettings
 
 
 class ModelChoice(BaseModel):
-    """`settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
+    """A model that can be made again from a file.
+
+    `settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
     environment variable `key_env` (empty: it needs none), and in no file."""
 
     kind: Literal["reader", "openai"] = "reader"

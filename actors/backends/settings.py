@@ -1,4 +1,4 @@
-"""Which model answers, and what it runs on."""
+"""The settings of a model: what answers, and what it runs on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class ModelSettings:
-    """Who answers. `model=vllm` is short for `model.kind=vllm`."""
+    """A model. `model=vllm` is short for `model.kind=vllm`."""
 
     kind: str = "reader"
     """`reader`, `vllm`, `openai` (any endpoint that speaks OpenAI's protocol), `replay` (what the run `replay.run`
@@ -19,7 +19,7 @@ class ModelSettings:
     replicas: int = 2
     """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
     capacity: int = 64
-    """Requests that one replica works on at once; more wait with their senders."""
+    """Requests that one replica works on at once; more wait where they come from."""
     cpus: float = 0.5
     """Cores that Ray reserves for each replica."""
     gpus: float | None = None
@@ -31,15 +31,15 @@ class ModelSettings:
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are."""
     hang_s: float = 120.0
-    """vLLM: an engine that gives no sign of life for so long is started anew."""
+    """vLLM: an engine that gives no sign of life for so long is restarted."""
     base_url: str = ""
     """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
     key_env: str = ""
     """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
     timeout_s: float = 120.0
-    """Endpoint: how long one request may take."""
+    """Endpoint: the longest that one attempt may take."""
     retries: int = 4
-    """Endpoint: how often a request that met a fault is sent again, with growing pauses; rate limits are waited out."""
+    """Endpoint: retries of a request that met a fault, with growing pauses; rate limits are waited out."""
     requests_per_minute: float | None = None
     """Endpoint: rate limits of its own (null: none)."""
     tokens_per_minute: float | None = None
