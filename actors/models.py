@@ -8,8 +8,7 @@ from actors.messages import Completion, Request
 
 
 class Model(Protocol):
-    """Gives completions. Where it also has `async start()`, that is awaited before the first request, and where it has
-    `async close()`, after the last one."""
+    """Gives completions. Where it also has `async start()`, a replica awaits that before the first request."""
 
     async def complete(self, request: Request) -> Completion:
         """Answers one request.

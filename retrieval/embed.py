@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What a store needs of an encoder. Equal fingerprints promise equal vectors, so that an index can be found again.
+    """Turns sources and queries into vectors. Equal fingerprints promise equal vectors: they are an index's key.
 
     `reads_pictures` says whether picture files matter (an index is then rebuilt when one changes). With
     `late_interaction` a query and a source have several vectors, of their words or of the tiles of a picture, and are
@@ -64,7 +64,7 @@ def max_sim(query: Vectors, source: Vectors) -> float:
 
 
 def words_of(source: Source) -> str:
-    """What is searched of a source: its title and its text."""
+    """The words of a source that are searched: its title and its text."""
     return well_formed(f"{source.title}\n{source.text}")
 
 
@@ -143,7 +143,7 @@ class SentenceEncoder:
         self.late_interaction = late_interaction
         self.reads_pictures = bool(self._model.supports("image"))
         self.fingerprint = f"sentence-transformers-1-{self.name}{_files_of(Path(name_or_folder))}"
-        self.dim = self.encode_query("dimension").shape[-1]  # what models report of theirs is not always so
+        self.dim = self.encode_query("dimension").shape[-1]  # some models report another one
 
     def encode_query(self, text: str) -> Vectors:
         # Models such as E5 have a prompt for queries and another for documents; others ignore the difference.
@@ -151,8 +151,8 @@ class SentenceEncoder:
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
         seen = {i for i, source in enumerate(sources) if self._sees(source)}
-        told = [i for i in range(len(sources)) if i not in seen]
-        vectors = dict(zip(told, self._encode([words_of(sources[i]) for i in told]), strict=True))
+        read = [i for i in range(len(sources)) if i not in seen]
+        vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
         vectors |= zip(pictures, self._encode([_picture(str(sources[i].image)) for i in pictures]), strict=True)
         ordered = [vectors[i] for i in range(len(sources))]
@@ -169,7 +169,7 @@ class SentenceEncoder:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Of length 1; a text without a word that the model counts has one vector for none."""
+    """Vectors of length 1; a text without a word that the model counts gets one vector instead of none."""
     if not len(vectors):
         return np.eye(1, vectors.shape[-1], dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)

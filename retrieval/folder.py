@@ -1,4 +1,4 @@
-"""A folder that is built once and is then whole or not there at all, whoever builds it and whenever it is killed."""
+"""Folders that are built once and are complete or absent, even if the process that builds them is killed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Marks = Mapping[str, str | int]
 
 
 def built(target: Path, build: Callable[[Path], Marks]) -> Path:
-    """`target`, which `build` fills first when it is not there, or not whole.
+    """`target`, which `build` fills first where it is absent or incomplete.
 
-    Processes that need the same folder at once wait for one of them to build it. `build` writes to a folder of its own
-    that is renamed when all is written, so that a killed one leaves nothing that could pass for whole; what it returns
-    is kept in the marker.
+    Processes that need the same folder at once wait for one of them to build it. `build` writes to another folder that
+    is renamed when all is written, so that a killed process leaves nothing that could pass for complete. Its result is
+    kept in the marker.
 
     Raises:
-        StoreError: the folder cannot be written, or the disk is full. Errors of the material that is read, which
+        StoreError: the folder cannot be written, or the disk is full. Errors of the corpus or the encoder, which
             `build` raises as `Unbuilt`, come out as they were.
     """
     if (target / MARKER).exists():
@@ -49,7 +49,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
 
 
 class Unbuilt(Exception):
-    """What went wrong in the corpus or the encoder, which LanceDB would report as an error of its own."""
+    """Carries an error of the corpus or the encoder past LanceDB, which would report it as its own."""
 
     def __init__(self, failure: BaseException) -> None:
         super().__init__(str(failure))
@@ -58,7 +58,7 @@ class Unbuilt(Exception):
 
 def _build(target: Path, build: Callable[[Path], Marks]) -> None:
     half_built = target.with_name(f"{target.name}.building")
-    for leftover in (half_built, target):  # a target without a marker was never whole
+    for leftover in (half_built, target):  # a target without a marker was never complete
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         marks = build(half_built)
@@ -73,7 +73,7 @@ def _build(target: Path, build: Callable[[Path], Marks]) -> None:
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
-    """Tables of a finished folder. `rows` maps each one's name to the mark that says how many rows it has.
+    """Tables of a finished folder. `rows` maps each table's name to the mark that gives its number of rows.
 
     Raises:
         StoreError: the folder is damaged.
@@ -94,7 +94,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
 
 @contextmanager
 def reading(target: Path) -> Iterator[None]:
-    """Turns errors of LanceDB while a finished folder is read into a StoreError that says it is damaged."""
+    """Turns LanceDB's errors while a finished folder is read into a StoreError that calls the folder damaged."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -112,8 +112,8 @@ def _damaged(target: Path, error: Exception) -> StoreError:
     return _cannot(f"the search index {target} is damaged", error, "delete that folder, it is rebuilt by the next run")
 
 
-def _cannot(what: str, error: Exception, remedy: str) -> StoreError:
+def _cannot(problem: str, error: Exception, remedy: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return StoreError(f"{what} ({reason[:200]}): {remedy}")
+    return StoreError(f"{problem} ({reason[:200]}): {remedy}")

@@ -57,7 +57,7 @@ class Graph:
         return cls(target, store)
 
     def __len__(self) -> int:
-        """How many triples there are."""
+        """The number of triples."""
         return int(self._triples.count_rows())
 
     def search(
@@ -68,15 +68,15 @@ class Graph:
         `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), in a fusion of
         the entity's rank and of how near the edge itself is to the words. `theme`: edges nearest to the words.
         """
-        wanted = [well_formed(word) for word in words if any(map(str.isalnum, word))]
+        searchable = [well_formed(word) for word in words if any(map(str.isalnum, word))]
         where = _where(space)
-        if not wanted or not len(self) or k < 1:
+        if not searchable or not len(self) or k < 1:
             return []
         with reading(self._folder):
             if level == "theme":
-                ranked = fused([ranking for word in wanted for ranking in self._edges(word, where)])
+                ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
             else:
-                ranked = self._around(self._nearest(wanted, where, k), " ".join(wanted), where)
+                ranked = self._around(self._nearest(searchable, where, k), " ".join(searchable), where)
         return [_triple(row) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
@@ -85,7 +85,7 @@ class Graph:
         return [_triple(row) for row in self._rows(_both(touching, _where(space)))]
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING) -> list[Source]:
-        """What is known of an entity beside its edges: passages and rows that it is the title of, then its pictures."""
+        """The sources of an entity: passages and rows that have its name as title, then its pictures."""
         with reading(self._folder):
             rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]

@@ -23,16 +23,16 @@ ENTITIES = "entities"
 _STRING = pa.string()
 _EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
 _ENTITY = ("id", "name", "body")
-ROWS = 8192  # written at once: every write is a file of its own
+ROWS = 8192  # written at once: every write makes a file
 
 
 def entity_key(name: str) -> str:
-    """What is the same entity: the name without case, accents and spaces that say nothing."""
+    """The name without case, accents and superfluous spaces: equal for names of one entity."""
     return " ".join(folded(well_formed(name)).split())
 
 
 def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None) -> Marks:
-    """Both tables. Triples pass in batches; the names of all entities are held in memory (some 300 bytes each)."""
+    """Writes both tables. Triples pass in batches; the names of all entities stay in memory (some 300 bytes each)."""
     reading = _Reading(store, given)
     connection = lancedb.connect(folder)
     tables = []
@@ -52,7 +52,7 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
 
 
 def _material(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; what goes wrong in making them is not the disk's fault."""
+    """The batches; an error in making them is not one of the disk."""
     try:
         yield from batches
     except ValueError as error:
@@ -81,10 +81,10 @@ class _Reading:
                 head, tail = entity_key(triple.head), entity_key(triple.tail)
                 self._names.setdefault(head, well_formed(triple.head))
                 self._names.setdefault(tail, well_formed(triple.tail))
-                said = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
+                parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
                 # The relation counts twice, since themes are compared with edges as a whole.
-                body = f"{said[1]}: {' '.join(said)}"
-                rows.append((triple.id, *said, head, tail, triple.source, doc, body))
+                body = f"{parts[1]}: {' '.join(parts)}"
+                rows.append((triple.id, *parts, head, tail, triple.source, doc, body))
             vectors = _vectors(self._store.encoder, [row[-1] for row in rows])
             columns = [pa.array(column, _STRING) for column in zip(*rows, strict=True)]
             yield pa.record_batch([*columns, vectors], schema=self.schema(_EDGE))
@@ -115,7 +115,7 @@ class _Reading:
             yield triple, docs.get(triple.source, "")
 
     def _title(self, source: Source, stated: list[Triple]) -> None:
-        """A passage or picture is about its title, and a row about what it is the row of."""
+        """Notes the entity of a source: the title of a passage or picture, the subject of a row."""
         name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
         key = entity_key(name)
         if key:

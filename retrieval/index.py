@@ -1,4 +1,4 @@
-"""An index on disk: built once per corpus and encoder, found again by content hash, whole or not there at all."""
+"""An index on disk: built once per corpus and encoder, found again by its content's hash, complete or absent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Index:
 
 
 def open_index(folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Index:
-    """The index of `corpus` under `folder`, built first when it is not there, or not whole.
+    """The index of `corpus` under `folder`, built first where it is absent or incomplete.
 
     Raises:
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
@@ -122,12 +122,12 @@ class _Reading:
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
-    """Their vectors, shape (n, dim), or n arrays (m_i, dim) with late interaction.
+    """The vectors of sources, shape (n, dim), or n arrays (m_i, dim) with late interaction.
 
-    Raises ValueError where the encoder does not give such finite numbers.
+    Raises ValueError where the encoder gives another shape, or numbers that are not finite.
     """
     vectors = encoder.encode_sources(sources)
-    # With late interaction the number of a source's vectors is its own affair, as long as there is one.
+    # With late interaction a source may have any number of vectors but none.
     shapes = {np.shape(of_one)[-1:] if len(of_one) else None for of_one in vectors}
     dims = {np.ndim(of_one) for of_one in vectors}
     if (
@@ -136,10 +136,12 @@ def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
         or dims - {2 if encoder.late_interaction else 1}
         or not all(np.isfinite(of_one).all() for of_one in vectors)
     ):
-        wanted = f"{len(sources)} times {'one or more' if encoder.late_interaction else 'one'} of {encoder.dim} numbers"
+        expected = (
+            f"{len(sources)} times {'one or more' if encoder.late_interaction else 'one'} of {encoder.dim} numbers"
+        )
         raise ValueError(
             f"the encoder {encoder.name} gave {len(vectors)} vectors of another shape, or with numbers that are not "
-            f"finite; expected {wanted}: choose another encoder"
+            f"finite; expected {expected}: choose another encoder"
         )
     return vectors
 

@@ -1,4 +1,4 @@
-"""Searches a corpus on disk by words, by vectors, or by both, within a question's own pool or over everything."""
+"""Searches a corpus on disk by words, by vectors, or by both, in a question's own pool or everywhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Store:
-        """Find the index of `corpus` under `folder`, or build it.
+        """The store of `corpus` under `folder`; its index is built where it is not there yet.
 
         `corpus_key` spares the pass over the corpus that its hash takes (about 3 us per source and what reading it
         costs); it must change whenever the corpus does.
@@ -86,7 +86,7 @@ class Store:
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
-        """Every source of these documents, in their order, each document's by id.
+        """Every source of these documents, in the documents' order, then by id.
 
         Raises:
             StoreError: the index on disk is damaged.
@@ -113,7 +113,7 @@ class Store:
 
     @property
     def folder(self) -> Path:
-        """Where the index lies; what is made from it may lie beside it."""
+        """The index's folder; what is made from the index may lie beside it."""
         return self._index.folder
 
     @property

@@ -1,4 +1,4 @@
-"""From a labelled item to the bare question with the evidence that was retrieved for it."""
+"""Retrieves a question's evidence, and keeps searches to what is allowed for the question."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ KEPT = 4096  # questions, of some ten thousand characters each
 
 
 class Evidence:
-    """Retrieves what the agents may read: passages and rows for the textual ones, pictures for the visual ones.
+    """Retrieves evidence: passages and rows for textual agents, pictures for visual ones.
 
-    What was found for the last questions is kept: every method asks the same ones.
+    The last questions' evidence is kept, since every method of a run answers the same questions.
     """
 
     def __init__(self, store: Store, settings: RetrievalSettings) -> None:
         self._store = store
         self._settings = settings
-        self._found: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
     async def question(self, item: Item) -> Question:
         """The question with its evidence, best first. The label stays behind."""
         id = item.question.id
-        evidence = self._found.get(id)
+        evidence = self._kept.get(id)
         if evidence is None:
-            evidence = self._found[id] = await asyncio.to_thread(self.retrieve, item)
-            if len(self._found) > KEPT:
-                self._found.popitem(last=False)
+            evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
         return replace(item.question, evidence=evidence)
 
     async def own(self, item: Item) -> tuple[Source, ...]:
@@ -46,7 +46,7 @@ class Evidence:
         return tuple(await asyncio.to_thread(self._store.documents, item.own)) if item.own else ()
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        """What an agent reads that looks nothing up: the best passages and rows, then the best pictures."""
+        """The evidence of an agent that looks nothing up: the best passages and rows, then the best pictures."""
         settings, query = self._settings, query_of(item.question)
         evidence = tuple(
             hit.source
@@ -62,22 +62,22 @@ class Evidence:
 
     @property
     def _always_finds(self) -> bool:
-        """Without a radius the vectors find something in any pool that is in the corpus."""
+        """True where a pool that is in the corpus cannot come out empty: vectors without a radius find something."""
         settings = self._settings
-        wanted = settings.texts > 0 and settings.pictures > 0
-        return wanted and settings.mode != "text" and settings.radius is None
+        takes_both = settings.texts > 0 and settings.pictures > 0
+        return takes_both and settings.mode != "text" and settings.radius is None
 
     @property
     def store(self) -> Store:
         return self._store
 
     def spaces(self, item: Item) -> list[SearchSpace]:
-        """What `retrieval.scope` says to search for this question: its pool, the corpus, or one after the other."""
+        """The parts of the corpus that `retrieval.scope` names: the question's pool, everything, or both in turn."""
         pool, corpus = SearchSpace(item.pool, item.withheld), SearchSpace(None, item.withheld)
         return {"question": [pool], "corpus": [corpus], "both": [pool, corpus]}[self._settings.scope]
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
-        """The k best sources for any query, where `retrieval.scope` says that this question's are searched.
+        """The k best sources for any query, in the spaces of this question.
 
         Where the pool comes before the corpus, scores are comparable within each of the two only.
         """

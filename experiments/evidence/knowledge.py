@@ -1,4 +1,4 @@
-"""The knowledge graph of a run's corpus, opened (and built, the first time) when a system first asks for it."""
+"""The knowledge graph of a run's corpus, opened (and built, the first time) when it is first searched."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class HasTriples(Protocol):
 
 
 def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
-    """How to read the data set's own triples; None where it has none, and what its sources state has to do."""
+    """Reads the data set's own triples; None where it has none, so that they are extracted from its sources."""
     return dataset.triples if isinstance(dataset, HasTriples) else None
 
 
 class Knowledge:
-    """Searches the graph as `retrieval.scope` says: in what the question's pool states, in everything, or both."""
+    """Searches the graph as `retrieval.scope` says: what the question's pool states, everything, or both in turn."""
 
     def __init__(self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None) -> None:
         self._evidence = evidence

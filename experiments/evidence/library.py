@@ -1,4 +1,4 @@
-"""What systems look things up in, question by question: the corpus, its knowledge graph, and the web."""
+"""The library of a run: its corpus, knowledge graph and web, as a system may search them for one question."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from retrieval.web import Web
 
 
 class LabelledLibrary:
-    """A `topologies.library.Library` over the run's evidence. It holds labelled items, so that pools and what
-    is withheld are kept to; no system sees more of them than what is found.
+    """A `topologies.library.Library` over the run's evidence.
 
-    `items` are those that questions may be about, by the questions' ids; without a `web`, the corpus stands in for it
-    where `retrieval.web` says so. `triples` are the data set's own, if it has any.
+    It has the labelled items, for their pools and what is withheld from them; systems see search results only.
+
+    Args:
+        items: all that questions may be about.
+        web: without one, the corpus stands in where `retrieval.web` says so.
+        triples: the data set's own, if it has any.
     """
 
     def __init__(
@@ -52,8 +55,8 @@ class LabelledLibrary:
         return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """As the protocol says. Raises UserError where the web cannot be searched: that ends the run, to be resumed,
-        since what is found must not depend on the state of a network."""
+        """As the protocol says. Raises UserError where the web cannot be searched: results must not depend on the state
+        of a network, so the run ends and can be resumed."""
         if self._web is None:
             return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
         try:

@@ -1,4 +1,4 @@
-"""The agents of a run as processes, and its judge: launched over pools of replicas, and waited for."""
+"""Launches a run's agents, judge and learner over pools of replicas, and waits for them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ from topologies.learning.learner import Learner
 
 @dataclass(frozen=True)
 class Launched:
-    """Who answers, and who judges the answers, if anybody does."""
+    """The team that answers, and the judge of its answers, if there is one."""
 
     team: Team
     judge: Judge | None
 
     def spent(self) -> Mapping[str, Usage]:
-        """What each agent and the judge have spent so far."""
+        """The usage of each agent and of the judge so far."""
         return {**self.team.usage, **({"judge": self.judge.usage} if self.judge else {})}
 
 
 def launch_agents(
     config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None = None
 ) -> Launched:
-    """The team and the judge, each over its own pool of replicas. `recorded` answers in place of both agents and model
-    (a replay)."""
+    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model."""
     judge = None
     if judging := judge_backend(config):
         judge = Judge(cluster.model(_launch_pool(config, judging, cluster, cache), "judge"), model_name(config.judge))
@@ -52,13 +51,13 @@ def launch_agents(
 
 @dataclass(frozen=True)
 class Shared:
-    """The same for many processes: agents, and the judge's pool with what it has judged, which all of them ask."""
+    """Agents and the judge's pool as the processes of a sweep share them."""
 
     agents: AgentHandles
     judge: tuple[Replicas, Reuse | None] | None
 
     def judge_model(self, sender: str) -> Model | None:
-        """The judge's model for one process, for it to close; `sender` is a name that no other process has."""
+        """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
         if self.judge is None:
             return None
         pool, kept = self.judge
@@ -89,7 +88,7 @@ def launch_learner(config: Config, roles: Sequence[Role], cluster: Cluster) -> A
 
 
 async def wait(cluster: Cluster, progress: Progress) -> None:
-    """Until all that was launched is up, with progress."""
+    """Waits until all that was launched is up, and shows the progress."""
 
     def left(loading: int) -> str:
         return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
