@@ -136,12 +136,10 @@ def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
         or dims - {2 if encoder.late_interaction else 1}
         or not all(np.isfinite(of_one).all() for of_one in vectors)
     ):
-        expected = (
-            f"{len(sources)} times {'one or more' if encoder.late_interaction else 'one'} of {encoder.dim} numbers"
-        )
+        each = "one or more" if encoder.late_interaction else "one"
         raise ValueError(
             f"the encoder {encoder.name} gave {len(vectors)} vectors of another shape, or with numbers that are not "
-            f"finite; expected {expected}: choose another encoder"
+            f"finite; expected {len(sources)} times {each} of {encoder.dim} numbers: choose another encoder"
         )
     return vectors
 
