@@ -6,9 +6,10 @@ import hashlib
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Any, Literal, TypeVar, cast, dataclass_transform
 
 C = TypeVar("C", bound=type[Any])
+SearchMode = Literal["text", "vector", "hybrid"]
 
 
 @dataclass_transform(frozen_default=True)
@@ -75,6 +76,21 @@ class Hit:
 
     source: Source
     score: float
+
+
+@wire
+class Search:
+    """A search for the k best sources of some kinds (None: all).
+
+    A `Source` as query is searched by its words and, where the encoder reads pictures, by its picture. `radius` is the
+    largest cosine distance (0 to 2) from the query, in every mode.
+    """
+
+    query: str | Source
+    k: int
+    kinds: frozenset[Kind] | None = None
+    mode: SearchMode = "hybrid"
+    radius: float | None = None
 
 
 @wire

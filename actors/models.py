@@ -1,4 +1,4 @@
-"""What every model looks like to an agent: the embedded reader, vLLM, an endpoint, or a pool of any of them."""
+"""The interface of every model: the embedded reader, vLLM, an endpoint, or a pool of any of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from actors.messages import Completion, Request
 
 
 class Model(Protocol):
-    async def complete(self, request: Request) -> Completion:
-        """Answer one request.
+    """Gives completions. Where it also has `async start()`, a replica awaits that before the first request."""
 
-        A model that cannot serve the request, however often it is asked, returns a completion that says why:
-        `stop="too_long"` for a prompt longer than its context, `stop="error"` for anything else.
+    async def complete(self, request: Request) -> Completion:
+        """Answers one request.
+
+        A model that will never be able to serve the request returns a completion that says why: `stop="too_long"` for a
+        prompt longer than its context, `stop="error"` for anything else.
 
         Raises:
             ModelError: the call itself failed (ModelLost: and so will all others).

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import assert_never
 
+from actors.backends.settings import model_name
 from actors.completions.store import CompletionStore
 from actors.errors import ClusterError, ModelGone, StoreError, UserError, first_of
 from actors.runtime.cluster import Cluster
@@ -25,9 +26,10 @@ from experiments.running import replay
 from experiments.running.conclude import conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import COMPLETIONS, check, model_name, team_roles
+from experiments.running.launch import check, team_roles
 from experiments.running.launched import launch_agents, launch_learner, wait
 from experiments.running.methods import methods_of
+from experiments.running.models import COMPLETIONS
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
 from experiments.studies.planted import job as planted

@@ -8,14 +8,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from actors.errors import UserError
+from actors.lookup import find, installed, is_reference
 from actors.messages import Source
 
 Vectors = npt.NDArray[np.float32]
@@ -27,8 +29,9 @@ RARITY = 1.5  # a word counts its length to this power
 _WORD = re.compile(r"\w+")
 
 
+@runtime_checkable
 class Encoder(Protocol):
-    """What a store needs of an encoder. Equal fingerprints promise equal vectors, so that an index can be found again.
+    """Turns sources and queries into vectors. Equal fingerprints promise equal vectors: they are an index's key.
 
     `reads_pictures` says whether picture files matter (an index is then rebuilt when one changes). With
     `late_interaction` a query and a source have several vectors, of their words or of the tiles of a picture, and are
@@ -61,7 +64,7 @@ def max_sim(query: Vectors, source: Vectors) -> float:
 
 
 def words_of(source: Source) -> str:
-    """What is searched of a source: its title and its text."""
+    """The words of a source that are searched: its title and its text."""
     return well_formed(f"{source.title}\n{source.text}")
 
 
@@ -140,7 +143,7 @@ class SentenceEncoder:
         self.late_interaction = late_interaction
         self.reads_pictures = bool(self._model.supports("image"))
         self.fingerprint = f"sentence-transformers-1-{self.name}{_files_of(Path(name_or_folder))}"
-        self.dim = self.encode_query("dimension").shape[-1]  # what models report of theirs is not always so
+        self.dim = self.encode_query("dimension").shape[-1]  # some models report another one
 
     def encode_query(self, text: str) -> Vectors:
         # Models such as E5 have a prompt for queries and another for documents; others ignore the difference.
@@ -148,8 +151,8 @@ class SentenceEncoder:
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
         seen = {i for i, source in enumerate(sources) if self._sees(source)}
-        told = [i for i in range(len(sources)) if i not in seen]
-        vectors = dict(zip(told, self._encode([words_of(sources[i]) for i in told]), strict=True))
+        read = [i for i in range(len(sources)) if i not in seen]
+        vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
         vectors |= zip(pictures, self._encode([_picture(str(sources[i].image)) for i in pictures]), strict=True)
         ordered = [vectors[i] for i in range(len(sources))]
@@ -166,7 +169,7 @@ class SentenceEncoder:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Of length 1; a text without a word that the model counts has one vector for none."""
+    """Vectors of length 1; a text without a word that the model counts gets one vector instead of none."""
     if not len(vectors):
         return np.eye(1, vectors.shape[-1], dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -174,12 +177,30 @@ def _unit(vectors: Vectors) -> Vectors:
     return unit
 
 
+ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
+
+
 def make_encoder(name: str) -> Encoder:
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model; `late:` before it for one with
-    several vectors a source."""
-    if name == LEXICAL:
-        return LexicalEncoder()
-    return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
+    """The encoder of a name, the value of `retrieval.encoder`.
+
+    One of `ENCODERS`; one's own, `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`, called
+    without arguments; or else the name or folder of a sentence-transformers or CLIP-like model, with `late:` before it
+    for one with several vectors a source.
+
+    Raises:
+        UserError: it cannot be imported, or is no encoder.
+        ModuleNotFoundError, ValueError: as `SentenceEncoder`.
+    """
+    key = "retrieval.encoder"
+    # `late:name` looks like a reference, too.
+    if name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders")):
+        return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
+    encoder = find(name, ENCODERS, "encoders", key)()
+    if not isinstance(encoder, Encoder):
+        has = (*Encoder.__annotations__, "encode_query", "encode_sources")
+        missing = ", ".join(part for part in has if not hasattr(encoder, part))
+        raise UserError(f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {missing}")
+    return encoder
 
 
 def _picture(path: str) -> Any:

@@ -1,11 +1,13 @@
-"""A folder that is built once and is then whole or not there at all, whoever builds it and whenever it is killed."""
+"""Folders that are built once and are complete or absent, even if the process that builds them is killed."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import lancedb
 from filelock import FileLock
@@ -20,14 +22,14 @@ Marks = Mapping[str, str | int]
 
 
 def built(target: Path, build: Callable[[Path], Marks]) -> Path:
-    """`target`, which `build` fills first when it is not there, or not whole.
+    """`target`, which `build` fills first where it is absent or incomplete.
 
-    Processes that need the same folder at once wait for one of them to build it. `build` writes to a folder of its own
-    that is renamed when all is written, so that a killed one leaves nothing that could pass for whole; what it returns
-    is kept in the marker.
+    Processes that need the same folder at once wait for one of them to build it. `build` writes to another folder that
+    is renamed when all is written, so that a killed process leaves nothing that could pass for complete. Its result is
+    kept in the marker.
 
     Raises:
-        StoreError: the folder cannot be written, or the disk is full. Errors of the material that is read, which
+        StoreError: the folder cannot be written, or the disk is full. Errors of the corpus or the encoder, which
             `build` raises as `Unbuilt`, come out as they were.
     """
     if (target / MARKER).exists():
@@ -47,7 +49,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
 
 
 class Unbuilt(Exception):
-    """What went wrong in the corpus or the encoder, which LanceDB would report as an error of its own."""
+    """Carries an error of the corpus or the encoder past LanceDB, which would report it as its own."""
 
     def __init__(self, failure: BaseException) -> None:
         super().__init__(str(failure))
@@ -56,7 +58,7 @@ class Unbuilt(Exception):
 
 def _build(target: Path, build: Callable[[Path], Marks]) -> None:
     half_built = target.with_name(f"{target.name}.building")
-    for leftover in (half_built, target):  # a target without a marker was never whole
+    for leftover in (half_built, target):  # a target without a marker was never complete
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         marks = build(half_built)
@@ -71,7 +73,7 @@ def _build(target: Path, build: Callable[[Path], Marks]) -> None:
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
-    """Tables of a finished folder. `rows` maps each one's name to the mark that says how many rows it has.
+    """Tables of a finished folder. `rows` maps each table's name to the mark that gives its number of rows.
 
     Raises:
         StoreError: the folder is damaged.
@@ -87,16 +89,31 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
             tables.append(table)
         return tuple(tables)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise damaged(target, error) from error
+        raise _damaged(target, error) from error
 
 
-def damaged(target: Path, error: Exception) -> StoreError:
-    """What is said of a finished folder that cannot be read."""
+@contextmanager
+def reading(target: Path) -> Iterator[None]:
+    """Turns LanceDB's errors while a finished folder is read into a StoreError that calls the folder damaged."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise _damaged(target, error) from error
+
+
+def all_rows(table: Table, columns: Sequence[str], where: str = "") -> list[dict[str, Any]]:
+    """Every row that meets a condition, in no particular order."""
+    search = table.search()
+    rows: list[dict[str, Any]] = (search.where(where) if where else search).select(list(columns)).limit(None).to_list()
+    return rows
+
+
+def _damaged(target: Path, error: Exception) -> StoreError:
     return _cannot(f"the search index {target} is damaged", error, "delete that folder, it is rebuilt by the next run")
 
 
-def _cannot(what: str, error: Exception, remedy: str) -> StoreError:
+def _cannot(problem: str, error: Exception, remedy: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return StoreError(f"{what} ({reason[:200]}): {remedy}")
+    return StoreError(f"{problem} ({reason[:200]}): {remedy}")

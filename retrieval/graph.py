@@ -16,10 +16,10 @@ import networkx as nx
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import well_formed
-from retrieval.folder import built, damaged, opened
+from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
-from retrieval.ranking import Ask, Ranked, Row, fused, quoted
-from retrieval.store import Store
+from retrieval.ranking import Ranked, Row, TableSearch, fused, quoted
+from retrieval.store import EVERYTHING, SearchSpace, Store
 
 Level = Literal["entity", "theme"]
 
@@ -30,8 +30,8 @@ CONSIDERED = 100  # each ranking's share in a fusion, whatever k is
 class Graph:
     """The knowledge graph of a store's corpus. Any number of threads may search it at once.
 
-    Every search keeps to what documents of `pool` state (None: all) and what no source is named for, as in a graph that
-    came with its data set; and leaves out what `withheld` sources or documents state.
+    Every search keeps to what the documents of its space state and what no source is named for, as in a graph that came
+    with its data set.
     """
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -57,52 +57,39 @@ class Graph:
         return cls(target, store)
 
     def __len__(self) -> int:
-        """How many triples there are."""
+        """The number of triples."""
         return int(self._triples.count_rows())
 
     def search(
-        self,
-        words: Sequence[str],
-        k: int,
-        *,
-        level: Level = "entity",
-        pool: Collection[str] | None = None,
-        withheld: Collection[str] = (),
+        self, words: Sequence[str], k: int, *, level: Level = "entity", space: SearchSpace = EVERYTHING
     ) -> list[Triple]:
         """The k best edges, best first; equal ones are ordered by id.
 
         `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), in a fusion of
         the entity's rank and of how near the edge itself is to the words. `theme`: edges nearest to the words.
         """
-        wanted = [well_formed(word) for word in words if any(map(str.isalnum, word))]
-        where = self._where(pool, withheld)
-        if not wanted or not len(self) or k < 1:
+        searchable = [well_formed(word) for word in words if any(map(str.isalnum, word))]
+        where = _where(space)
+        if not searchable or not len(self) or k < 1:
             return []
-        try:
+        with reading(self._folder):
             if level == "theme":
-                ranked = fused([ranking for word in wanted for ranking in self._edges(word, where)])
+                ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
             else:
-                ranked = self._around(self._nearest(wanted, where, k), " ".join(wanted), where)
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
+                ranked = self._around(self._nearest(searchable, where, k), " ".join(searchable), where)
         return [_triple(row) for row, _ in ranked[:k]]
 
-    def neighbours(
-        self, entity: str, *, pool: Collection[str] | None = None, withheld: Collection[str] = ()
-    ) -> list[Triple]:
+    def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """All edges of an entity, as head or as tail, by id; names are the same whatever their case and accents."""
         touching = _touching([entity_key(entity)])
-        return [_triple(row) for row in self._rows(_both(touching, self._where(pool, withheld)))]
+        return [_triple(row) for row in self._rows(_both(touching, _where(space)))]
 
-    def entity(self, name: str, *, pool: Collection[str] | None = None, withheld: Collection[str] = ()) -> list[Source]:
-        """What is known of an entity beside its edges: passages and rows that it is the title of, then its pictures."""
-        try:
-            search = self._entities.search().where(f"id = {quoted([entity_key(name)])}").select(["sources"])
-            ids = [id for row in search.limit(None).to_list() for id in row["sources"]]
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
-        found = self._store.sources(ids, pool, withheld)
-        return sorted(found, key=lambda source: (source.kind is Kind.IMAGE, source.id))
+    def entity(self, name: str, space: SearchSpace = EVERYTHING) -> list[Source]:
+        """The sources of an entity: passages and rows that have its name as title, then its pictures."""
+        with reading(self._folder):
+            rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
+        ids = [id for row in rows for id in row["sources"]]
+        return sorted(self._store.sources(ids, space), key=lambda source: (source.kind is Kind.IMAGE, source.id))
 
     def network(self) -> nx.MultiDiGraph:
         """The whole graph for networkx: nodes are entities by name, with `modality` (kinds of their sources, joined by
@@ -111,10 +98,8 @@ class Graph:
         graph = nx.MultiDiGraph()
         sources = {source.id: source for source in self._store.everything()}
         names = {}
-        try:
-            rows = self._entities.search().select(["id", "name", "sources"]).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
+        with reading(self._folder):
+            rows = all_rows(self._entities, ["id", "name", "sources"])
         for row in sorted(rows, key=lambda row: str(row["id"])):
             names[row["id"]] = row["name"]
             graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))
@@ -134,10 +119,10 @@ class Graph:
         rankings: list[list[Ranked]] = []
         for word in words:
             vector = self._store.encoder.encode_query(word)
-            ask = Ask(self._entities, ["id"], word, vector, within, None, exact=bool(within))
+            near = TableSearch(self._entities, ["id"], word, vector, within, None, exact=bool(within))
             same = _both(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
-            rankings += [[(row, 1.0) for row in named], ask.by_text(CONSIDERED), ask.by_vector(CONSIDERED)]
+            rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
     def _around(self, keys: Sequence[str], words: str, where: str) -> list[Ranked]:
@@ -154,24 +139,23 @@ class Graph:
 
     def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
         vector = self._store.encoder.encode_query(words)
-        ask = Ask(self._triples, COLUMNS, words, vector, where, None, exact=bool(where))
-        return ask.by_text(CONSIDERED), ask.by_vector(CONSIDERED)
+        near = TableSearch(self._triples, COLUMNS, words, vector, where, None, exact=bool(where))
+        return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
 
     def _rows(self, where: str) -> list[Row]:
-        try:
-            search = self._triples.search()
-            rows = (search.where(where) if where else search).select(COLUMNS).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._folder, error) from error
-        return sorted(rows, key=lambda row: str(row["id"]))
+        with reading(self._folder):
+            return sorted(all_rows(self._triples, COLUMNS, where), key=lambda row: str(row["id"]))
 
-    def _where(self, pool: Collection[str] | None, withheld: Collection[str]) -> str:
-        parts = []
-        if pool is not None:
-            parts.append(f"doc IN ({quoted(['', *pool])})")
-        if withheld:
-            parts.append(f"source NOT IN ({quoted(withheld)}) AND doc NOT IN ({quoted(withheld)})")
-        return " AND ".join(parts)
+
+def _where(space: SearchSpace) -> str:
+    parts = []
+    if space.pool is not None:
+        # Triples that came with a data set and name no source belong to no document.
+        parts.append(f"doc IN ({quoted(['', *space.pool])})")
+    if space.withheld:
+        withheld = quoted(space.withheld)
+        parts.append(f"source NOT IN ({withheld}) AND doc NOT IN ({withheld})")
+    return " AND ".join(parts)
 
 
 def _touching(keys: Collection[str]) -> str:

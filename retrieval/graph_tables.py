@@ -8,13 +8,12 @@ from pathlib import Path
 
 import lancedb
 import pyarrow as pa
-from lancedb.index import FTS, BTree, IvfFlat
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import Encoder, folded, well_formed
 from retrieval.extract import triples_of
 from retrieval.folder import Marks, Unbuilt
-from retrieval.index import IVF_FROM_ROWS, encoded, vector_column, vector_type
+from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
 
 LAYOUT = "1"
@@ -24,16 +23,16 @@ ENTITIES = "entities"
 _STRING = pa.string()
 _EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
 _ENTITY = ("id", "name", "body")
-ROWS = 8192  # written at once: every write is a file of its own
+ROWS = 8192  # written at once: every write makes a file
 
 
 def entity_key(name: str) -> str:
-    """What is the same entity: the name without case, accents and spaces that say nothing."""
+    """The name without case, accents and superfluous spaces: equal for names of one entity."""
     return " ".join(folded(well_formed(name)).split())
 
 
 def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None) -> Marks:
-    """Both tables. Triples pass in batches; the names of all entities are held in memory (some 300 bytes each)."""
+    """Writes both tables. Triples pass in batches; the names of all entities stay in memory (some 300 bytes each)."""
     reading = _Reading(store, given)
     connection = lancedb.connect(folder)
     tables = []
@@ -47,19 +46,13 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
             tables[-1].add(batch)
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
-    for table, columns in ((triples, ("doc", "head_key", "tail_key")), (entities, ("id",))):
-        # An index cannot be trained on an empty table; searches of one find nothing anyway.
-        if table.count_rows():
-            table.create_index("body", config=FTS())
-            for column in columns:
-                table.create_index(column, config=BTree())
-        if table.count_rows() >= IVF_FROM_ROWS and not store.encoder.late_interaction:
-            table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+    add_indexes(triples, ("doc", "head_key", "tail_key"), store.encoder)
+    add_indexes(entities, ("id",), store.encoder)
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
 def _material(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; what goes wrong in making them is not the disk's fault."""
+    """The batches; an error in making them is not one of the disk."""
     try:
         yield from batches
     except ValueError as error:
@@ -88,10 +81,10 @@ class _Reading:
                 head, tail = entity_key(triple.head), entity_key(triple.tail)
                 self._names.setdefault(head, well_formed(triple.head))
                 self._names.setdefault(tail, well_formed(triple.tail))
-                said = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
+                parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
                 # The relation counts twice, since themes are compared with edges as a whole.
-                body = f"{said[1]}: {' '.join(said)}"
-                rows.append((triple.id, *said, head, tail, triple.source, doc, body))
+                body = f"{parts[1]}: {' '.join(parts)}"
+                rows.append((triple.id, *parts, head, tail, triple.source, doc, body))
             vectors = _vectors(self._store.encoder, [row[-1] for row in rows])
             columns = [pa.array(column, _STRING) for column in zip(*rows, strict=True)]
             yield pa.record_batch([*columns, vectors], schema=self.schema(_EDGE))
@@ -122,7 +115,7 @@ class _Reading:
             yield triple, docs.get(triple.source, "")
 
     def _title(self, source: Source, stated: list[Triple]) -> None:
-        """A passage or picture is about its title, and a row about what it is the row of."""
+        """Notes the entity of a source: the title of a passage or picture, the subject of a row."""
         name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
         key = entity_key(name)
         if key:

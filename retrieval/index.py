@@ -1,10 +1,10 @@
-"""An index on disk: built once per corpus and encoder, found again by content hash, whole or not there at all."""
+"""An index on disk: built once per corpus and encoder, found again by its content's hash, complete or absent."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ class Index:
 
 
 def open_index(folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Index:
-    """The index of `corpus` under `folder`, built first when it is not there, or not whole.
+    """The index of `corpus` under `folder`, built first where it is absent or incomplete.
 
     Raises:
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
@@ -71,18 +71,24 @@ def _build(folder: Path, corpus: Corpus, encoder: Encoder) -> Marks:
     reading = _Reading(corpus, encoder)
     try:
         table = lancedb.connect(folder).create_table(TABLE, reading.batches(), schema=reading.schema)
-        rows = table.count_rows()
-        # An index cannot be trained on an empty table; searches of one find nothing anyway.
-        if rows:
-            table.create_index("body", config=FTS())
-            table.create_index("doc", config=BTree())
-        if rows >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
-            table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+        add_indexes(table, ("doc",), encoder)
     except (OSError, RuntimeError, ValueError):
         if reading.failure is not None:
             raise Unbuilt(reading.failure) from None
         raise
-    return {"rows": rows, "encoder": encoder.name, "layout": LAYOUT}
+    return {"rows": table.count_rows(), "encoder": encoder.name, "layout": LAYOUT}
+
+
+def add_indexes(table: Table, columns: Iterable[str], encoder: Encoder) -> None:
+    """Indexes a table's `body` for words, `columns` for equality and, in a large table, `vector`."""
+    rows = table.count_rows()
+    # An index cannot be trained on an empty table; searches of one find nothing anyway.
+    if rows:
+        table.create_index("body", config=FTS())
+        for column in columns:
+            table.create_index(column, config=BTree())
+    if rows >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
+        table.create_index("vector", config=IvfFlat(distance_type="cosine"))
 
 
 class _Reading:
@@ -116,12 +122,12 @@ class _Reading:
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
-    """Their vectors, shape (n, dim), or n arrays (m_i, dim) with late interaction.
+    """The vectors of sources, shape (n, dim), or n arrays (m_i, dim) with late interaction.
 
-    Raises ValueError where the encoder does not give such finite numbers.
+    Raises ValueError where the encoder gives another shape, or numbers that are not finite.
     """
     vectors = encoder.encode_sources(sources)
-    # With late interaction the number of a source's vectors is its own affair, as long as there is one.
+    # With late interaction a source may have any number of vectors but none.
     shapes = {np.shape(of_one)[-1:] if len(of_one) else None for of_one in vectors}
     dims = {np.ndim(of_one) for of_one in vectors}
     if (
@@ -130,10 +136,10 @@ def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
         or dims - {2 if encoder.late_interaction else 1}
         or not all(np.isfinite(of_one).all() for of_one in vectors)
     ):
-        wanted = f"{len(sources)} times {'one or more' if encoder.late_interaction else 'one'} of {encoder.dim} numbers"
+        each = "one or more" if encoder.late_interaction else "one"
         raise ValueError(
             f"the encoder {encoder.name} gave {len(vectors)} vectors of another shape, or with numbers that are not "
-            f"finite; expected {wanted}: choose another encoder"
+            f"finite; expected {len(sources)} times {each} of {encoder.dim} numbers: choose another encoder"
         )
     return vectors
 

@@ -1,4 +1,4 @@
-"""Text recognised in pictures: each picture once, kept in a folder beside the indexes."""
+"""Recognises text in pictures: once for each picture, whose text is kept in a folder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import numpy as np
 from filelock import FileLock
 from PIL import Image
 
-SURE = 0.6  # words recognised with less confidence are left out, as ViDoRAG's pages are read
-SAME_LINE = 0.5  # of the lower one's height: how much two boxes overlap vertically to stand on one line
+SURE = 0.6  # words recognised with less confidence are left out, as by ViDoRAG
+SAME_LINE = 0.5  # the vertical overlap of two boxes on one line, as a share of the lower one's height
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
 
@@ -58,23 +58,23 @@ class Ocr:
         read = _engine()(pixels)
         if read.txts is None:
             return ""
-        found = zip(read.boxes.tolist(), read.txts, read.scores, strict=True)
-        return in_reading_order([(_bounds(corners), text) for corners, text, score in found if score >= SURE])
+        words = zip(read.boxes.tolist(), read.txts, read.scores, strict=True)
+        return in_reading_order([(_bounds(corners), text) for corners, text, score in words if score >= SURE])
 
 
 @cache
 def _engine() -> Any:
-    """Its models take seconds to load."""
+    """The engine, once for a process: its models take seconds to load."""
     return importlib.import_module("rapidocr").RapidOCR(params={"Global.log_level": "critical"})
 
 
 def available() -> bool:
-    """Whether the optional libraries are installed."""
+    """True where the optional libraries are installed."""
     return all(importlib.util.find_spec(name) for name in ("rapidocr", "onnxruntime"))
 
 
 def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
-    """Lines from top to bottom, each from left to right. Columns are not told apart."""
+    """The text in lines from top to bottom, each from left to right. Columns are not separated."""
     lines: list[list[tuple[Box, str]]] = []
     for box, text in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
         if lines and _same_line(lines[-1][0][0], box):

@@ -1,4 +1,4 @@
-"""Ranks the rows of a LanceDB table by words and by a vector, with an order that ties cannot change."""
+"""Ranks the rows of a LanceDB table by words and by a vector; ties are ordered by id."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from lancedb.table import Table
 from retrieval.embed import Vectors, max_sim, well_formed
 
 RANK_OFFSET = 60
-DIGITS = 6  # of a score; vector instructions differ in the last bits from one machine to another
+DIGITS = 6  # of a score: the last bits of vector instructions differ between machines
 
 Row = dict[str, Any]
 Ranked = tuple[Row, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One question put to a table with the columns `id`, `body` and `vector`; both rankings share its filter.
+class TableSearch:
+    """A search of a table with the columns `id`, `body` and `vector`, by words or by a vector under the same filter.
 
-    Both give the k best (row, score), best first, equal scores by id. `radius` is the largest cosine distance of both;
-    `exact` is for a filter that leaves few rows.
+    Both give the k best (row, score), best first, equal scores by id.
+
+    where: the filter in SQL; empty for none.
+    radius: largest cosine distance, of both.
+    exact: scans all rows that pass the filter, which should be few.
     """
 
     table: Table
@@ -37,34 +40,35 @@ class Ask:
     def by_text(self, k: int) -> list[Ranked]:
         columns = [*self.columns, "_score"] + (["vector"] if self.radius is not None else [])
 
-        def ask(limit: int) -> list[Row]:
+        def fetch(limit: int) -> list[Row]:
             search = self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
             return self._rows(search)
 
-        return self._best(ask, k, lambda row: row["_score"])
+        return self._best(fetch, k, lambda row: row["_score"])
 
     def by_vector(self, k: int) -> list[Ranked]:
-        def ask(limit: int) -> list[Row]:
+        def fetch(limit: int) -> list[Row]:
             search: Any = self.table.search(self.vector, vector_column_name="vector")
             search = search.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
             # An index looks into a part of its cells only and might miss a pool's rows; a pool is small enough to scan.
             return self._rows(search.bypass_vector_index() if self.exact else search)
 
-        return self._best(ask, k, lambda row: 1 - self._distance(row))
+        return self._best(fetch, k, lambda row: 1 - self._distance(row))
 
     def _rows(self, search: Any) -> list[Row]:
         rows: list[Row] = (search.where(self.where, prefilter=True) if self.where else search).to_list()
         return rows
 
-    def _best(self, ask: Callable[[int], list[Row]], k: int, score: Callable[[Row], float]) -> list[Ranked]:
-        """The k best within the radius. LanceDB cuts ties off anywhere, so ask on until the k-th score is passed."""
+    def _best(self, fetch: Callable[[int], list[Row]], k: int, score: Callable[[Row], float]) -> list[Ranked]:
+        """The k best within the radius."""
         limit = k + 8
         while True:
-            rows = ask(limit)
-            found = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row)])
+            rows = fetch(limit)
+            ranked = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row)])
             last = round(score(rows[-1]), DIGITS) if rows else 0.0
-            if len(rows) < limit or (len(found) >= k and last < found[k - 1][1]):
-                return found[:k]
+            # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one has come.
+            if len(rows) < limit or (len(ranked) >= k and last < ranked[k - 1][1]):
+                return ranked[:k]
             limit *= 4
 
     def _near(self, row: Row) -> bool:

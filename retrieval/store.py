@@ -1,24 +1,38 @@
-"""Searches a corpus on disk by words, by vectors, or by both, within a question's own pool or over everything."""
+"""Searches a corpus on disk by words, by vectors, or by both, in a question's own pool or everywhere."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
-from actors.messages import Hit, Kind, Source
+from actors.messages import Hit, Kind, Search, SearchMode, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
-from retrieval.folder import damaged
+from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
-from retrieval.ranking import Ask, fused, quoted
-
-Mode = Literal["text", "vector", "hybrid"]
+from retrieval.ranking import TableSearch, fused, quoted
 
 COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
 FUSED_ROWS = 50  # each ranking's share in a fusion, whatever k is, so that the best 3 are the first 3 of the best 10
 _WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """The part of a corpus that is searched.
+
+    pool: the documents (`Source.doc`) to search in; None is the whole corpus. A pool is ranked exactly.
+    withheld: ids of sources or documents that must not be found.
+    """
+
+    pool: Collection[str] | None = None
+    withheld: Collection[str] = ()
+
+
+EVERYTHING = SearchSpace()
 
 
 class Store:
@@ -30,7 +44,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Store:
-        """Find the index of `corpus` under `folder`, or build it.
+        """The store of `corpus` under `folder`; its index is built where it is not there yet.
 
         `corpus_key` spares the pass over the corpus that its hash takes (about 3 us per source and what reading it
         costs); it must change whenever the corpus does.
@@ -43,53 +57,36 @@ class Store:
     def __len__(self) -> int:
         return int(self._index.table.count_rows())
 
-    def search(
-        self,
-        query: str | Source,
-        k: int,
-        *,
-        mode: Mode = "hybrid",
-        kinds: Collection[Kind] | None = None,
-        pool: Collection[str] | None = None,
-        radius: float | None = None,
-        withheld: Collection[str] = (),
-    ) -> list[Hit]:
+    def search(self, search: Search, space: SearchSpace = EVERYTHING) -> list[Hit]:
         """The k best sources, best first; equal scores are ordered by id.
 
-        A query without a letter or digit finds nothing. A `Source` as query is searched by its words and, where the
-        encoder reads pictures, by its picture.
-
-        Args:
-            pool: the documents (`Source.doc`) to search in; None is the whole corpus. A pool is ranked exactly.
-            radius: largest cosine distance (0 to 2) from the query, in every mode.
-            withheld: ids of sources or documents that must not be found.
+        A query without a letter or digit finds nothing.
 
         Raises:
             ValueError: k below 1, or an unknown mode.
             StoreError: the index on disk is damaged.
         """
-        if mode not in get_args(Mode):
-            raise ValueError(f"unknown search mode {mode!r}: choose one of {', '.join(get_args(Mode))}")
+        query, k, mode = search.query, search.k, search.mode
+        if mode not in get_args(SearchMode):
+            raise ValueError(f"unknown search mode {mode!r}: choose one of {', '.join(get_args(SearchMode))}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         text = well_formed(query) if isinstance(query, str) else words_of(query)
         askable = bool(_WORD.search(text)) or not isinstance(query, str)
-        if not askable or not len(self) or (pool is not None and not pool):
+        if not askable or not len(self) or (space.pool is not None and not space.pool):
             return []
-        vector = self._encode(query, text)
-        where = _where(kinds, pool, withheld)
-        ask = Ask(self._index.table, COLUMNS, text, vector, where, radius, exact=pool is not None)
-        try:
+        where = _where(search.kinds, space)
+        table, exact = self._index.table, space.pool is not None
+        rows = TableSearch(table, COLUMNS, text, self._encode(query, text), where, search.radius, exact)
+        with reading(self.folder):
             if mode == "hybrid":
-                ranked = fused([ask.by_text(max(FUSED_ROWS, k)), ask.by_vector(max(FUSED_ROWS, k))])[:k]
+                ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
             else:
-                ranked = ask.by_text(k) if mode == "text" else ask.by_vector(k)
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._index.folder, error) from error
+                ranked = rows.by_text(k) if mode == "text" else rows.by_vector(k)
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
-        """Every source of these documents, in their order, each document's by id.
+        """Every source of these documents, in the documents' order, then by id.
 
         Raises:
             StoreError: the index on disk is damaged.
@@ -99,16 +96,15 @@ class Store:
         place = {doc: number for number, doc in enumerate(docs)}
         return sorted(self._all(f"doc IN ({quoted(docs)})"), key=lambda source: (place[source.doc], source.id))
 
-    def sources(self, ids: Collection[str], pool: Collection[str] | None, withheld: Collection[str]) -> list[Source]:
-        """Those of these sources that may be found in the pool, by id.
+    def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
+        """Those of these sources that the space has, ordered by id.
 
         Raises:
             StoreError: the index on disk is damaged.
         """
-        if not ids or (pool is not None and not pool):
+        if not ids or (space.pool is not None and not space.pool):
             return []
-        where = " AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, pool, withheld))))
-        return self._all(where)
+        return self._all(" AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, space)))))
 
     def everything(self) -> Iterator[Source]:
         """The corpus as it was indexed, a batch at a time."""
@@ -117,7 +113,7 @@ class Store:
 
     @property
     def folder(self) -> Path:
-        """Where the index lies; what is made from it may lie beside it."""
+        """The index's folder; what is made from the index may lie beside it."""
         return self._index.folder
 
     @property
@@ -125,10 +121,8 @@ class Store:
         return self._encoder
 
     def _all(self, where: str) -> list[Source]:
-        try:
-            rows = self._index.table.search().where(where).select(COLUMNS).limit(None).to_list()
-        except (OSError, RuntimeError) as error:
-            raise damaged(self._index.folder, error) from error
+        with reading(self.folder):
+            rows = all_rows(self._index.table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def _encode(self, query: str | Source, text: str) -> Vectors:
@@ -138,12 +132,13 @@ class Store:
         return encoded
 
 
-def _where(kinds: Collection[Kind] | None, pool: Collection[str] | None, withheld: Collection[str]) -> str:
+def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> str:
     parts = []
-    if pool is not None:
-        parts.append(f"doc IN ({quoted(pool)})")
+    if space.pool is not None:
+        parts.append(f"doc IN ({quoted(space.pool)})")
     if kinds is not None:
         parts.append(f"kind IN ({quoted(kind.value for kind in kinds)})" if kinds else "false")
-    if withheld:
-        parts.append(f"id NOT IN ({quoted(withheld)}) AND doc NOT IN ({quoted(withheld)})")
+    if space.withheld:
+        withheld = quoted(space.withheld)
+        parts.append(f"id NOT IN ({withheld}) AND doc NOT IN ({withheld})")
     return " AND ".join(parts)

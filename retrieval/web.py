@@ -1,7 +1,7 @@
-"""Web search: what a search engine says of a query, and a recording of it, since the web says something else tomorrow.
+"""Web search and a recording of it, since the web gives other results tomorrow.
 
-`Serper` asks Google through serper.dev; `RecordedWeb` keeps what it was told, a line of JSON per query, and answers
-from there first.
+`Serper` asks Google through serper.dev; `RecordedWeb` keeps its results, a line of JSON per query, and answers from
+there first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import httpx2
 from actors.errors import WebError
 from actors.messages import Hit, Kind, Source
 
-RESULTS = 10  # what one credit buys; more than so many are never found
+RESULTS = 10  # the most that one credit buys
 TIMEOUT_S, CONNECT_S = 20.0, 10.0
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -33,7 +33,7 @@ class Web(Protocol):
         """The first k results (at most `RESULTS`), best first; the score is one over the rank.
 
         Raises:
-            WebError: there is no answer to be had.
+            WebError: the search failed.
         """
 
 
@@ -43,8 +43,8 @@ class Serper:
     Args:
         url: the service's address, such as https://google.serper.dev/search.
         key: the account's key; `key_env` is the variable that it came from, for errors.
-        pause_s: before a request that met a fault is sent again; doubles every time. A service that names a time to
-            wait (Retry-After) is waited for.
+        pause_s: before the first retry of a request that met a fault; doubles every time. A time that the service
+            names itself (Retry-After) comes first.
     """
 
     def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S, at_once: int = 8) -> None:
@@ -55,7 +55,7 @@ class Serper:
         self._free = asyncio.Semaphore(at_once)
 
     async def results(self, query: str) -> Results:
-        """Title, text and link of each result: what Google answers itself, what it knows of the thing, then pages.
+        """Title, text and link of each result: Google's own answer, its knowledge graph's entry, then pages.
 
         A query that the service refuses for itself (HTTP 400) has no results.
 
@@ -96,9 +96,9 @@ class Serper:
         status = response.status_code
         if status == 200 and isinstance(data, dict):
             return read_results(data)
-        said = self._quoted(data.get("message") if isinstance(data, dict) else response.text)
-        reason = f"HTTP {status}: {said}"
-        if status in (401, 402, 403) or (status == 400 and "credit" in said.lower()):
+        text = self._quoted(data.get("message") if isinstance(data, dict) else response.text)
+        reason = f"HTTP {status}: {text}"
+        if status in (401, 402, 403) or (status == 400 and "credit" in text.lower()):
             raise WebError(
                 f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
                 f"{self._key_env or 'the key'}"
@@ -117,7 +117,7 @@ class Serper:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """Why there were no results this time, and how many seconds the service wants to be left alone."""
+    """The reason why there were no results this time, and the seconds that the service wants no request."""
 
     reason: str
     wait_s: float = 0.0
@@ -131,46 +131,46 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def read_results(data: Mapping[str, Any]) -> Results:
-    """What is said in Serper's response, in its order; parts of another shape than expected are passed over."""
+    """The results in Serper's response, in its order; parts of another shape than expected are passed over."""
     box, graph, pages = data.get("answerBox"), data.get("knowledgeGraph"), data.get("organic")
-    told: Results = []
+    results: Results = []
     if isinstance(box, dict):
-        told.append(_result(box, (box.get("answer"), box.get("snippet"))))
+        results.append(_result(box, (box.get("answer"), box.get("snippet"))))
     if isinstance(graph, dict):
         known = graph.get("attributes")
         attributes = [f"{name}: {value}" for name, value in known.items()] if isinstance(known, dict) else []
-        told.append(_result(graph, (graph.get("type"), graph.get("description"), "; ".join(attributes))))
+        results.append(_result(graph, (graph.get("type"), graph.get("description"), "; ".join(attributes))))
     for page in pages if isinstance(pages, list) else ():
         if isinstance(page, dict):
-            told.append(_result(page, (page.get("snippet"), page.get("date"))))
-    return [result for result in told if result["text"]][:RESULTS]
+            results.append(_result(page, (page.get("snippet"), page.get("date"))))
+    return [result for result in results if result["text"]][:RESULTS]
 
 
-def _result(told: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
-    link = told.get("link") or told.get("descriptionLink") or told.get("website") or ""
+def _result(entry: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
+    link = entry.get("link") or entry.get("descriptionLink") or entry.get("website") or ""
     sentences = [text.strip().rstrip(".") for text in texts if isinstance(text, str) and text.strip()]
     text = ". ".join(dict.fromkeys(sentences))
-    return {"title": str(told.get("title") or ""), "text": f"{text}." if text else "", "link": str(link)}
+    return {"title": str(entry.get("title") or ""), "text": f"{text}." if text else "", "link": str(link)}
 
 
-def as_found(results: Results, k: int) -> tuple[Hit, ...]:
-    """The first k as sources. An id is the link and a digest of what is said there, which depends on the query."""
-    found: dict[str, Hit] = {}
+def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
+    """The first k as sources. An id is the link and a digest of the text, since that depends on the query."""
+    hits: dict[str, Hit] = {}
     for rank, result in enumerate(results[:k], start=1):
-        told = "\x1f".join((result["title"], result["text"], result["link"]))
-        digest = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+        text = "\x1f".join((result["title"], result["text"], result["link"]))
+        digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
         id = f"web:{result['link']}#{digest}"
-        found.setdefault(id, Hit(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
-    return tuple(found.values())
+        hits.setdefault(id, Hit(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
+    return tuple(hits.values())
 
 
 class RecordedWeb:
-    """What the web said, by query, in a file of JSON lines: the same query has the same results as long as it exists.
+    """Results by query in a file of JSON lines: as long as that exists, the same query has the same results.
 
     Args:
         path: of the file; made when the first query is recorded. A last line that was being written when its run was
             killed is cut away.
-        live: who is asked what was never asked before; None where nothing but the recording may answer.
+        live: searches for what is not recorded yet; None where only the recording may answer.
 
     Raises:
         WebError: the file cannot be read, or holds something else.
@@ -179,25 +179,25 @@ class RecordedWeb:
     def __init__(self, path: Path, live: Serper | None = None) -> None:
         self._path = path
         self._live = live
-        self._told = read_recording(path) if path.exists() else {}
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._recorded = read_recording(path) if path.exists() else {}
+        self._searching: dict[str, asyncio.Lock] = {}
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """As `Web.search`. A query is asked once, however many ask it at a time, whatever its white space.
+        """As `Web.search`. Concurrent searches for one query, whatever its white space, are one live search.
 
         Raises:
-            WebError: nobody can be asked what was never recorded, the search fails, or the file cannot be written.
+            WebError: the query is not recorded and there is no live search, it fails, or the file cannot be written.
         """
         query = " ".join(query.split())
         if not query:
             return ()
-        async with self._asking.setdefault(query, asyncio.Lock()):
-            if query not in self._told:
-                self._told[query] = await self._ask(query)
-        self._asking.pop(query, None)
-        return as_found(self._told[query], k)
+        async with self._searching.setdefault(query, asyncio.Lock()):
+            if query not in self._recorded:
+                self._recorded[query] = await self._search_live(query)
+        self._searching.pop(query, None)
+        return as_hits(self._recorded[query], k)
 
-    async def _ask(self, query: str) -> Results:
+    async def _search_live(self, query: str) -> Results:
         if self._live is None:
             raise WebError(
                 f"{self._path} holds no results for {query[:QUOTED_CHARACTERS]!r}: record it with retrieval.web=serper"
@@ -214,7 +214,7 @@ class RecordedWeb:
 
 def read_recording(path: Path) -> dict[str, Results]:
     """Results by query. Raises WebError when the file cannot be read or holds something else."""
-    told: dict[str, Results] = {}
+    recorded: dict[str, Results] = {}
     try:
         lines = path.read_bytes().split(b"\n")
         if lines.pop():  # a line that was not written to its end
@@ -224,11 +224,11 @@ def read_recording(path: Path) -> dict[str, Results]:
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            told[record["query"]] = [
+            recorded[record["query"]] = [
                 {name: str(result[name]) for name in ("title", "text", "link")} for result in record["results"]
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise WebError(
                 f"{path}, line {number}: not a recorded web search ({error!r}); give the web.jsonl of a run"
             ) from error
-    return told
+    return recorded

@@ -1,27 +1,26 @@
-"""What a system may look things up in while it discusses a question; implemented by `experiments.evidence.library`."""
+"""The interface to what a system may search while it discusses a question; see `experiments.evidence.library`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from actors.messages import Hit, Kind, Question, Source, Triple
+from actors.messages import Hit, Kind, Question, Search, Source, Triple
 
-Mode = Literal["text", "vector", "hybrid"]
 TEXTS = frozenset((Kind.TEXT, Kind.TABLE))
 PICTURES = frozenset((Kind.IMAGE,))
 
 
 def query_of(question: Question) -> str:
-    """What is searched for a question: its text and its choices."""
+    """The words that are searched for a question: its text and its choices."""
     return " ".join([question.text, *question.choices])
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much a system retrieves: so many passages and rows, so many pictures, none farther from the query than
-    `radius` (None: however far)."""
+    """The amounts that a system retrieves: passages and rows, pictures, none farther from the query than `radius`
+    (None: no limit)."""
 
     texts: int
     pictures: int
@@ -29,27 +28,17 @@ class Reach:
 
 
 class Library(Protocol):
-    """Searches for one question at a time, which its id names: what belongs to the question's pool and what is withheld
-    from it is decided outside, so that no system can see what it must not. Everything comes best first, in an order
-    that depends on the arguments alone."""
+    """Searches on behalf of one question, which its id names.
+
+    The question's pool and what is withheld from it are known to the implementation only, so that no system can see
+    what it must not. Results come best first, in an order that depends on the arguments alone.
+    """
 
     async def own(self, question: Question) -> tuple[Source, ...]:
         """The sources that are part of the question itself (its hint, its picture); most questions have none."""
 
-    async def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
-        radius: float | None = None,
-    ) -> tuple[Hit, ...]:
-        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it.
-
-        `radius` is the largest cosine distance from the query, in every mode.
-        """
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
+        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
@@ -61,7 +50,7 @@ class Library(Protocol):
         """All edges of an entity, as head or as tail, ordered by id."""
 
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
-        """What is known of an entity beside its edges: its description and its pictures."""
+        """The sources of an entity: its description and its pictures."""
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k first results of a web search; none where there is no web."""
@@ -70,5 +59,5 @@ class Library(Protocol):
         """The entities that a search through the knowledge graph may start from, where the data set says which."""
 
     async def annotated(self, question: Question) -> tuple[tuple[str, ...], ...]:
-        """The paths through the knowledge graph that lead to the answer, as the data set's labels have them. They are
-        for the upper bound that a paper calls knowledgeable; nothing else may ask."""
+        """The paths through the knowledge graph that lead to the answer, from the data set's labels: only for the upper
+        bound that a paper calls knowledgeable."""

@@ -51,7 +51,7 @@ class QuestionMessage(StructuredMessage[Task]):
 
 
 class RoleChatAgentState(BaseModel):
-    """The question under discussion, and who said what on it last; `own` are this agent's turns."""
+    """The question under discussion, and each sender's last message on it; `own` are this agent's turns."""
 
     question: Question = Question(id="", text="")
     round: int = 1
@@ -60,7 +60,7 @@ class RoleChatAgentState(BaseModel):
 
 
 class RoleChatAgentConfig(BaseModel):
-    """What a `RoleChatAgent` is made from, as its component's configuration."""
+    """The configuration of a `RoleChatAgent` as a component: its arguments by name."""
 
     role: Role
     model_client: ComponentModel
@@ -79,15 +79,15 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
     without further evidence. All others are what colleagues say. It remembers its own earlier turns on the question.
 
     Args:
-        role: who it is and what it reads; `role.agent` may name another AutoGen agent that holds it.
+        role: its instruction and modality; `role.agent` may name another AutoGen agent that plays it.
         model_client: any of our models.
-        name: by which the team knows it (default: the role's).
+        name: its name in the team (default: the role's).
         round: the number of its first turn.
-        weights: whom it hears, and how much each counts; it hears nobody else. None: everybody, equally.
+        weights: the senders that it hears, and the weight of each; it hears nobody else. None: everybody, equally.
         earlier: the names under which the role spoke in the rounds before `round`, oldest first; it remembers
-            what they said as its own.
+            their messages as its own.
         seed: with the question's id, the round and the role it gives every turn its seed.
-        settings: what all agents share.
+        settings: those that all agents share.
     """
 
     component_config_schema = RoleChatAgentConfig
@@ -117,11 +117,12 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        """The second one is only heard: a team lets a structured message pass if one of its agents declares it."""
+        """Declares `QuestionMessage` too, which it only hears: a team lets a structured message pass if one of its
+        agents declares it."""
         return (TextMessage, QuestionMessage)
 
     async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
-        """Takes one turn, having heard these messages.
+        """Takes one turn after these messages.
 
         Raises:
             MemoryLost: the role has not yet spoken under all of the `earlier` names.
@@ -156,16 +157,16 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         return Response(chat_message=self._text_message(answer))
 
     def _heard(self) -> list[Heard]:
-        """What each sender said last, as far as it is any good."""
-        said = self._state.said
+        """Each sender's last message, if it is usable."""
+        last = self._state.said
         weights = self._weights
         if weights is None:
-            senders = [name for name in said if name not in self._earlier]
+            senders = [name for name in last if name not in self._earlier]
             weights = {name: 1 / len(senders) for name in senders}
         return [
-            Heard(said[name], weight, temporal=said[name].round < self._state.round)
+            Heard(last[name], weight, temporal=last[name].round < self._state.round)
             for name, weight in weights.items()
-            if name in said and said[name].status is Status.OK
+            if name in last and last[name].status is Status.OK
         ]
 
     def _text_message(self, answer: Message) -> TextMessage:
@@ -202,20 +203,11 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     @classmethod
     def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
-        return cls(
-            config.role,
-            ModelClient.load_component(config.model_client),
-            config.name,
-            config.round,
-            config.weights,
-            config.earlier,
-            config.seed,
-            config.settings,
-        )
+        return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
 
 
 class Holder(Protocol):
-    """Whatever takes a role's turns."""
+    """Takes a role's turns."""
 
     memory: Memory
 
@@ -227,7 +219,7 @@ def _holder(role: Role, model: Model, settings: AgentSettings) -> Holder:
 
 
 def message_of(message: BaseChatMessage) -> Message | None:
-    """What a `RoleChatAgent` said, in full; None for what another agent said."""
+    """The whole message of a `RoleChatAgent`; None for another agent's."""
     packed = message.metadata.get(MESSAGE)
     return None if packed is None else _MESSAGES.validate_json(packed)
 

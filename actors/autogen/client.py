@@ -1,8 +1,8 @@
 """Our models as an AutoGen `ChatCompletionClient`, so that any AutoGen agent can be run by a pool, a cached model or
 the embedded reader.
 
-A conversation becomes one request: what comes first in it (its task) is the shared part, by which a pool chooses the
-replica and which its prefix cache serves; whatever was said, called and returned since follows in order.
+A conversation becomes one request. Its beginning (the task) is the shared part, by which a pool chooses the replica and
+which the replica's prefix cache serves; messages, calls and their results follow in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel, ValidationError
 
 from actors.autogen.conversation import laid_out
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model
@@ -40,7 +40,7 @@ _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
 class CannotAnswer(RuntimeError):
-    """The model will not answer this conversation, however often it is asked; one line says why."""
+    """The model will never answer this conversation; one line says why."""
 
 
 class ModelClient(ChatCompletionClient, Component[ModelChoice]):
@@ -54,17 +54,17 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     Args:
         model: answers the requests.
         settings: temperature, longest reply, and how often a call that failed is repeated.
-        seed: what the requests' seeds are derived from, together with the conversation.
+        seed: the requests' seeds are derived from it and from the conversation.
         task: a request of the simulator's. Where a conversation opens with its text (`task_text`), that part is laid
             out exactly as the simulator does, so that it shares the prefix of the team's other agents.
-        context_tokens: what `remaining_tokens` counts down from.
-        choice: how to make `model` again elsewhere; without it the client cannot be dumped.
+        context_tokens: the context from which `remaining_tokens` counts down.
+        choice: makes `model` again elsewhere; without it the client cannot be dumped.
 
     Attributes:
         calls: completions that it had, those of a cache included.
-        spent: what they really took.
+        spent: the tokens and calls that were computed for it.
         cut_off: whether the last one ended at the limit of its length.
-        too_long: the request that did not fit the model's context, if one did not, and what the model said to that.
+        too_long: the request that did not fit the model's context, if any, and its completion.
     """
 
     component_type = "model"
@@ -89,7 +89,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         self._settings = settings or AgentSettings()
         self._seed = seed
         self._id = task.id if task else f"chat-{uuid.uuid4().hex}"
-        self._asked = 0
+        self._requests = 0
         self._task = task
         self._context_tokens = context_tokens
         self._choice = choice
@@ -109,13 +109,13 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         Raises:
             CannotAnswer: the prompt does not fit the model, or it cannot serve it, or its reply is not the JSON that
                 was asked for.
-            ModelError: every call failed; asking again may work.
+            ModelError: every call failed; another attempt may work.
             asyncio.CancelledError: the token was cancelled.
         """
         listed = _listed(tools, tool_choice)
         own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []
         if json_output:
-            own.append(f"{FORMAT}\n{_json_wanted(json_output)}")
+            own.append(f"{FORMAT}\n{_json_format(json_output)}")
         request = self._request(messages, own, extra_create_args)
         completion = await self._complete(request, cancellation_token)
         text = completion.text
@@ -135,24 +135,10 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         )
 
     async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Sequence[Tool | ToolSchema] = (),
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
+        self, messages: Sequence[LLMMessage], **arguments: Any
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """What `create` returns, after its text as the only piece."""
-        result = await self.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+        """The result of `create`, after its text as the only piece."""
+        result = await self.create(messages, **arguments)
         if isinstance(result.content, str):
             yield result.content
         yield result
@@ -167,8 +153,8 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         settings = self._settings
         defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
         # Ids tell requests under way apart, in all processes that share a pool; answers do not depend on them.
-        self._asked += 1
-        return replace(request, id=f"{self._id}/{self._asked}", **{**defaults, **arguments})
+        self._requests += 1
+        return replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **arguments})
 
     async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
         for attempt in range(self._settings.retries + 1):
@@ -197,14 +183,14 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return completion
 
     async def close(self) -> None:
-        """Nothing: the model belongs to whoever made it."""
+        """Does nothing: the model belongs to whoever made it."""
 
     def actual_usage(self) -> RequestUsage:
         """Tokens that were computed for this client."""
         return RequestUsage(self.spent.prompt_tokens, self.spent.completion_tokens)
 
     def total_usage(self) -> RequestUsage:
-        """Those of all completions, the ones that a cache answered included."""
+        """Tokens of all completions, the ones that a cache answered included."""
         return replace(self._total)
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
@@ -252,26 +238,26 @@ def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "
     return [ToolText(s["name"], s.get("description", ""), s.get("parameters", {})) for s in schemas]
 
 
-def _json_wanted(wanted: bool | type[BaseModel]) -> str:
-    if isinstance(wanted, type):
-        schema = json.dumps(wanted.model_json_schema(), sort_keys=True, ensure_ascii=False)
-        return f"Reply with one JSON object and nothing else. It must fit this JSON schema: {schema}"
+def _json_format(schema: bool | type[BaseModel]) -> str:
+    if isinstance(schema, type):
+        text = json.dumps(schema.model_json_schema(), sort_keys=True, ensure_ascii=False)
+        return f"Reply with one JSON object and nothing else. It must fit this JSON schema: {text}"
     return "Reply with one JSON object and nothing else."
 
 
-def _checked_json(text: str, wanted: bool | type[BaseModel]) -> str:
+def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
     """The JSON of a reply, without a fence around it. Raises CannotAnswer when it is none, or does not fit."""
     fenced = _FENCED.match(text.strip())
     text = fenced[1] if fenced else text.strip()
     try:
-        if isinstance(wanted, type):
-            wanted.model_validate_json(text)
+        if isinstance(schema, type):
+            schema.model_validate_json(text)
         else:
             json.loads(text)
     except ValidationError as error:
         what = error.errors(include_url=False)[0]
         where = ".".join(map(str, what["loc"]))
-        raise CannotAnswer(f"the reply does not fit {wanted}: {where + ': ' if where else ''}{what['msg']}") from error
+        raise CannotAnswer(f"the reply does not fit {schema}: {where + ': ' if where else ''}{what['msg']}") from error
     except ValueError as error:
         raise CannotAnswer(f"the reply is not the JSON that was asked for ({error})") from error
     return text

@@ -1,4 +1,4 @@
-"""A conversation of AutoGen's as one request of ours, so laid out that a prefix cache serves what comes first in it."""
+"""Lays a conversation of AutoGen's out as one request, so that a prefix cache serves its beginning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
 
 def task_text(request: Request) -> str:
-    """A request of the simulator's as the text of one message, for agents that bring their own client."""
+    """The text of a request as one message, for agents that bring their own client."""
     return f"{request.system}\n{request.shared}\n{request.own}"
 
 
@@ -37,18 +37,18 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
     images: list[Source] = []
     if later and isinstance(first := later[0], UserMessage):
         opening, later = _text(first, images), later[1:]
-    said = [_said(message, images) for message in later]
+    rest = [_section(message, images) for message in later]
     if task is not None and opening == task_text(task):
         instructions = [f"{INSTRUCTIONS}\n{_plain(system)}"] if system else []
         pictures = dict.fromkeys((*task.images, *images))
-        return replace(task, own="\n".join((task.own, *instructions, *own, *said)), images=tuple(pictures))
+        return replace(task, own="\n".join((task.own, *instructions, *own, *rest)), images=tuple(pictures))
     shared = opening if _HEADING.search(opening) else f"{QUESTION}\n{opening}"
     digest = hashlib.blake2b("\x1f".join((shared, *(image.id for image in images))).encode(), digest_size=8).hexdigest()
     pictures = dict.fromkeys(images)
-    return Request("chat", digest, system, shared, "\n".join((*own, *said)), tuple(pictures))
+    return Request("chat", digest, system, shared, "\n".join((*own, *rest)), tuple(pictures))
 
 
-def _said(message: LLMMessage, images: list[Source]) -> str:
+def _section(message: LLMMessage, images: list[Source]) -> str:
     """One message as a section; pictures in it join `images`."""
     if isinstance(message, SystemMessage):
         return f"{INSTRUCTIONS}\n{_plain(message.content)}"
@@ -76,7 +76,7 @@ def _text(message: UserMessage, images: list[Source]) -> str:
 
 
 def _plain(text: str) -> str:
-    """No line of it can pass for a heading."""
+    """The text with headings indented, so that no line of it can pass for one of the request's."""
     return _HEADING.sub(" ", text)
 
 

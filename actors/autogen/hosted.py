@@ -1,4 +1,4 @@
-"""A role held by anybody's AutoGen agent: `roles.text_critic.agent=package.module:function`.
+"""A role played by the user's own AutoGen agent: `roles.text_critic.agent=package.module:function`.
 
 The function is called as `function(role, client)` and returns the agent; `client` is an AutoGen client of the run's
 own model. Every turn gets an agent of its own, so nothing can leak from one discussion into another, and turns need
@@ -7,7 +7,6 @@ not wait for each other.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import task_text
 from actors.autogen.pictures import SourceImage
-from actors.errors import ModelGone
+from actors.errors import ModelGone, UserError
+from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
 from actors.prompting.prompt import ask_again, build_request, clean, one_line
@@ -35,10 +35,10 @@ Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
 
 
 class HostedAgent:
-    """Has a role played by the agent that `role.agent` makes; the same interface as `RoleAgent`.
+    """Lets the agent that `role.agent` makes play a role; the same interface as `RoleAgent`.
 
-    The agent reads what a `RoleAgent` would send its model, as one message (with the pictures, where there are any),
-    and its final message is read as a model's reply is. One that does not parse gets one request to put it right.
+    The agent reads the request that a `RoleAgent` would send its model as one message (with the pictures, if any), and
+    its final message is parsed as a model's reply is. One that does not parse gets one request to put it right.
 
     Raises:
         ValueError: `role.agent` does not name such a function.
@@ -52,7 +52,7 @@ class HostedAgent:
         self._settings = settings or AgentSettings()
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]:
-        """Answer one turn. Whatever the agent raises is the reason for which the turn has failed.
+        """Answers one turn. Where the agent raises an error, the turn has failed for that reason.
 
         Raises:
             MemoryLost: this agent was restarted in the middle of the discussion.
@@ -68,43 +68,43 @@ class HostedAgent:
         while True:
             request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
-            said = await self._ask(turn, request, client)
-            usage += client.spent if client.calls else client.spent + said.reported
+            outcome = await self._ask(turn, request, client)
+            usage += client.spent if client.calls else client.spent + outcome.reported
             more: Sequence[str] = ()
-            if said.error and client.too_long is not None:
+            if outcome.error and client.too_long is not None:
                 more = cut_more(turn.question, self.role.modality, cut, *client.too_long)
             if not more:
                 break
             cut = (*cut, *more)
-        reply, total = said.reply, client.total_usage() if client.calls else said.reported
+        reply, total = outcome.reply, client.total_usage() if client.calls else outcome.reported
         message = Message(
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
-            content=(reply.content if reply else clean(said.text)) or one_line(said.text),
+            content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
             answer=reply.answer if reply else None,
             confidence=reply.confidence if reply else None,
-            status=Status.FAILED if said.error else Status.OK if reply else Status.UNPARSED,
-            error=said.error,
+            status=Status.FAILED if outcome.error else Status.OK if reply else Status.UNPARSED,
+            error=outcome.error,
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=cut,
             seed=turn.seed,
-            calls=client.calls or said.reported.calls,
+            calls=client.calls or outcome.reported.calls,
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
             fields=reply.fields if reply else (),
         )
         return message, usage
 
-    async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Said:
-        """What a new agent says to a request, having been asked again where that could not be read."""
+    async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
+        """A new agent's reply to a request; it gets a second chance where the first one cannot be read."""
         text, reply, reported = "", None, Usage()
         try:
             agent = self._factory(self.role, client)
             try:
                 again = f"Your last message could not be read. {ask_again(turn.task)}"
-                for asked in task_message(request), TextMessage(content=again, source="user"):
-                    response = await agent.on_messages([asked], CancellationToken())
+                for message in task_message(request), TextMessage(content=again, source="user"):
+                    response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
                     reply = read_reply(turn, text, cut_off=client.cut_off)
@@ -115,8 +115,8 @@ class HostedAgent:
         except ModelGone:
             raise
         except Exception as error:
-            return _Said(text, None, one_line(f"{type(error).__name__}: {error}"), reported)
-        return _Said(text, reply, "", reported)
+            return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported)
+        return _Outcome(text, reply, "", reported)
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
@@ -125,8 +125,8 @@ class HostedAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """An agent's last words, what they were read as, or why there are none, and what it says that it took."""
+class _Outcome:
+    """An agent's last message, the reply in it, or why there is none, and the usage that the agent itself reports."""
 
     text: str
     reply: Reply | None
@@ -135,7 +135,7 @@ class _Said:
 
 
 def task_message(request: Request) -> BaseChatMessage:
-    """What the agent is asked: the request's text, with its pictures after it."""
+    """The request as the agent reads it: its text, with its pictures after it."""
     text = task_text(request)
     if not request.images:
         return TextMessage(content=text, source="user")
@@ -143,7 +143,7 @@ def task_message(request: Request) -> BaseChatMessage:
 
 
 def _reported(response: Response) -> Usage:
-    """What an agent that brought its own client says that it took."""
+    """The usage that an agent with a client of its own reports."""
     messages = (*(response.inner_messages or ()), response.chat_message)
     counts = [message.models_usage for message in messages if message.models_usage]
     return sum((Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts), Usage())
@@ -155,21 +155,13 @@ def load_factory(spec: str) -> Factory:
     Raises:
         ValueError: there is no such module or function, or it does not take a role and a client.
     """
-    module_name, colon, name = spec.partition(":")
-    if not colon or not module_name or not name:
+    name = spec.rpartition(":")[2]
+    if not is_reference(spec):
         raise ValueError(f"agent={spec!r}: expected package.module:function, such as my_agents:make_critic")
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
-            raise ValueError(
-                f"agent={spec}: no module {error.name}; put it where Python looks for modules (PYTHONPATH)"
-            ) from error
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"agent={spec}: {module_name} cannot be imported ({reason}); import it by itself") from error
-    factory = getattr(module, name, None)
-    if factory is None:
-        raise ValueError(f"agent={spec}: {module_name} has no {name}; expected a function of a role and a client")
+        factory = imported(spec, "agent")
+    except UserError as error:
+        raise ValueError(f"{error}; it must be where Python looks for modules (PYTHONPATH)") from error
     if not callable(factory) or inspect.iscoroutinefunction(factory):
         raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
     try:

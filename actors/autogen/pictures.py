@@ -14,7 +14,7 @@ from actors.messages import Kind, Source
 
 
 class SourceImage(Image):
-    """One of our pictures as an AutoGen image: opened only if somebody looks, and handed to our models as it was."""
+    """One of our pictures as an AutoGen image: opened only when it is read, and given to our models as it was."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -47,7 +47,7 @@ def source_of(image: Image) -> Source:
 
 
 def _folder() -> Path:
-    """Of this user, kept between processes: replicas on this machine read it after the agent has gone on."""
+    """This user's folder, kept between processes: replicas on this machine read it after the agent has gone on."""
     folder = Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder

@@ -24,20 +24,20 @@ from actors.prompting.prompt import one_line
 LOG = logging.getLogger(__name__)
 CONNECT_S = 10.0
 FIRST_PAUSE_S, FIRST_WAIT_S, LONGEST_PAUSE_S = 0.5, 2.0, 30.0
-# How long a request waits in all for an endpoint that says that it gets too many.
+# The longest that a request waits in all for an endpoint that gets too many.
 PATIENCE_S, PATIENCE_AT_START_S = 300.0, 30.0
 RETRIES_AT_START = 2
 LINE_CHARACTERS = 600
-# A key that is shorter is a word such as EMPTY for an endpoint that wants none, and may stand in replies.
+# A shorter key is a word such as EMPTY, for an endpoint that wants none, and may be part of replies.
 KEY_CHARACTERS = 12
-# What chat templates that take no system turn beside pictures (Llama-3.2-Vision's) say of it.
+# Errors of chat templates that take no system turn beside pictures, such as Llama-3.2-Vision's.
 NO_SYSTEM_TURN = re.compile(r"system[ _](message|prompt|role|turn|instruction)", re.IGNORECASE)
 CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
 
 
 @dataclass(slots=True)
 class OpenAISettings:
-    """Where to ask, and how. `base_url` goes up to and including the version: `http://host:8000/v1`.
+    """An endpoint and how it is used. `base_url` goes up to and including the version: `http://host:8000/v1`.
 
     `timeout_s` is for one attempt, the reply read to its end; `retries` for attempts after one that met a fault (a
     rate limit is waited out and takes none of them). `extra` goes into the body of every request and wins over what
@@ -55,10 +55,10 @@ class OpenAISettings:
 
 
 class OpenAIModel:
-    """One endpoint. Safe for any number of concurrent `complete` calls; who calls bounds them.
+    """One endpoint. Safe for any number of concurrent `complete` calls; callers bound them.
 
-    Attempts are repeated here and not by a client library, because each one counts against the rate limits, a wait
-    that the endpoint asks for holds back all requests, and a reply that makes no sense is a fault like any other.
+    Retries happen here and not in a client library, because each attempt counts against the rate limits, a wait that
+    the endpoint asks for holds back all requests, and a reply that makes no sense is a fault like any other.
     """
 
     def __init__(self, settings: OpenAISettings) -> None:
@@ -71,9 +71,9 @@ class OpenAIModel:
         self._system_turn = True
 
     async def start(self) -> None:
-        """Ask for a few tokens with the settings of every later request: what does not work is known before the run.
+        """Asks for a few tokens with the settings of every later request, so that mistakes show before the run.
 
-        Raises ValueError: what was asked, what came back, and what to do.
+        Raises ValueError, which names the request, the reply, and what to do.
         """
         self._check()
         # At DEBUG it logs the headers of responses, in which an endpoint may repeat what it was sent.
@@ -84,9 +84,11 @@ class OpenAIModel:
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
-        sign = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
+        probe = Request(
+            "start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16
+        )
         try:
-            problem = (await self._answer(sign, self._body(sign), RETRIES_AT_START, PATIENCE_AT_START_S)).error
+            problem = (await self._answer(probe, self._body(probe), RETRIES_AT_START, PATIENCE_AT_START_S)).error
         except (ModelError, ModelGone) as error:
             problem = str(error)
         if problem:
@@ -114,7 +116,7 @@ class OpenAIModel:
             raise ValueError(f"extra has {', '.join(ours)}, which cannot be chosen there")
 
     async def complete(self, request: Request) -> Completion:
-        """Answer one request; one that the endpoint refuses, whatever the attempt, gets a completion that says why.
+        """Answers one request. One that the endpoint refuses gets a completion that says why.
 
         Cancelling the call closes its connection, on which servers stop generating.
 
@@ -153,7 +155,7 @@ class OpenAIModel:
         return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
 
     async def _answer(self, request: Request, body: bytes, retries: int, patience_s: float) -> Completion:
-        """The reply, after up to so many faults and so many seconds of waiting for a rate limit."""
+        """The reply, after up to `retries` faults and `patience_s` seconds of waiting for a rate limit."""
         faults, waits, waited_s = 0, 0, 0.0
         while True:
             outcome = await self._attempt(request, body)
@@ -165,8 +167,8 @@ class OpenAIModel:
                 pause_s = outcome.wait_s or growing(FIRST_WAIT_S, waits, request)
                 waits, waited_s = waits + 1, waited_s + pause_s
                 if waited_s > patience_s:
-                    asked = f"; it asks to be left alone for {pause_s:.0f} s" if outcome.wait_s else ""
-                    raise ModelError(self._line(f"{self._base} takes no more requests: {outcome.reason}{asked}"))
+                    wish = f"; it asks to be left alone for {pause_s:.0f} s" if outcome.wait_s else ""
+                    raise ModelError(self._line(f"{self._base} takes no more requests: {outcome.reason}{wish}"))
             else:
                 pause_s = growing(FIRST_PAUSE_S, faults, request)
                 faults += 1
@@ -176,7 +178,7 @@ class OpenAIModel:
                     raise kind(self._line(f"{self._base} failed {faults} times: {outcome.reason}"))
             LOG.info("%s: %s; asking again in %.1f s", request.id, self._line(outcome.reason), pause_s)
             if outcome.wait_s:
-                self._limit.run_discussion(pause_s)  # all requests: the endpoint meant whoever sends them
+                self._limit.pause(pause_s)  # for all requests: the limit is the account's
             else:
                 await asyncio.sleep(pause_s)
 
@@ -207,7 +209,7 @@ class OpenAIModel:
         return replace(outcome, error=self._line(outcome.error))
 
     async def _listed(self) -> str:
-        """What the endpoint says it serves, where that explains why it did not answer."""
+        """The models that the endpoint lists, where that explains why it did not answer; else nothing."""
         assert self._client is not None
         try:
             response = await self._client.get(f"{self._base}/models", timeout=CONNECT_S)
@@ -227,19 +229,19 @@ class OpenAIModel:
         return one_line(re.sub(r"\S*\*{3,}\S*", "[key]", text))[:LINE_CHARACTERS]
 
     async def close(self) -> None:
-        """Close the connections; requests in flight are lost. Closing twice does no harm."""
+        """Closes the connections; requests in flight are lost. Closing twice does no harm."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
 
 def growing(first_s: float, number: int, request: Request) -> float:
-    """A pause that doubles each time, and differs between requests: they shall not all come back at one moment."""
+    """A pause that doubles each time, and differs between requests so that they do not all come back at once."""
     spread = 0.75 + derive_seed(request.id, number) / 2**64
     return float(min(first_s * 2**number, LONGEST_PAUSE_S) * spread)
 
 
 def estimated_tokens(request: Request) -> int:
-    """What a request may take, for the rate limit, until its reply says what it took."""
+    """The tokens that a request may take, for the rate limit, until its reply reports them."""
     characters = len(request.system) + len(request.shared) + len(request.own)
     return characters // CHARACTERS_PER_TOKEN + TOKENS_PER_PICTURE * len(request.images) + request.max_tokens

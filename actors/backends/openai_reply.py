@@ -1,4 +1,4 @@
-"""What an endpoint that speaks OpenAI's protocol said: a completion, a refusal of the request, or a passing fault.
+"""Reads the response of an endpoint that speaks OpenAI's protocol: a completion, a refusal, or a passing fault.
 
 Wordings for a prompt that is too long are those of OpenAI, vLLM 0.32, llama.cpp (which Ollama runs on) and DashScope.
 """
@@ -35,10 +35,10 @@ PROMPT_TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why there was no reply this time; the same request may be answered when it is sent again.
+    """The reason why there was no reply this time; the same request may be answered when it is sent again.
 
-    `limited`: there is nothing wrong, but it gets too many requests, and may have said for how many seconds it wants
-    none (`wait_s`). `unreachable`: nobody listens there.
+    `limited`: nothing is wrong, but the endpoint gets too many requests, and may have said for how many seconds it
+    wants none (`wait_s`). `unreachable`: nothing listens at the address.
     """
 
     reason: str
@@ -49,7 +49,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The endpoint takes nothing from this account any more, whatever is asked: a wrong key, or no credit left."""
+    """The reason why the endpoint takes no request from this account any more: a wrong key, or no credit left."""
 
     reason: str
 
@@ -57,29 +57,30 @@ class Closed:
 def read_reply(
     request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float
 ) -> Completion | Fault | Closed:
-    """One HTTP response, read; `headers` have lower-case names (or do not care), `now` is seconds since the epoch."""
+    """Reads one HTTP response. Names in `headers` are in lower case, or of any; `now` is seconds since the epoch."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
         data = None
     if isinstance(data, list) and len(data) == 1:  # Google wraps its errors
         data = data[0]
-    told = _error(data)
+    fault = _error(data)
     if 200 <= status < 300:
         if not (isinstance(data, dict) and data.get("error")):
             return _completion(request, data, headers, body)
-        code = _int(told.get("code"))  # of a gateway that had already begun to answer
+        code = _int(fault.get("code"))  # of a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
-    said = shortened(_message(data)) or _beginning(body)
-    if TOO_LONG.search(f"{told.get('type')} {told.get('code')} {said}") and status not in (401, 403, 404, 429):
-        return _too_long(request, told, said)
-    reason = f"HTTP {status}: {said}"
-    if NO_CREDIT in (told.get("code"), told.get("type")) or status in (401, 402):
-        return Closed(f"{reason}{_remedy(status, told, headers)}")
+    text = shortened(_message(data)) or _beginning(body)
+    # Messages about keys, missing models and rate limits may name a context length, too.
+    if TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}") and status not in (401, 403, 404, 429):
+        return _too_long(request, fault, text)
+    reason = f"HTTP {status}: {text}"
+    if NO_CREDIT in (fault.get("code"), fault.get("type")) or status in (401, 402):
+        return Closed(f"{reason}{_remedy(status, fault, headers)}")
     if status in PASSING or status >= 500:
         wait_s = _wait_s(headers, now)
         return Fault(reason, status == 429 or bool(wait_s), wait_s)
-    return _refused(request, f"{reason}{_remedy(status, told, headers)}")
+    return _refused(request, f"{reason}{_remedy(status, fault, headers)}")
 
 
 def _completion(request: Request, data: Any, headers: Mapping[str, str], body: bytes) -> Completion | Fault:
@@ -110,7 +111,7 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Tokens of prompt and completion, and those of the prompt that came from a cache; 0 where it does not say."""
+    """Tokens of prompt and completion, and those of the prompt that came from a cache; 0 where none are reported."""
     if not isinstance(usage, dict):
         return 0, 0, 0
     details = usage.get("prompt_tokens_details")
@@ -120,35 +121,35 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     return prompt, completion, hits
 
 
-def _too_long(request: Request, told: Mapping[str, Any], said: str) -> Completion:
-    """How much there is for the prompt is the context without the reply that was asked for."""
-    context = _number(CONTEXT_TOKENS, said) or _int(told.get("n_ctx"))
+def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:
+    """A completion whose `limit_tokens` is the context less the longest reply."""
+    context = _number(CONTEXT_TOKENS, text) or _int(fault.get("n_ctx"))
     if context and context <= request.max_tokens:
-        return _refused(request, f"{said}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
-    limit = _number(INPUT_TOKENS, said) or (context - request.max_tokens if context else 0)
-    prompt = _number(PROMPT_TOKENS, said) or _int(told.get("n_prompt_tokens"))
-    return Completion(request.id, "", prompt, stop="too_long", error=said, limit_tokens=limit)
+        return _refused(request, f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
+    limit = _number(INPUT_TOKENS, text) or (context - request.max_tokens if context else 0)
+    prompt = _number(PROMPT_TOKENS, text) or _int(fault.get("n_prompt_tokens"))
+    return Completion(request.id, "", prompt, stop="too_long", error=text, limit_tokens=limit)
 
 
 def _refused(request: Request, error: str) -> Completion:
     return Completion(request.id, "", stop="error", error=error)
 
 
-def _remedy(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+def _remedy(status: int, fault: Mapping[str, Any], headers: Mapping[str, str]) -> str:
     if 300 <= status < 400:
         return f"; it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
     if status in (401, 403):
         return "; it wants a key that is allowed this model: key_env names the environment variable that holds it"
     if status == 404:
         return "; check name, and base_url, which ends with the version: http://host:8000/v1"
-    parameter = told.get("param")
+    parameter = fault.get("param")
     if isinstance(parameter, str) and parameter.isidentifier():
         return f"; a field that it does not take is left out with extra.{parameter}=null"
     return ""
 
 
 def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None when it does not say."""
+    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None where there is none."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
@@ -174,26 +175,26 @@ def _error(data: Any) -> Mapping[str, Any]:
 def _message(data: Any) -> str:
     if not isinstance(data, dict):
         return ""
-    told: Any = data.get("error", data)
-    if isinstance(told, dict):
-        told = told.get("message") or told.get("detail") or told
-    return told if isinstance(told, str) else json.dumps(told)
+    fault: Any = data.get("error", data)
+    if isinstance(fault, dict):
+        fault = fault.get("message") or fault.get("detail") or fault
+    return fault if isinstance(fault, str) else json.dumps(fault)
 
 
 def _beginning(body: bytes) -> str:
-    """Of a body that is no JSON, without the tags of a page."""
+    """The first words of a body that is no JSON, without the tags of a page."""
     return shortened(re.sub(r"<[^>]*>", " ", body[:READ_BYTES].decode(errors="replace"))) or "nothing that can be shown"
 
 
 def shortened(text: str) -> str:
-    """One line of bounded length. It ends with a whole word: half a key would not be recognised as one."""
+    """One line of bounded length. It ends with a whole word: half a key would not be recognised and taken out."""
     line = one_line(text)
     return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int:
-    found = pattern.search(text)
-    return next((int(group) for group in found.groups() if group), 0) if found else 0
+    match = pattern.search(text)
+    return next((int(group) for group in match.groups() if group), 0) if match else 0
 
 
 def _int(value: Any) -> int:

@@ -1,7 +1,7 @@
-"""At most so many requests, and so many tokens, in any sixty seconds; first come, first served.
+"""A rate limit: at most so many requests and tokens in any sixty seconds; first come, first served.
 
-The window slides, so that no sixty seconds ever hold more than the limit (a bucket that refills lets up to twice as
-much through in its first minute). What a request will take is an estimate until its reply says what it was.
+The window slides, so that no sixty seconds ever have more than the limit (a bucket that refills lets up to twice as
+much through in its first minute). A request counts for an estimate of its tokens until its reply reports them.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ WINDOW_S = 60.0
 
 @dataclass(slots=True)
 class Admission:
-    """One request that was let through: when (seconds of the clock), and the tokens that it counts for."""
+    """One request that was let through: its time (seconds of the clock), and the tokens that it counts for."""
 
     at: float
     tokens: int
 
 
 class Window:
-    """What was admitted in the last sixty seconds, and when there is room for more. Knows no clock: `now` is told."""
+    """The requests admitted in the last sixty seconds. It reads no clock: callers give `now`, in seconds."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests = None if requests is None else max(1, int(requests))
         self._tokens = tokens
         self._admitted: deque[Admission] = deque()
-        self._held_until = 0.0
+        self._paused_until = 0.0
 
     def wait_s(self, now: float, tokens: int) -> float:
         """Seconds until a request of so many tokens may go, 0 for now; one larger than the limit goes alone."""
         while self._admitted and self._admitted[0].at <= now - WINDOW_S:
             self._admitted.popleft()
-        free_at = self._held_until
+        free_at = self._paused_until
         if self._requests is not None and len(self._admitted) >= self._requests:
             free_at = max(free_at, self._admitted[-self._requests].at + WINDOW_S)
         if self._tokens is not None:
@@ -54,13 +54,13 @@ class Window:
             self._admitted.append(admission)
         return admission
 
-    def run_discussion(self, until: float) -> None:
+    def pause(self, until: float) -> None:
         """Nothing goes before `until`."""
-        self._held_until = max(self._held_until, until)
+        self._paused_until = max(self._paused_until, until)
 
 
 class RateLimit:
-    """The window for many callers of one event loop. A caller that is cancelled while it waits takes up nothing."""
+    """A window shared by the callers of one event loop. A caller that is cancelled while it waits uses up nothing."""
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
         self._window = Window(requests_per_minute, tokens_per_minute)
@@ -68,7 +68,7 @@ class RateLimit:
         self._changed = asyncio.Event()
 
     async def admit(self, tokens: int) -> Admission:
-        """Returns when a request of about so many tokens may go."""
+        """Waits until a request of about so many tokens may go."""
         async with self._turn:
             while (wait := self._window.wait_s(time.monotonic(), tokens)) > 0:
                 self._changed.clear()
@@ -77,10 +77,10 @@ class RateLimit:
             return self._window.add(time.monotonic(), tokens)
 
     def correct(self, admission: Admission, tokens: int) -> None:
-        """The request took so many tokens, whatever was estimated."""
+        """Replaces the estimate by the tokens that the request took."""
         admission.tokens = tokens
         self._changed.set()
 
-    def run_discussion(self, seconds: float) -> None:
-        """Let nobody through for so long: who runs the endpoint said so, and meant all that come from here."""
-        self._window.run_discussion(time.monotonic() + seconds)
+    def pause(self, seconds: float) -> None:
+        """Lets no request through for so long, of any caller: an endpoint's limit is for all that come from here."""
+        self._window.pause(time.monotonic() + seconds)

@@ -1,24 +1,25 @@
-"""Which model answers, and what it runs on."""
+"""The settings of a model: what answers, and what it runs on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
 @dataclass
 class ModelSettings:
-    """Who answers. `model=vllm` is short for `model.kind=vllm`."""
+    """A model. `model=vllm` is short for `model.kind=vllm`."""
 
-    kind: Literal["none", "reader", "vllm", "openai", "replay"] = "reader"
-    """`openai`: any endpoint that speaks OpenAI's protocol; `replay`: what the run `replay.run` recorded;
-    `none`: nobody (for `judge`)."""
+    kind: str = "reader"
+    """`reader`, `vllm`, `openai` (any endpoint that speaks OpenAI's protocol), `replay` (what the run `replay.run`
+    recorded), `none` (nobody, for `judge`), or a model of your own, `package.module:MyModel`: a class or function
+    that is called with these settings and gives an object with `async complete(request)`."""
     name: str = ""
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
     replicas: int = 2
     """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
     capacity: int = 64
-    """Requests that one replica works on at once; more wait with their senders."""
+    """Requests that one replica works on at once; more wait where they come from."""
     cpus: float = 0.5
     """Cores that Ray reserves for each replica."""
     gpus: float | None = None
@@ -30,17 +31,27 @@ class ModelSettings:
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are."""
     hang_s: float = 120.0
-    """vLLM: an engine that gives no sign of life for so long is started anew."""
+    """vLLM: an engine that gives no sign of life for so long is restarted."""
     base_url: str = ""
     """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
     key_env: str = ""
     """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
     timeout_s: float = 120.0
-    """Endpoint: how long one request may take."""
+    """Endpoint: the longest that one attempt may take."""
     retries: int = 4
-    """Endpoint: how often a request that met a fault is sent again, with growing pauses; rate limits are waited out."""
+    """Endpoint: retries of a request that met a fault, with growing pauses; rate limits are waited out."""
     requests_per_minute: float | None = None
     """Endpoint: rate limits of its own (null: none)."""
     tokens_per_minute: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent as they are."""
+
+
+def common_fields(kind: type[Any], model: ModelSettings) -> dict[str, Any]:
+    """The values of those settings that a dataclass of one kind of model has too."""
+    return {f.name: getattr(model, f.name) for f in fields(kind) if hasattr(model, f.name)}
+
+
+def model_name(model: ModelSettings) -> str:
+    """The model's name in records."""
+    return model.name or model.kind

@@ -1,4 +1,4 @@
-"""Checks what is to be loaded within milliseconds: vLLM's source is read, not imported."""
+"""Checks a vLLM model's settings within milliseconds: vLLM's source is read, not imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {
 def check_engine_arguments(engine: Mapping[str, Any]) -> None:
     """Raises ValueError for an argument that vLLM does not have, with the nearest one that it has.
 
-    Where vLLM is missing nothing is checked: whoever loads the model says so.
+    Where vLLM is missing, names are not checked: loading the model will fail and say so.
     """
     for key in engine:
         if key in SETTINGS:
@@ -36,7 +36,7 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
 
 
 def check_folder(name: str) -> None:
-    """Raises ValueError for a path where there is nothing: vLLM would take it for an id of Hugging Face."""
+    """Raises ValueError for a path that does not exist: vLLM would take it for an id of Hugging Face."""
     if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
         raise ValueError(
             f"vLLM cannot load {name!r}: there is no such folder on {platform.node()}; give one or a Hugging Face id"

@@ -35,14 +35,14 @@ def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool =
 
 
 def template_parameters() -> Any:
-    """How vLLM is to apply the chat template: up to where the reply begins."""
+    """Parameters with which vLLM applies the chat template up to where the reply begins."""
     from vllm.renderers.params import ChatParams
 
     return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
 
 
 async def system_turns(renderer: Any) -> dict[bool, bool]:
-    """Whether the model's chat template renders a system turn: without pictures (False) and beside them (True).
+    """Tests whether the chat template renders a system turn: without pictures (False) and beside them (True).
 
     Some templates raise an error when there is one (Llama-3.2-Vision's, beside pictures), and some leave it out.
 

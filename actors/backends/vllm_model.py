@@ -24,19 +24,19 @@ from actors.processes import descendants, ended, kill
 from actors.prompting.prompt import one_line
 
 BEAT_S = 1.0
-ABORT_S = 5.0
+ABORT_S = 5.0  # vLLM may take so long to take a cancelled request out of its engine
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class VllmSettings:
-    """What to load and how. On a CPU, use `dtype="float32"` and an `engine` block size that is a multiple of 32.
+    """A model and its engine. On a CPU, use `dtype="float32"` and an `engine` block size that is a multiple of 32.
 
     `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
     the model's own context); `engine` goes to vLLM as it is (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
-    An engine that answers nothing for `hang_s` is given up: longer than its longest step, which is one chunk of
-    prompts (`max_num_batched_tokens`) or one token for each running request, never a whole request.
+    An engine that answers nothing for `hang_s` is given up. It must be longer than the engine's longest step, which is
+    one chunk of prompts (`max_num_batched_tokens`) or one token for each running request, never a whole request.
     """
 
     name: str
@@ -63,7 +63,7 @@ class VllmModel:
         self._system_turn: dict[bool, bool] = {}
 
     async def start(self) -> None:
-        """Load the model; takes seconds to minutes, during which the event loop stands still.
+        """Loads the model; takes seconds to minutes, during which the event loop stands still.
 
         Raises ModuleNotFoundError without vLLM and ValueError when the model or an engine argument is not usable.
         """
@@ -108,7 +108,7 @@ class VllmModel:
         }
 
     async def complete(self, request: Request) -> Completion:
-        """Answer one request; one that is too long, or whose pictures cannot be read, gets a completion that says so.
+        """Answers one request. One that is too long, or has unreadable pictures, gets a completion that says so.
 
         Cancelling the call takes the request out of the engine.
 
@@ -208,10 +208,10 @@ class VllmModel:
         return final
 
     async def _watch(self, engine: Any) -> None:
-        """Ask the engine for a sign of life as long as requests wait for it: idle, it has nothing to be late with.
+        """Asks the engine for a sign of life for as long as requests wait for it.
 
-        The question goes through the loop that runs the engine's steps, so that a step that never returns holds it
-        up. Beats are counted, not seconds: an event loop that stood still for minutes has missed one.
+        The question goes through the loop that runs the engine's steps, so that a step that never returns blocks it.
+        Beats are counted, not seconds: an event loop that stood still for minutes has missed one.
         """
         beats = max(1, round(self.settings.hang_s / BEAT_S))
         while self._in_flight:
@@ -237,7 +237,7 @@ class VllmModel:
             kill(self._processes)
 
     async def close(self) -> None:
-        """Stop the engine's processes; requests in flight are lost. Closing twice does no harm.
+        """Stops the engine's processes; requests in flight are lost. Closing twice does no harm.
 
         It takes seconds, in which the event loop stands still; none where the engine is lost.
         """

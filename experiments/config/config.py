@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
+from actors.backends.backends import find_backend
 from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
@@ -193,7 +194,10 @@ def load(words: Sequence[str]) -> Config:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(f"unknown experiment {name!r}.{hint} Known: {', '.join(known)}")
     preset = OmegaConf.load(PRESETS / f"{name}.yaml")
-    return _typed([_expanded(OmegaConf.to_container(preset)), *map(_override, words)])
+    config = _typed([_expanded(OmegaConf.to_container(preset)), *map(_override, words)])
+    for key, model in (("model", config.model), ("judge", config.judge)):
+        find_backend(key, model, config.reader)
+    return config
 
 
 def save(config: Config, path: Path) -> None:

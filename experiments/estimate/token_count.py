@@ -15,7 +15,6 @@ from actors.prompting.prompt import one_line
 from actors.reader.reader import CHAT_OVERHEAD_TOKENS
 from actors.reader.text import count_tokens
 from experiments.config.config import Config
-from experiments.running.launch import vllm_settings
 
 CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
@@ -51,7 +50,7 @@ def counter_for(config: Config) -> Counter:
         picture_tokens = config.reader.picture_tokens
         rule = f"words and punctuation marks, as the embedded reader counts them; {picture_tokens} for a picture"
         return Counter(rule, _kept(count_tokens), lambda _: picture_tokens, CHAT_OVERHEAD_TOKENS)
-    own: Callable[[str], int] | None = token_counter(vllm_settings(model)) if model.kind == "vllm" else None
+    own: Callable[[str], int] | None = token_counter(model.name, model.engine) if model.kind == "vllm" else None
     count = _kept(own or _characters)
     limits = model.engine.get("mm_processor_kwargs") or {}
     least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)

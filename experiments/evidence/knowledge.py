@@ -1,15 +1,17 @@
-"""The knowledge graph of a run's corpus, opened (and built, the first time) when a system first asks for it."""
+"""The knowledge graph of a run's corpus, opened (and built, the first time) when it is first searched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import Literal, Protocol, runtime_checkable
 
 from actors.messages import Source, Triple
 from experiments.datasets.item import Item
-from experiments.evidence.evidence import Evidence
+from experiments.evidence.evidence import Evidence, first
 from retrieval.graph import Graph
+from retrieval.store import SearchSpace
 
 
 @runtime_checkable
@@ -20,12 +22,12 @@ class HasTriples(Protocol):
 
 
 def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
-    """How to read the data set's own triples; None where it has none, and what its sources state has to do."""
+    """Reads the data set's own triples; None where it has none, so that they are extracted from its sources."""
     return dataset.triples if isinstance(dataset, HasTriples) else None
 
 
 class Knowledge:
-    """Searches the graph as `retrieval.scope` says: in what the question's pool states, in everything, or both."""
+    """Searches the graph as `retrieval.scope` says: what the question's pool states, everything, or both in turn."""
 
     def __init__(self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None) -> None:
         self._evidence = evidence
@@ -34,23 +36,19 @@ class Knowledge:
         self._lock = Lock()
 
     def search(self, item: Item, words: Sequence[str], k: int, level: Literal["entity", "theme"]) -> tuple[Triple, ...]:
-        found: dict[str, Triple] = {}
-        for pool in self._evidence.pools(item):
-            if len(found) < k:
-                hits = self._opened().search(words, k, level=level, pool=pool, withheld=item.withheld)
-                for triple in hits:
-                    found.setdefault(triple.id, triple)
-        return tuple(found.values())[:k]
+        def search(space: SearchSpace) -> list[Triple]:
+            return self._opened().search(words, k, level=level, space=space)
+
+        return first(k, self._evidence.spaces(item), search, attrgetter("id"))
 
     def neighbours(self, item: Item, entity: str) -> tuple[Triple, ...]:
-        pool = self._widest(item)
-        return tuple(self._opened().neighbours(entity, pool=pool, withheld=item.withheld))
+        return tuple(self._opened().neighbours(entity, self._widest(item)))
 
     def entity(self, item: Item, name: str) -> tuple[Source, ...]:
-        return tuple(self._opened().entity(name, pool=self._widest(item), withheld=item.withheld))
+        return tuple(self._opened().entity(name, self._widest(item)))
 
-    def _widest(self, item: Item) -> Collection[str] | None:
-        return self._evidence.pools(item)[-1]
+    def _widest(self, item: Item) -> SearchSpace:
+        return self._evidence.spaces(item)[-1]
 
     def _opened(self) -> Graph:
         with self._lock:

@@ -1,26 +1,28 @@
-"""What systems look things up in, question by question: the corpus, its knowledge graph, and the web."""
+"""The library of a run: its corpus, knowledge graph and web, as a system may search them for one question."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from actors.errors import UserError, WebError
-from actors.messages import Hit, Kind, Question, Source, Triple
+from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
 from retrieval.web import Web
-from topologies.library import TEXTS, Mode
 
 
 class LabelledLibrary:
-    """A `topologies.library.Library` over the run's evidence. It holds labelled items, so that pools and what
-    is withheld are kept to; no system sees more of them than what is found.
+    """A `topologies.library.Library` over the run's evidence.
 
-    `items` are those that questions may be about, by the questions' ids; without a `web`, the corpus stands in for it
-    where `retrieval.web` says so. `triples` are the data set's own, if it has any.
+    It has the labelled items, for their pools and what is withheld from them; systems see search results only.
+
+    Args:
+        items: all that questions may be about.
+        web: without one, the corpus stands in where `retrieval.web` says so.
+        triples: the data set's own, if it has any.
     """
 
     def __init__(
@@ -38,18 +40,8 @@ class LabelledLibrary:
     async def own(self, question: Question) -> tuple[Source, ...]:
         return await self._evidence.own(self._items[question.id])
 
-    async def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
-        radius: float | None = None,
-    ) -> tuple[Hit, ...]:
-        item = self._items[question.id]
-        return await asyncio.to_thread(self._evidence.search, item, query, k, kinds, mode, radius)
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
+        return await asyncio.to_thread(self._evidence.search, self._items[question.id], search)
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
@@ -63,8 +55,8 @@ class LabelledLibrary:
         return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """As the protocol says. Raises UserError where the web cannot be searched: that ends the run, to be resumed,
-        since what is found must not depend on the state of a network."""
+        """As the protocol says. Raises UserError where the web cannot be searched: results must not depend on the state
+        of a network, so the run ends and can be resumed."""
         if self._web is None:
             return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
         try:

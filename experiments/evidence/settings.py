@@ -1,4 +1,4 @@
-"""How evidence is found."""
+"""The settings of retrieval."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Literal
 
 @dataclass
 class RetrievalSettings:
-    """Which evidence the agents get."""
+    """The evidence that agents get."""
 
     encoder: str = "lexical"
-    """`lexical`, or the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`)."""
+    """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
+    `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     scope: Literal["question", "corpus", "both"] = "question"
     """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
@@ -21,11 +22,11 @@ class RetrievalSettings:
     radius: float | None = None
     """Leave out what is farther than this from the question (distance of the vectors)."""
     web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
-    """What systems that search the web get. `corpus`: no web, but texts of the corpus outside the question's own pool
-    in its stead; `serper`: Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: only what
-    `retrieval.web_file` holds; `none`: nothing is ever found."""
+    """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
+    Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: the results in `retrieval.web_file` and no
+    others; `none`: no results."""
     web_file: str | None = None
-    """recorded: the web.jsonl of an earlier run. A query that it does not hold is an error."""
+    """recorded: the web.jsonl of an earlier run. A query that is not in it is an error."""
     web_key_env: str = "SERPER_API_KEY"
     """serper: the environment variable that holds the key, which is never written down."""
     web_url: str = "https://google.serper.dev/search"

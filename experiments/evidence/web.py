@@ -1,4 +1,4 @@
-"""The web of a run: what it is told is kept in its folder, so that a resumed or replayed run is told the same."""
+"""The web of a run: results are kept in its folder, so that a resumed or replayed run gets the same."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
 
 
 def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None = None) -> Web | None:
-    """Whom a run asks; None where the corpus stands in for the web, or nothing does.
+    """The web that a run searches; None where the corpus stands in for it, or nothing does.
 
-    What was recorded before (by this run, in the file that is to be replayed, or in the run `replayed`) comes first,
-    and a replay searches nothing live.
+    Earlier recordings (of this run, in `retrieval.web_file`, or in the run `replayed`) come first. A replay searches
+    nothing live.
 
     Raises UserError when the recording cannot be read.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.backends.settings import model_name
 from actors.messages import Usage
 from experiments.analysis import judged, summary
 from experiments.analysis.figures import run as figures
@@ -11,7 +12,6 @@ from experiments.datasets.item import Dataset
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.launch import model_name
 from experiments.running.methods import methods_of, pairs
 
 

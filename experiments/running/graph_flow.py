@@ -1,25 +1,24 @@
-"""A wiring as an AutoGen GraphFlow team, which runs by itself and says what the simulator's agents say."""
+"""Exports a wiring as an AutoGen GraphFlow team that gives the same answers as the simulator's agents."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
 
 from actors.autogen.agent import RoleChatAgent
 from actors.autogen.client import ModelClient
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config.config import Config
+from experiments.running.models import model_backend
 from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
 from topologies.wiring import Bools, Floats, receiver_weights
 
 FILE = "team.json"
-VLLM_SERVER = "http://localhost:8000/v1"
 
 
 def export_team(
@@ -32,18 +31,17 @@ def export_team(
 ) -> GraphFlow:
     """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
 
-    An edge is what a node waits for: its senders of this round and the last, and its own last turn. AutoGen tells every
-    node everything, so each lists whom it hears and with which weight (Eqs. 6, 10); edges have no conditions. The
-    decision waits for those of the last round, as the simulator's does, whom the wiring lets it hear, and those whom
-    these hear.
+    A node waits for its incoming edges: its senders of this round and the last, and its own last turn. AutoGen delivers
+    every message to every node, so each lists the senders that it hears and their weights (Eqs. 6, 10); edges have no
+    conditions. The decision waits for those of the last round, as the simulator's does.
 
     Args:
         wiring: of N agents over T rounds.
         agents: N names, each an identifier.
         roles: by name; the agents' and `decision`.
         seed: the run's.
-        model: who answers; the nodes of a team share it.
-        settings: what all agents share.
+        model: answers the agents; the nodes of a team share it.
+        settings: those that all agents share.
 
     Raises:
         ValueError: an agent's name is not an identifier.
@@ -75,7 +73,7 @@ def export_team(
 
 
 def node(agent: str, round: int) -> str:
-    """Under which name an agent speaks in a round. Raises ValueError when AutoGen would not take it."""
+    """The name of an agent's turn in a round. Raises ValueError when AutoGen would not take it."""
     if not agent.isidentifier():
         raise ValueError(f"agent {agent!r} cannot be exported: AutoGen's names have letters, digits and _ only")
     return f"{agent}_{round}"
@@ -88,35 +86,18 @@ def write_team(
     roles: Mapping[str, Role],
     config: Config,
 ) -> Path | None:
-    """`team.json` in a run's folder.
+    """Writes `team.json` in a run's folder, and returns its path.
 
-    None, and no file, when its team would say something else than the run's agents: for a replay, which has no model,
-    and where an AutoGen agent of the user's own holds a role.
+    None, and no file, where its team would answer otherwise than the run's agents: where a file cannot name the model
+    (a replay's, or one of the user's own), and where an AutoGen agent of the user's own plays a role.
     """
-    model = model_choice(config)
+    model = model_backend(config).choice()
     if model is None or any(role.agent for role in roles.values()):
         return None
     team = export_team(wiring, agents, roles, config.seed, model, config.agents)
     path = folder / FILE
     path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
     return path
-
-
-def model_choice(config: Config) -> ModelChoice | None:
-    """The run's model as the team's: its own replicas of vLLM become a server (`vllm serve <name>`) on this machine."""
-    model = config.model
-    match model.kind:
-        case "reader":
-            return ModelChoice(kind="reader", settings=asdict(config.reader))
-        case "openai":
-            names = ("base_url", "name", "timeout_s", "retries", "requests_per_minute", "tokens_per_minute", "extra")
-            settings = {name: getattr(model, name) for name in names}
-            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
-        case "vllm":
-            settings = {"base_url": VLLM_SERVER, "name": model.name}
-            return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
-        case _:
-            return None
 
 
 def _weights(present: Bools, probabilities: Floats | None) -> list[list[dict[int, float]]]:

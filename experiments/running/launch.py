@@ -1,38 +1,24 @@
-"""Which roles, learner and models a configuration asks for, checked before any process is started."""
+"""The roles and the learner that a configuration asks for, checked before any process is started."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
-from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.settings import ModelSettings
-from actors.backends.vllm_arguments import check_engine_arguments
-from actors.backends.vllm_model import VllmModel, VllmSettings
-from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.messages import Modality, Role
-from actors.models import Model
-from actors.reader import reader as reader_module
-from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
 from experiments.evidence.web import check_web
 from experiments.running.methods import learner_of, methods_of
+from experiments.running.models import check_models
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.peers import VARIANTS
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
-
-COMPLETIONS = "completions"  # the folder, beside other caches
 
 
 def team_roles(config: Config) -> list[Role]:
@@ -138,107 +124,9 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
     return found
 
 
-def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Callable[[], Model]:
-    """What a replica's process calls to make its model; `key` (`model` or `judge`) names the settings in errors.
-
-    Raises UserError when the settings cannot work.
-    """
-    match model.kind:
-        case "reader":
-            return partial(Reader, reader)
-        case "vllm":
-            if not model.name:
-                raise UserError(f"{key}=vllm needs {key}.name=<Hugging Face id or local folder>")
-            try:
-                check_engine_arguments(model.engine)
-            except ValueError as error:
-                raise UserError(f"{key}.engine: {error}") from error
-            return partial(VllmModel, vllm_settings(model))
-        case "openai":
-            if not model.name or not model.base_url:
-                raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
-            return partial(OpenAIModel, _endpoint(model, key))
-        case kind:
-            raise UserError(f"{key}={kind} cannot answer: choose reader, vllm or openai")
-
-
 def check(config: Config) -> None:
     """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
     methods_of(config)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     read_blueprints(config.systems.blueprints)
-
-
-def check_models(config: Config) -> None:
-    """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
-    if config.model.kind != "replay":
-        model_maker(config.model, config.reader, "model")
-    if config.judge.kind != "none":
-        model_maker(config.judge, config.reader, "judge")
-
-
-def model_name(model: ModelSettings) -> str:
-    """What the model is called in records."""
-    return model.name or str(model.kind)
-
-
-def vllm_settings(model: ModelSettings) -> VllmSettings:
-    return VllmSettings(
-        model.name, model.tensor_parallel, model.max_model_len, model.dtype, model.engine, hang_s=model.hang_s
-    )
-
-
-def _endpoint(model: ModelSettings, key: str) -> OpenAISettings:
-    if model.key_env and model.key_env not in os.environ:
-        raise UserError(f"{key}.key_env={model.key_env}: there is no such environment variable; export it first")
-    return OpenAISettings(
-        base_url=model.base_url,
-        name=model.name,
-        key=os.environ.get(model.key_env),
-        timeout_s=model.timeout_s,
-        retries=model.retries,
-        requests_per_minute=model.requests_per_minute,
-        tokens_per_minute=model.tokens_per_minute,
-        extra=model.extra,
-    )
-
-
-def replicas(model: ModelSettings, cluster_gpus: float) -> tuple[int, float]:
-    """How many processes a model runs in, and the GPUs that each reserves."""
-    if model.kind == "openai":
-        return 1, 0.0
-    if model.gpus is not None:
-        return model.replicas, model.gpus
-    return model.replicas, float(model.tensor_parallel) if model.kind == "vllm" and cluster_gpus else 0.0
-
-
-def reuse(config: Config, model: ModelSettings, cache: Path) -> Reuse | None:
-    """Where completions of this model are kept; None when nothing is to be reused."""
-    kept = config.completions
-    if not kept.reuse:
-        return None
-    return Reuse(str(cache / COMPLETIONS), identity(model, config.reader), kept.disk_gb, kept.memory_mb)
-
-
-def identity(model: ModelSettings, reader: ReaderSettings) -> str:
-    """Names a model and all of its settings on which its completions depend, as JSON.
-
-    A reader is its code and settings, a local folder its files: neither must be answered for by what it was before.
-    """
-    told: dict[str, Any] = {"kind": model.kind, "name": model.name}
-    match model.kind:
-        case "reader":
-            code = hashlib.blake2b(digest_size=16)
-            for path in sorted(Path(reader_module.__file__).parent.glob("*.py")):
-                code.update(path.read_bytes())
-            told |= {"code": code.hexdigest(), "settings": asdict(reader)}
-        case "vllm":
-            told |= {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
-            folder = Path(model.name)
-            if folder.is_dir():
-                states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
-                told["files"] = [(name, state.st_size, state.st_mtime_ns) for name, state in states]
-        case "openai":
-            told |= {"base_url": model.base_url, "extra": model.extra}
-    return json.dumps(told, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The agents of a run as processes, and its judge: launched over pools of replicas, and waited for."""
+"""Launches a run's agents, judge and learner over pools of replicas, and waits for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.backends.settings import ModelSettings
+from actors.backends.backend import Backend
+from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.messages import Role, Usage
@@ -17,49 +18,46 @@ from actors.runtime.remote import AgentHandles, Replicas
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
-from experiments.running.launch import launched_roles, learner_options, model_maker, model_name, replicas, reuse
+from experiments.running.launch import launched_roles, learner_options
+from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
 
 
 @dataclass(frozen=True)
 class Launched:
-    """Who answers, and who judges the answers, if anybody does."""
+    """The team that answers, and the judge of its answers, if there is one."""
 
     team: Team
     judge: Judge | None
 
     def spent(self) -> Mapping[str, Usage]:
-        """What each agent and the judge have spent so far."""
+        """The usage of each agent and of the judge so far."""
         return {**self.team.usage, **({"judge": self.judge.usage} if self.judge else {})}
 
 
 def launch_agents(
     config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None = None
 ) -> Launched:
-    """The team and the judge, each over its own pool of replicas. `recorded` answers in place of both agents and model
-    (a replay)."""
+    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model."""
     judge = None
-    if config.judge.kind != "none":
-        _launch_pool(config, config.judge, cluster, "judge")
-        model = cluster.model(reuse(config, config.judge, cache), pool="judge")
-        judge = Judge(model, model_name(config.judge))
+    if judging := judge_backend(config):
+        judge = Judge(cluster.model(_launch_pool(config, judging, cluster, cache), "judge"), model_name(config.judge))
     if recorded:
         return Launched(recorded, judge)
-    _launch_pool(config, config.model, cluster, "model")
-    kept = reuse(config, config.model, cache)
+    kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """The same for many processes: agents, and the judge's pool with what it has judged, which all of them ask."""
+    """Agents and the judge's pool as the processes of a sweep share them."""
 
     agents: AgentHandles
     judge: tuple[Replicas, Reuse | None] | None
 
     def judge_model(self, sender: str) -> Model | None:
-        """The judge's model for one process, for it to close; `sender` is a name that no other process has."""
+        """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
         if self.judge is None:
             return None
         pool, kept = self.judge
@@ -68,11 +66,10 @@ class Shared:
 
 def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
     judge = None
-    if config.judge.kind != "none":
-        _launch_pool(config, config.judge, cluster, "judge")
-        judge = cluster.replicas("judge"), reuse(config, config.judge, cache)
-    _launch_pool(config, config.model, cluster, "model")
-    kept = reuse(config, config.model, cache)
+    if judging := judge_backend(config):
+        kept = _launch_pool(config, judging, cluster, cache)
+        judge = cluster.replicas("judge"), kept
+    kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
 
 
@@ -91,7 +88,7 @@ def launch_learner(config: Config, roles: Sequence[Role], cluster: Cluster) -> A
 
 
 async def wait(cluster: Cluster, progress: Progress) -> None:
-    """Until all that was launched is up, with progress."""
+    """Waits until all that was launched is up, and shows the progress."""
 
     def left(loading: int) -> str:
         return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
@@ -105,7 +102,12 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     await cluster.wait_until_ready(started, news=progress.tell)
 
 
-def _launch_pool(config: Config, model: ModelSettings, cluster: Cluster, pool: str) -> None:
-    make_model = model_maker(model, config.reader, pool)
-    number, gpus = replicas(model, cluster.gpus)
-    cluster.launch_replicas(make_model, number, model.cpus, gpus, model.capacity, pool)
+def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:
+    """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
+    model = backend.settings
+    number, gpus = backend.processes(cluster.gpus)
+    cluster.launch_replicas(backend.maker(), number, model.cpus, gpus, model.capacity, backend.key)
+    kept = config.completions
+    if not kept.reuse:
+        return None
+    return Reuse(str(cache / COMPLETIONS), backend.identity(), kept.disk_gb, kept.memory_mb)

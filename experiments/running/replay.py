@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from actors.backends.settings import model_name
 from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
 from experiments.config.config import Config
@@ -22,7 +23,6 @@ from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.traces import decode
-from experiments.running.launch import model_name
 from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 

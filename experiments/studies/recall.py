@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from actors.messages import Search, SearchMode
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.text import recall_at_k
 from experiments.records.progress import Progress
-from retrieval.store import Mode, Store
+from retrieval.store import SearchSpace, Store
 from topologies.library import query_of
 
 Scope = Literal["pool", "corpus"]
@@ -22,7 +23,7 @@ class Recall:
     (`recall`), and whether all of them are there (`complete`)."""
 
     scope: Scope
-    mode: Mode
+    mode: SearchMode
     k: int
     recall: float
     complete: float
@@ -34,7 +35,7 @@ def recall_report(
     store: Store,
     ks: Sequence[int] = (1, 3, 5, 10),
     scopes: Sequence[Scope] = ("pool", "corpus"),
-    modes: Sequence[Mode] = ("text", "vector", "hybrid"),
+    modes: Sequence[SearchMode] = ("text", "vector", "hybrid"),
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> list[Recall]:
@@ -53,12 +54,12 @@ def recall_report(
     return rows
 
 
-def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: Mode) -> list[str]:
+def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchMode) -> list[str]:
     """The k documents whose best source ranks highest. Rows of one table are one document, so search on until k."""
-    pool = item.pool if scope == "pool" else None
+    space = SearchSpace(item.pool if scope == "pool" else None, item.withheld)
     sources = 2 * k
     while True:
-        found = store.search(query_of(item.question), sources, mode=mode, pool=pool, withheld=item.withheld)
+        found = store.search(Search(query_of(item.question), sources, mode=mode), space)
         documents = list(dict.fromkeys(one.source.doc for one in found))
         if len(documents) >= k or len(found) < sources:
             return documents[:k]
@@ -77,7 +78,7 @@ def table(rows: Iterable[Recall]) -> str:
 
 
 def _recall(
-    items: Sequence[Item], ranked: Sequence[Sequence[str]], ks: Sequence[int], scope: Scope, mode: Mode
+    items: Sequence[Item], ranked: Sequence[Sequence[str]], ks: Sequence[int], scope: Scope, mode: SearchMode
 ) -> list[Recall]:
     rows = []
     for k in ks:

@@ -21,6 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
+from actors.backends.settings import model_name
 from actors.completions.cache import CachedModel
 from actors.errors import UserError, first_of
 from experiments.config.config import Config, read
@@ -33,7 +34,7 @@ from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import model_name, team_roles
+from experiments.running.launch import team_roles
 from experiments.running.launched import Launched, Shared, check_learner
 from experiments.running.local import Local
 from experiments.running.methods import methods_of

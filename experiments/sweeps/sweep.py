@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from actors.backends.settings import model_name
 from actors.errors import ClusterError, StoreError, UserError
 from actors.runtime.cluster import Cluster
 from experiments.analysis import sweep_table as table
@@ -33,7 +34,7 @@ from experiments.config.config import Config, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
-from experiments.running.launch import model_name, team_roles
+from experiments.running.launch import team_roles
 from experiments.running.launched import launch_shared, wait
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key

@@ -169,7 +169,7 @@ def measure(folder: Path, replicas: int, questions: int, words: Sequence[str]) -
 
 
 def tokenizer_of(name: str) -> Callable[[str], int]:
-    count = token_counter(VllmSettings(name=name))
+    count = token_counter(name, {})
     assert count is not None
     return count
 

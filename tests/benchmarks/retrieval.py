@@ -17,10 +17,10 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import median, quantiles
 
-from actors.messages import Kind, Source
+from actors.messages import Kind, Search, SearchMode, Source
 from retrieval.embed import LexicalEncoder
 from retrieval.index import corpus_digest
-from retrieval.store import Mode, Store
+from retrieval.store import SearchSpace, Store
 
 SEARCHES = 50
 POOL = 25
@@ -87,15 +87,16 @@ def measure(rows: int, folder: Path) -> None:
     print(f"  found again in {time.perf_counter() - start:.3f} s, {size / 2**20:.0f} MiB on disk")
     draw = random.Random(11)
     queries = [words(draw, 12) for _ in range(SEARCHES)]
-    pools = [[f"d{draw.randrange(rows)}" for _ in range(POOL)] for _ in range(SEARCHES)]
-    modes: tuple[Mode, ...] = ("text", "vector", "hybrid")
+    pools = [SearchSpace([f"d{draw.randrange(rows)}" for _ in range(POOL)]) for _ in range(SEARCHES)]
+    modes: tuple[SearchMode, ...] = ("text", "vector", "hybrid")
     for mode in modes:
-        in_pool = timed(lambda i, mode=mode: store.search(queries[i], 10, mode=mode, pool=pools[i]))  # type: ignore[misc]
-        overall = timed(lambda i, mode=mode: store.search(queries[i], 10, mode=mode))  # type: ignore[misc]
+        searches = [Search(query, 10, mode=mode) for query in queries]
+        in_pool = timed(lambda i, searches=searches: store.search(searches[i], pools[i]))  # type: ignore[misc]
+        overall = timed(lambda i, searches=searches: store.search(searches[i]))  # type: ignore[misc]
         print(f"  {mode:<7} pool of {POOL}: {in_pool}; corpus: {overall}")
     start = time.perf_counter()
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda i: store.search(queries[i], 10, pool=pools[i]), list(range(SEARCHES)) * 4))
+        list(threads.map(lambda i: store.search(Search(queries[i], 10), pools[i]), list(range(SEARCHES)) * 4))
     print(f"  eight threads, hybrid in pools: {4 * SEARCHES / (time.perf_counter() - start):.0f} searches/s")
     print(f"  peak {peak_mib():.0f} MiB")
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from actors.messages import Kind, Source
+from actors.messages import Kind, Search, Source
 from retrieval.embed import LexicalEncoder, Vectors, make_encoder, max_sim, words_of
 from retrieval.index import encoded
-from retrieval.store import Store
+from retrieval.store import SearchSpace, Store
 
 DIM = 24
 WORDS = "aran belo drava elme fiume gand harz iser jena kaub lahn main".split()
@@ -72,7 +72,7 @@ def test_search_ranks_as_brute_force_max_sim(tmp_path: Path, query: str) -> None
     brute = {
         source.id: max_sim(asked, own) for source, own in zip(sources, encoder.encode_sources(sources), strict=True)
     }
-    found = opened(tmp_path, sources).search(query, 10, mode="vector")
+    found = opened(tmp_path, sources).search(Search(query, 10, mode="vector"))
     assert [round(brute[hit.source.id], 4) for hit in found] == sorted(
         (round(s, 4) for s in brute.values()), reverse=True
     )[:10]
@@ -87,7 +87,7 @@ def test_max_sim_is_the_mean_of_each_query_vectors_best_match() -> None:
 
 def test_pools_kinds_and_what_is_withheld_are_kept_to(tmp_path: Path) -> None:
     store = opened(tmp_path, texts())
-    found = store.search("drava main", 9, mode="vector", pool=("d3", "d4"), withheld=("t3",))
+    found = store.search(Search("drava main", 9, mode="vector"), SearchSpace(pool=("d3", "d4"), withheld=("t3",)))
     assert {hit.source.doc for hit in found} == {"d3", "d4"}
     assert {hit.source.id for hit in found} == {"t23", "t43", "t4", "t24", "t44"}
 
@@ -99,7 +99,7 @@ def test_a_radius_is_a_distance_of_max_sim_in_every_mode(tmp_path: Path, mode: s
     near = {
         s.id for s, own in zip(sources, encoder.encode_sources(sources), strict=True) if 1 - max_sim(asked, own) < 0.3
     }
-    found = opened(tmp_path, sources).search("drava main", 60, mode=mode, radius=0.3)  # type: ignore[arg-type]
+    found = opened(tmp_path, sources).search(Search("drava main", 60, mode=mode, radius=0.3))  # type: ignore[arg-type]
     assert 0 < len(found) < 60
     assert {hit.source.id for hit in found} <= near
     assert mode != "vector" or {hit.source.id for hit in found} == near
@@ -114,8 +114,8 @@ def test_a_page_is_found_by_one_of_its_tiles(tmp_path: Path) -> None:
         picture.save(tmp_path / f"{n}.png")
         pages.append(Source(f"p{n}", f"p{n}", Kind.IMAGE, "", "", str(tmp_path / f"{n}.png")))
     store = opened(tmp_path / "index", pages)
-    assert store.search("red", 1, mode="vector")[0].source.id == "p1"
-    assert store.search(pages[1], 1, mode="vector")[0].source.id == "p1"
+    assert store.search(Search("red", 1, mode="vector"))[0].source.id == "p1"
+    assert store.search(Search(pages[1], 1, mode="vector"))[0].source.id == "p1"
 
 
 def test_an_index_of_one_vector_is_another_than_one_of_several(tmp_path: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_multi_vector_models_folder_is_an_encoder(tmp_path: Path) -> None:
     assert len({len(vectors) for vectors in own}) > 1
     store = Store.open(tmp_path / "index", lambda: iter(sources), encoder)
     brute = [max_sim(encoder.encode_query("drava main"), vectors) for vectors in own]
-    found = store.search("drava main", 3, mode="vector")
+    found = store.search(Search("drava main", 3, mode="vector"))
     assert [hit.score for hit in found] == pytest.approx(sorted(brute, reverse=True)[:3], abs=1e-4)

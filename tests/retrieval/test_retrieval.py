@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.errors import StoreError
-from actors.messages import Hit, Kind, Question, Source
+from actors.messages import Hit, Kind, Question, Search, SearchMode, Source
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
 from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
 from retrieval.folder import MARKER
 from retrieval.index import open_index
 from retrieval.ranking import fused
-from retrieval.store import Mode, Store
+from retrieval.store import SearchSpace, Store
 
-MODES: tuple[Mode, ...] = ("text", "vector", "hybrid")
+MODES: tuple[SearchMode, ...] = ("text", "vector", "hybrid")
 RIVERS = ("Aran", "Belo", "Cind", "Drava", "Elme", "Foss", "Gand", "Hurn")
 SOURCES = [
     *(Source(f"text-{r}", f"doc-{r}", Kind.TEXT, r, f"The river {r} flows past the mill of {r}ville.") for r in RIVERS),
@@ -60,71 +60,73 @@ def ids(found: list[Hit]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_source_comes_back_as_it_went_in(store: Store, mode: Mode) -> None:
-    best = store.search("the mill of Dravaville", 1, mode=mode)
+def test_a_source_comes_back_as_it_went_in(store: Store, mode: SearchMode) -> None:
+    best = store.search(Search("the mill of Dravaville", 1, mode=mode))
     assert [one.source for one in best] == [SOURCES[3]]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_source_outside_the_pool_is_never_returned(store: Store, mode: Mode) -> None:
-    found = store.search("the river Drava and its bridge", 50, mode=mode, pool=["doc-Aran", "pic-Drava", "nowhere"])
+def test_a_source_outside_the_pool_is_never_returned(store: Store, mode: SearchMode) -> None:
+    pool = SearchSpace(["doc-Aran", "pic-Drava", "nowhere"])
+    found = store.search(Search("the river Drava and its bridge", 50, mode=mode), pool)
     assert {one.source.doc for one in found} <= {"doc-Aran", "pic-Drava"}
     assert found[0].source.id == "pic-Drava"
-    assert store.search("the river Drava", 5, mode=mode, pool=[]) == []
+    assert store.search(Search("the river Drava", 5, mode=mode), SearchSpace(pool=[])) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_the_wanted_kinds_are_returned(store: Store, mode: Mode) -> None:
-    found = store.search("Gand", 50, mode=mode, kinds={Kind.TABLE, Kind.IMAGE})
+def test_only_the_wanted_kinds_are_returned(store: Store, mode: SearchMode) -> None:
+    found = store.search(Search("Gand", 50, mode=mode, kinds=frozenset({Kind.TABLE, Kind.IMAGE})))
     assert {one.source.kind for one in found} == {Kind.TABLE, Kind.IMAGE} or mode == "text"
     assert set(ids(found)[:2]) == {"row-7-Gand", "pic-Gand"}
-    assert store.search("Gand", 50, mode=mode, kinds=set()) == []
+    assert store.search(Search("Gand", 50, mode=mode, kinds=frozenset())) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_withheld_sources_and_documents_are_never_returned(store: Store, mode: Mode) -> None:
-    found = store.search("both twins, the O'Neil lighthouse", 50, mode=mode, withheld=("twin-a", "o'neil", "rivers"))
+def test_withheld_sources_and_documents_are_never_returned(store: Store, mode: SearchMode) -> None:
+    space = SearchSpace(withheld=("twin-a", "o'neil", "rivers"))
+    found = store.search(Search("both twins, the O'Neil lighthouse", 50, mode=mode), space)
     assert "twin-b" in ids(found)
     assert not {"twin-a", "o'neil"} & set(ids(found))
     assert "rivers" not in {one.source.doc for one in found}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_radius_leaves_out_what_is_farther(store: Store, mode: Mode) -> None:
+def test_radius_leaves_out_what_is_farther(store: Store, mode: SearchMode) -> None:
     encoder = LexicalEncoder()
     query = "blue lighthouses of the twins"
-    everything = store.search(query, 50, mode=mode)
-    near = ids(store.search(query, 50, mode=mode, radius=0.7))
+    everything = store.search(Search(query, 50, mode=mode))
+    near = ids(store.search(Search(query, 50, mode=mode, radius=0.7)))
     distances = 1 - encoder.encode_sources([one.source for one in everything]) @ encoder.encode_query(query)
     assert {"twin-a", "twin-b"} <= set(near)
     assert set(near) == {one.source.id for one, distance in zip(everything, distances, strict=True) if distance <= 0.7}
-    assert store.search(query, 50, mode=mode, radius=0.01) == []
+    assert store.search(Search(query, 50, mode=mode, radius=0.01)) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_equal_scores_are_ordered_by_id_wherever_the_list_ends(store: Store, mode: Mode) -> None:
+def test_equal_scores_are_ordered_by_id_wherever_the_list_ends(store: Store, mode: SearchMode) -> None:
     query = "Both twins paint blue lighthouses"
-    assert ids(store.search(query, 2, mode=mode)) == ["twin-a", "twin-b"]
-    assert ids(store.search(query, 1, mode=mode)) == ["twin-a"]
+    assert ids(store.search(Search(query, 2, mode=mode))) == ["twin-a", "twin-b"]
+    assert ids(store.search(Search(query, 1, mode=mode))) == ["twin-a"]
 
 
 def test_more_equal_rows_than_are_asked_for_still_come_in_order(tmp_path: Path) -> None:
     same = [Source(f"s{i:03}", f"s{i:03}", Kind.TEXT, "Same", "every hint reads alike") for i in reversed(range(300))]
     store = Store.open(tmp_path, lambda: iter(same), LexicalEncoder())
     for mode in MODES:
-        assert ids(store.search("every hint", 3, mode=mode)) == ["s000", "s001", "s002"]
+        assert ids(store.search(Search("every hint", 3, mode=mode))) == ["s000", "s001", "s002"]
 
 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(store: Store) -> None:
     for mode in MODES:
-        longer = store.search("the long river Elme", 9, mode=mode)
-        assert store.search("the long river Elme", 4, mode=mode) == longer[:4]
+        longer = store.search(Search("the long river Elme", 9, mode=mode))
+        assert store.search(Search("the long river Elme", 4, mode=mode)) == longer[:4]
 
 
 def test_a_query_without_words_finds_nothing(store: Store) -> None:
     for mode in MODES:
         for query in ("", "  ", "?!", '"("', "\x00"):
-            assert store.search(query, 3, mode=mode) == []
+            assert store.search(Search(query, 3, mode=mode)) == []
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,27 +134,27 @@ def test_a_query_without_words_finds_nothing(store: Store) -> None:
     st.one_of(st.text(max_size=60), st.text(alphabet="ab \"'():*^~+-AND\\/[]{}!?%;_\ud83d", max_size=30)),
     st.sampled_from(MODES),
 )
-def test_any_query_is_harmless_and_answered_the_same_twice(store: Store, query: str, mode: Mode) -> None:
-    found = store.search(query, 4, mode=mode, pool=["twins", "o'neil", "rivers", query])
+def test_any_query_is_harmless_and_answered_the_same_twice(store: Store, query: str, mode: SearchMode) -> None:
+    found = store.search(Search(query, 4, mode=mode), SearchSpace(pool=["twins", "o'neil", "rivers", query]))
     assert len(found) <= 4
-    assert store.search(query, 4, mode=mode, pool=["twins", "o'neil", "rivers", query]) == found
+    assert store.search(Search(query, 4, mode=mode), SearchSpace(pool=["twins", "o'neil", "rivers", query])) == found
 
 
 def test_threads_get_what_one_caller_gets(store: Store) -> None:
-    queries = [f"the river {river} and its bridge" for river in RIVERS] * 4
+    searches = [Search(f"the river {river} and its bridge", 5) for river in RIVERS] * 4
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda q: store.search(q, 5), queries)) == [store.search(q, 5) for q in queries]
+        assert list(threads.map(store.search, searches)) == list(map(store.search, searches))
 
 
 def test_a_source_may_be_the_query(store: Store) -> None:
-    assert store.search(SOURCES[0], 1)[0].source == SOURCES[0]
+    assert store.search(Search(SOURCES[0], 1))[0].source == SOURCES[0]
 
 
 def test_wrong_arguments_are_named(store: Store) -> None:
     with pytest.raises(ValueError, match=r"'lexical'.*text, vector, hybrid"):
-        store.search("river", 3, mode="lexical")  # type: ignore[arg-type]
+        store.search(Search("river", 3, mode="lexical"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
-        store.search("river", 0)
+        store.search(Search("river", 0))
 
 
 def test_fusion_prefers_what_both_rankings_have() -> None:
@@ -172,7 +174,7 @@ def test_a_changed_corpus_or_encoder_gets_an_index_of_its_own(tmp_path: Path) ->
     Store.open(tmp_path, corpus, LexicalEncoder())
     changed = [*SOURCES[1:], Source("new", "new", Kind.TEXT, "Volcano", "It erupts.")]
     encoder = CountingEncoder()
-    assert ids(Store.open(tmp_path, lambda: iter(changed), encoder).search("volcano", 1)) == ["new"]
+    assert ids(Store.open(tmp_path, lambda: iter(changed), encoder).search(Search("volcano", 1))) == ["new"]
     assert encoder.encoded == len(changed)
     smaller = CountingEncoder(64)
     Store.open(tmp_path, corpus, smaller)
@@ -210,7 +212,7 @@ def test_a_half_built_index_is_rebuilt(tmp_path: Path) -> None:
 
 
 def _open_and_search(folder: str) -> list[str]:
-    return ids(Store.open(Path(folder), corpus, LexicalEncoder()).search("the mill of Dravaville", 3))
+    return ids(Store.open(Path(folder), corpus, LexicalEncoder()).search(Search("the mill of Dravaville", 3)))
 
 
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
 def test_a_rebuilt_index_ranks_and_scores_as_the_first_did(tmp_path: Path) -> None:
     stores = [Store.open(tmp_path / name, corpus, LexicalEncoder()) for name in ("one", "two")]
     for mode in MODES:
-        first, second = (store.search("the long river Elme at the mill", 20, mode=mode) for store in stores)
+        first, second = (store.search(Search("the long river Elme at the mill", 20, mode=mode)) for store in stores)
         assert first == second
 
 
@@ -244,7 +246,7 @@ def test_a_damaged_index_is_named_with_the_remedy(tmp_path: Path, damage: str) -
     else:
         shutil.rmtree(next(index.rglob("_versions" if damage == "manifest" else "data")))
     with pytest.raises(StoreError, match=rf"{index.name} is damaged.*delete that folder") as caught:
-        Store.open(tmp_path, corpus, LexicalEncoder()).search("river", 3)
+        Store.open(tmp_path, corpus, LexicalEncoder()).search(Search("river", 3))
     assert "\n" not in str(caught.value)
 
 
@@ -260,7 +262,7 @@ def test_an_encoder_that_gives_no_numbers_is_named(tmp_path: Path) -> None:
 def test_an_empty_corpus_can_be_searched(tmp_path: Path) -> None:
     store = Store.open(tmp_path, lambda: iter(()), LexicalEncoder())
     assert len(store) == 0
-    assert store.search("anything", 3) == []
+    assert store.search(Search("anything", 3)) == []
 
 
 def test_a_pool_is_ranked_exactly_in_a_corpus_with_a_vector_index(
@@ -273,7 +275,8 @@ def test_a_pool_is_ranked_exactly_in_a_corpus_with_a_vector_index(
     pool = many[::50]
     similarity = encoder.encode_sources(pool) @ encoder.encode_query("word350 and word12")
     expected = [pool[i].id for i in np.argsort(-similarity, kind="stable")[:5]]
-    found = store.search("word350 and word12", 5, mode="vector", pool=[source.doc for source in pool])
+    space = SearchSpace([source.doc for source in pool])
+    found = store.search(Search("word350 and word12", 5, mode="vector"), space)
     assert ids(found) == expected
 
 
@@ -318,7 +321,7 @@ def test_a_model_folder_is_an_encoder_and_a_changed_model_gets_another_index(tmp
     encoder = make_encoder(str(tmp_path / "model"))
     assert (encoder.dim, encoder.reads_pictures) == (4, False)
     store = Store.open(tmp_path / "index", corpus, encoder)
-    assert store.search("Drava", 1, mode="vector", kinds={Kind.TEXT})[0].source.id == "text-Drava"
+    assert store.search(Search("Drava", 1, mode="vector", kinds=frozenset({Kind.TEXT})))[0].source.id == "text-Drava"
     (tmp_path / "model" / "trained further").write_text("")
     assert make_encoder(str(tmp_path / "model")).fingerprint != encoder.fingerprint
 

@@ -17,6 +17,7 @@ from actors.messages import (
     Question,
     Request,
     Role,
+    Search,
     Source,
     Status,
     Trace,
@@ -28,7 +29,7 @@ from actors.models import Model
 from experiments.config.config import Config
 from experiments.running.methods import METHODS, make_topology
 from topologies.learning.pruned import M3Prune
-from topologies.library import TEXTS, Library
+from topologies.library import Library
 from topologies.topology import Topology
 
 NONSENSE = "I would rather not say anything about that."
@@ -143,22 +144,9 @@ class Watched:
     def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
         return self._found([], ("own", question.id), lambda: self._library.own(question))
 
-    def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Any = TEXTS,
-        mode: Any = "hybrid",
-        radius: Any = None,
-    ) -> Awaitable[tuple[Hit, ...]]:
-        key = ("search", question.id, query, k, frozenset(kinds), mode, radius)
-
-        def search() -> Awaitable[tuple[Hit, ...]]:
-            return self._library.search(question, query, k, kinds=kinds, mode=mode, radius=radius)
-
-        return self._found(self._place(), key, search)
+    def search(self, question: Question, search: Search) -> Awaitable[tuple[Hit, ...]]:
+        key = ("search", question.id, search)
+        return self._found(self._place(), key, lambda: self._library.search(question, search))
 
     def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"

@@ -14,6 +14,8 @@ from actors.messages import (
     Lookup,
     Message,
     Question,
+    Search,
+    SearchMode,
     Source,
     Status,
     Task,
@@ -22,7 +24,7 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from topologies.library import PICTURES, TEXTS, Library, Mode
+from topologies.library import PICTURES, TEXTS, Library
 from topologies.topology import Ask, discussion_id
 
 T = TypeVar("T")
@@ -101,7 +103,7 @@ class Session:
         k: int,
         *,
         kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
+        mode: SearchMode = "hybrid",
         radius: float | None = None,
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
@@ -109,7 +111,7 @@ class Session:
         asked for it."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
         wanted = query if isinstance(query, str) else f"source {query.id}"
-        search = self._library.search(self.question, query, k, kinds=kinds, mode=mode, radius=radius)
+        search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius))
         return self._noted(search, _source_id, base, wanted, of)
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from actors.backends.settings import model_name
 from actors.messages import Trace, derive_seed
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded_row
@@ -15,7 +16,6 @@ from experiments.datasets.item import Dataset, Item
 from experiments.records.checkpoint import replace
 from experiments.records.recorder import RunFolder
 from experiments.running.context import RunContext
-from experiments.running.launch import model_name
 from experiments.studies.redundancy.edges import Edge, by_kind
 from experiments.studies.redundancy.measure import FULL, WITHOUT, Found
 from experiments.studies.redundancy.statistics import (

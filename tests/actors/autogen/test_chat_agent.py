@@ -16,7 +16,7 @@ from actors.agents.agent import RoleAgent
 from actors.agents.roles import TEXTUAL, VISUAL
 from actors.autogen.agent import QuestionMessage, RoleChatAgent, message_of
 from actors.autogen.client import ModelClient
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.errors import MemoryLost
 from actors.messages import Completion, Heard, Kind, Message, Question, Request, Source, Status, Turn, derive_seed
 from actors.settings import AgentSettings

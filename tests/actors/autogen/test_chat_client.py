@@ -24,8 +24,8 @@ from PIL import Image as Pillow
 from pydantic import BaseModel
 
 from actors.autogen.client import CannotAnswer, ModelClient
-from actors.autogen.model_choice import Endpoint, ModelChoice
 from actors.autogen.pictures import SourceImage, source_of
+from actors.backends.model_choice import Endpoint, ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Kind, Request, Source, Usage
 from actors.prompting.tool_text import parse_calls

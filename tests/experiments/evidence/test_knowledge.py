@@ -18,7 +18,7 @@ from retrieval.embed import LexicalEncoder
 from retrieval.extract import triples_of
 from retrieval.folder import MARKER
 from retrieval.graph import Graph
-from retrieval.store import Store
+from retrieval.store import SearchSpace, Store
 
 SOURCES = (
     Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley is a comedy. It was directed by Fivan Jurn."),
@@ -86,13 +86,14 @@ def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_r
 
 def test_nothing_is_found_outside_the_pool_or_withheld(graph: Graph) -> None:
     for level in ("entity", "theme"):
-        found = graph.search(["Amber Valley", "director"], 20, level=level, pool=["p2", "t1"], withheld=["t1:0"])
+        found = graph.search(["Amber Valley", "director"], 20, level=level, space=SearchSpace(["p2", "t1"], ["t1:0"]))
         assert found
         assert {triple.source for triple in found} == {"p2"}
-    assert {triple.source for triple in graph.neighbours("Amber Valley", withheld=["p1"])} == {"t1:0", "i1"}
-    assert graph.neighbours("Amber Valley", pool=["p2"]) == []
-    assert [source.id for source in graph.entity("Amber Valley", pool=["i1"])] == ["i1"]
-    assert graph.search(["Amber Valley"], 5, pool=[]) == []
+    without = SearchSpace(withheld=["p1"])
+    assert {triple.source for triple in graph.neighbours("Amber Valley", without)} == {"t1:0", "i1"}
+    assert graph.neighbours("Amber Valley", SearchSpace(["p2"])) == []
+    assert [source.id for source in graph.entity("Amber Valley", SearchSpace(["i1"]))] == ["i1"]
+    assert graph.search(["Amber Valley"], 5, space=SearchSpace([])) == []
 
 
 def test_an_entity_has_neighbours_a_description_and_pictures_whatever_its_case(graph: Graph) -> None:
@@ -135,7 +136,8 @@ def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store
     own = [Triple("b", "Rusty Garden", "hunts", "Boar"), Triple("a", "Amber Valley", "hides in", "Cave", "p3")]
     given = Graph.open(store, lambda: own)
     assert sorted(triple.id for triple in given.search(["garden", "valley"], 9)) == ["a", "b"]
-    assert edges(given.search(["garden", "valley"], 9, pool=["p1"])) == [("Rusty Garden", "hunts", "Boar")]
+    within = SearchSpace(["p1"])
+    assert edges(given.search(["garden", "valley"], 9, space=within)) == [("Rusty Garden", "hunts", "Boar")]
     assert [source.id for source in given.entity("Rusty Garden")] == ["p2"]
 
 

@@ -18,7 +18,7 @@ from experiments.config.config import load
 from experiments.evidence.settings import RetrievalSettings
 from experiments.evidence.web import RECORDING, check_web, open_web
 from retrieval import web
-from retrieval.web import RESULTS, RecordedWeb, Serper, as_found, read_recording, read_results
+from retrieval.web import RESULTS, RecordedWeb, Serper, as_hits, read_recording, read_results
 from tests.support.endpoint import Asked, Server, Told
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
@@ -175,7 +175,7 @@ ANY = st.recursive(
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.sampled_from(["answerBox", "knowledgeGraph", "organic", "credits"]), ANY))
 def test_whatever_a_response_holds_is_read_or_passed_over(data: dict[str, Any]) -> None:
-    for hit in as_found(read_results(data), RESULTS):
+    for hit in as_hits(read_results(data), RESULTS):
         assert hit.source.text
 
 

@@ -21,7 +21,7 @@ from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION, ROLES, TEXTUAL, VISUAL
 from actors.autogen.agent import QuestionMessage, Task, message_of
 from actors.autogen.hosted import HostedAgent
-from actors.autogen.model_choice import ModelChoice
+from actors.backends.model_choice import ModelChoice
 from actors.backends.settings import ModelSettings
 from actors.messages import Message, Question, Role, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
@@ -29,7 +29,8 @@ from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from experiments.running.graph_flow import export_team, model_choice, write_team
+from experiments.running.graph_flow import export_team, write_team
+from experiments.running.models import model_backend
 from tests.support.paths import ROOT
 from topologies.topology import Wiring, discuss
 
@@ -198,10 +199,10 @@ def test_the_model_in_the_file_is_the_run_s_and_never_its_key(monkeypatch: pytes
     assert path is not None
     assert "secret-1234" not in path.read_text()
     assert "MY_KEY" in path.read_text()
-    assert model_choice(Config(reader=ReaderSettings(threshold=0.3))) == ModelChoice(
+    assert model_backend(Config(reader=ReaderSettings(threshold=0.3))).choice() == ModelChoice(
         kind="reader", settings=asdict(ReaderSettings(threshold=0.3))
     )
-    served = model_choice(Config(model=ModelSettings(kind="vllm", name="org/vl")))
+    served = model_backend(Config(model=ModelSettings(kind="vllm", name="org/vl"))).choice()
     assert served is not None
     assert served.settings == {"base_url": "http://localhost:8000/v1", "name": "org/vl"}
-    assert model_choice(Config(model=ModelSettings(kind="replay"))) is None
+    assert model_backend(Config(model=ModelSettings(kind="replay"))).choice() is None

@@ -330,7 +330,7 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
         ("model.name=''", "model=openai needs model.base_url="),
         (
             "roles.text_critic.agent=tests.actors.autogen.test_hosted:wiht_tool",
-            "tests.actors.autogen.test_hosted has no wiht_tool",
+            "module 'tests.actors.autogen.test_hosted' has no attribute 'wiht_tool'",
         ),
     ],
 )

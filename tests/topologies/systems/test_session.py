@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from actors.messages import Hit, Kind, Message, Question, Source, Status, Triple, Turn
+from actors.messages import Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
-from topologies.library import PICTURES, TEXTS, Mode
+from topologies.library import PICTURES
 from topologies.systems.session import Session, about, sources
 
 QUESTION = Question("q", "Who built the bridge?", ("Ann", "Bob"))
@@ -24,19 +24,10 @@ class Shelf:
     async def own(self, question: Question) -> tuple[Source, ...]:
         return ()
 
-    async def search(
-        self,
-        question: Question,
-        query: str | Source,
-        k: int,
-        *,
-        kinds: Collection[Kind] = TEXTS,
-        mode: Mode = "hybrid",
-        radius: float | None = None,
-    ) -> tuple[Hit, ...]:
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
         self.delay /= 2
         await asyncio.sleep(self.delay)
-        return (Hit(BRIDGE, 1.0),) if BRIDGE.kind in kinds else ()
+        return (Hit(BRIDGE, 1.0),) if BRIDGE.kind in (search.kinds or ()) else ()
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"

@@ -7,19 +7,20 @@ import json
 import os
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.messages import Completion, Request
 from actors.models import Model
-
-if TYPE_CHECKING:
-    from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.reader.reader import Reader, ReaderSettings
 
 
 class ModelChoice(BaseModel):
-    """`settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
+    """A model that can be made again from a file.
+
+    `settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
     environment variable `key_env` (empty: it needs none), and in no file."""
 
     kind: Literal["reader", "openai"] = "reader"
@@ -27,7 +28,7 @@ class ModelChoice(BaseModel):
     key_env: str = ""
 
     def model(self) -> Model:
-        """The model, the same object for equal choices, so that a team's agents share its connections and rate limits.
+        """The model. Equal choices give the same object, so that a team's agents share its connections and rate limits.
 
         Raises:
             ValueError: the settings are not those of such a model.
@@ -42,18 +43,12 @@ class ModelChoice(BaseModel):
 
 @lru_cache(maxsize=8)
 def _made(kind: str, settings: str, key_env: str) -> Model:
-    read = json.loads(settings)
-    if kind == "openai":
-        from actors.backends.openai_model import OpenAISettings
-
-        return Endpoint(OpenAISettings(**read), key_env)
-    from actors.reader.reader import Reader, ReaderSettings
-
-    return Reader(ReaderSettings(**read))
+    fields = json.loads(settings)
+    return Endpoint(OpenAISettings(**fields), key_env) if kind == "openai" else Reader(ReaderSettings(**fields))
 
 
 class Endpoint:
-    """An endpoint that is asked to start at its first request, in the event loop that the request comes from."""
+    """An endpoint that is started by its first request, in that request's event loop: no other one exists before."""
 
     def __init__(self, settings: OpenAISettings, key_env: str) -> None:
         self._settings = settings
@@ -72,14 +67,12 @@ class Endpoint:
         return await model.complete(request)
 
     async def close(self) -> None:
-        """Lets the connections go; the next request opens them again."""
+        """Closes the connections; the next request opens them again."""
         started, self._started = self._started, None
         if started is not None:
             await (await started).close()
 
     async def _start(self) -> OpenAIModel:
-        from actors.backends.openai_model import OpenAIModel
-
         model = OpenAIModel(replace(self._settings, key=os.environ.get(self._key_env)))
         await model.start()
         return model

@@ -1,0 +1,55 @@
+"""One kind of model: from a configuration to what a replica's process makes, and what its completions depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from actors.backends.model_choice import ModelChoice
+from actors.backends.settings import ModelSettings
+from actors.errors import UserError
+from actors.models import Model
+from actors.reader.reader import ReaderSettings
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A model as a configuration describes it. This class itself is a kind that cannot answer; others override `maker`.
+
+    key: the group of settings, `model` or `judge`, for errors.
+    reader: settings of the embedded reader, which are a group of their own.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+
+    key: str
+    settings: ModelSettings
+    reader: ReaderSettings
+
+    def maker(self) -> Callable[[], Model]:
+        """Makes the model when it is called, in a replica's process.
+
+        Raises:
+            UserError: the settings cannot work. Nothing is loaded or asked for that.
+        """
+        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
+
+    def identity(self) -> str:
+        """The model and all that its completions depend on, as JSON: the key of what is cached."""
+        known = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}
+        return json.dumps(known, sort_keys=True)
+
+    def dependencies(self) -> Mapping[str, Any]:
+        """The settings and files on which completions depend, beside the kind and the name."""
+        return {}
+
+    def processes(self, cluster_gpus: float) -> tuple[int, float]:
+        """The number of replicas, and the GPUs that each reserves on a cluster that has `cluster_gpus`."""
+        return self.settings.replicas, self.settings.gpus or 0.0
+
+    def choice(self) -> ModelChoice | None:
+        """The model for an exported AutoGen team; None where only a run has it."""
+        return None

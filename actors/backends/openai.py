@@ -1,0 +1,39 @@
+"""An endpoint that speaks OpenAI's chat protocol as a model backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from actors.backends.backend import Backend
+from actors.backends.model_choice import ModelChoice
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.settings import common_fields
+from actors.errors import UserError
+from actors.models import Model
+
+
+class OpenAIBackend(Backend):
+    name = "openai"
+    description = "an endpoint that speaks OpenAI's chat protocol"
+
+    def maker(self) -> Callable[[], Model]:
+        model, key = self.settings, self.key
+        if not model.name or not model.base_url:
+            raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
+        if model.key_env and model.key_env not in os.environ:
+            raise UserError(f"{key}.key_env={model.key_env}: there is no such environment variable; export it first")
+        settings = OpenAISettings(**common_fields(OpenAISettings, model), key=os.environ.get(model.key_env))
+        return partial(OpenAIModel, settings)
+
+    def dependencies(self) -> Mapping[str, Any]:
+        return {"base_url": self.settings.base_url, "extra": self.settings.extra}
+
+    def processes(self, cluster_gpus: float) -> tuple[int, float]:
+        return 1, 0.0  # one process keeps the rate limits of the endpoint's account, and computes nothing
+
+    def choice(self) -> ModelChoice:
+        model = self.settings
+        return ModelChoice(kind="openai", settings=common_fields(OpenAISettings, model), key_env=model.key_env)

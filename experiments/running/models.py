@@ -1,0 +1,27 @@
+"""The models of a run: the one that its agents ask, and the one that judges their answers."""
+
+from __future__ import annotations
+
+from actors.backends.backend import Backend
+from actors.backends.backends import find_backend
+from experiments.config.config import Config
+
+COMPLETIONS = "completions"  # the folder, beside other caches
+
+
+def model_backend(config: Config) -> Backend:
+    """Raises UserError where there is no such model."""
+    return find_backend("model", config.model, config.reader)
+
+
+def judge_backend(config: Config) -> Backend | None:
+    """None where nobody judges. Raises UserError where there is no such model."""
+    return None if config.judge.kind == "none" else find_backend("judge", config.judge, config.reader)
+
+
+def check_models(config: Config) -> None:
+    """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
+    if config.model.kind != "replay":
+        model_backend(config).maker()
+    if judge := judge_backend(config):
+        judge.maker()

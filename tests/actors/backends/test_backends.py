@@ -1,0 +1,158 @@
+"""The kinds of models: what a configuration's names mean, what is refused, and what completions depend on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from actors import lookup
+from actors.backends.backend import Backend
+from actors.backends.backends import BACKENDS, find_backend
+from actors.backends.openai_model import OpenAIModel
+from actors.backends.settings import ModelSettings, model_name
+from actors.backends.vllm_model import VllmModel
+from actors.errors import UserError
+from actors.messages import Request
+from actors.reader.reader import Reader, ReaderSettings
+from experiments.config.config import load
+
+PACKAGE = """
+from actors.messages import Completion
+
+class Echo:
+    def __init__(self, settings):
+        self.settings = settings
+
+    async def complete(self, request):
+        return Completion(request.id, f"{self.settings.extra['greeting']} {request.own}")
+
+def mute(settings):
+    return object()
+
+NUMBER = 3
+"""
+REQUEST = Request("q", "", "system", "shared", "own")
+
+
+def backend(kind: str, key: str = "model", reader: ReaderSettings | None = None, **settings: object) -> Backend:
+    return find_backend(key, ModelSettings(kind, **settings), reader or ReaderSettings())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of a user's own, `their_models.echo`."""
+    folder = tmp_path / "their_models"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "echo.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("their_models", "their_models.echo"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return folder
+
+
+def test_every_kind_has_a_name_of_its_own_and_a_line_that_describes_it() -> None:
+    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "openai", "replay", "none"]
+    assert all(kind.description and "\n" not in kind.description for kind in BACKENDS)
+
+
+def test_each_kind_makes_its_own_model() -> None:
+    assert isinstance(backend("reader").maker()(), Reader)
+    assert isinstance(backend("vllm", name="m").maker()(), VllmModel)
+    assert isinstance(backend("openai", name="m", base_url="http://h/v1").maker()(), OpenAIModel)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "says"),
+    [
+        ("vllm", {}, "judge=vllm needs judge.name"),
+        ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine: engine argument 'dtype'"),
+        ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
+        ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env=NO_SUCH_KEY"),
+        ("replay", {}, "judge=replay cannot answer"),
+        ("none", {}, "judge=none cannot answer"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_before_anything_starts(
+    kind: str, settings: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        backend(kind, "judge", **settings).maker()
+
+
+def test_completions_depend_on_what_changes_an_answer_and_on_nothing_else(tmp_path: Path) -> None:
+    """Completions that earlier versions kept are found again: the text is the key."""
+    assert backend("vllm", name="org/m", replicas=7, hang_s=9.0).identity() == (
+        '{"dtype": "auto", "engine": {}, "kind": "vllm", "max_model_len": null, "name": "org/m"}'
+    )
+    assert backend("openai", name="m", base_url="http://h/v1", timeout_s=1.0, extra={"top_p": 1}).identity() == (
+        '{"base_url": "http://h/v1", "extra": {"top_p": 1}, "kind": "openai", "name": "m"}'
+    )
+    read = json.loads(backend("reader", reader=ReaderSettings(hops=3)).identity())
+    assert (read["kind"], read["settings"]["hops"], len(read["code"])) == ("reader", 3, 32)
+    (tmp_path / "weights").write_text("1")
+    assert json.loads(backend("vllm", name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
+
+
+def test_only_vllm_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
+    assert backend("vllm", tensor_parallel=2).processes(8) == (2, 2.0)
+    assert backend("vllm", tensor_parallel=2).processes(0) == (2, 0.0)
+    assert backend("vllm", gpus=0.5).processes(8) == (2, 0.5)
+    assert backend("reader").processes(8) == (2, 0.0)
+    assert backend("reader", gpus=0.25).processes(0) == (2, 0.25)
+    assert backend("openai", replicas=4, gpus=1.0).processes(8) == (1, 0.0)
+
+
+async def test_a_model_of_one_s_own_is_named_by_its_place(package: Path) -> None:
+    words = ["model=their_models.echo:Echo", "model.extra.greeting=Hello", "judge=their_models.echo:Echo"]
+    config = load(["experiment=mmqa_prune", *words])
+    assert config.judge.kind == "their_models.echo:Echo"
+    echo = find_backend("model", config.model, config.reader)
+    assert (await echo.maker()().complete(REQUEST)).text == "Hello own"
+    assert model_name(config.model) == "their_models.echo:Echo"
+    assert echo.processes(8) == (2, 0.0)
+    assert echo.choice() is None
+
+
+async def test_a_model_of_an_installed_package_goes_by_its_name(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("echo", "their_models.echo:Echo", "agora_mm.models")
+    monkeypatch.setattr(lookup, "entry_points", lambda group: [entry] if group == entry.group else [])
+    model = backend("echo", extra={"greeting": "Hi"}).maker()()
+    assert (await model.complete(REQUEST)).text == "Hi own"
+    with pytest.raises(UserError, match=r"Did you mean 'echo'\? Known: reader, vllm, openai, replay, none, echo"):
+        backend("ecco")
+
+
+def test_completions_of_one_s_own_model_depend_on_its_settings_and_its_code(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = backend("their_models.echo:Echo", name="a", extra={"greeting": "Hi"}).identity()
+    known = json.loads(first)
+    assert (known["reference"], known["name"], known["extra"]) == ("their_models.echo:Echo", "a", {"greeting": "Hi"})
+    assert backend("their_models.echo:Echo", name="a", extra={"greeting": "Hello"}).identity() != first
+    assert backend("their_models.echo:Echo", name="a", extra={"greeting": "Hi"}, replicas=9).identity() == first
+    with (package / "echo.py").open("a") as file:
+        file.write("# changed\n")
+    assert backend("their_models.echo:Echo", name="a", extra={"greeting": "Hi"}).identity() != first
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("their_models.echo:Eco", r"model=their_models.echo:Eco: cannot be imported"),
+        ("their_models.nothing:Echo", r"cannot be imported \(ModuleNotFoundError"),
+        ("their_models.echo:NUMBER", r"neither a class nor a function"),
+    ],
+)
+def test_a_reference_to_nothing_that_makes_a_model_is_refused(package: Path, kind: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        backend(kind).maker()
+
+
+def test_what_cannot_answer_is_noticed_when_it_is_made(package: Path) -> None:
+    with pytest.raises(ValueError, match=r"their_models.echo:mute gave object, which has no method `complete`"):
+        backend("their_models.echo:mute").maker()()
