@@ -10,7 +10,7 @@
     ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
     └── ModelError      no completion this time; asking again may work
         ├── ModelLost   the model will not answer again: its process has to be started anew
-        └── Full        a replica holds as many requests as it takes: the request goes to another one
+        └── ReplicaFull a replica has as many requests as it takes: the request goes to another one
 
 Failures of single turns are no errors but data: the message's status says `unparsed` or `failed`.
 """
@@ -65,8 +65,8 @@ class ModelLost(ModelError):
     """The model will not answer again (its engine died or hangs): its process has to be started anew."""
 
 
-class Full(ModelError):
-    """The replica holds as many requests as it takes; this one was not begun."""
+class ReplicaFull(ModelError):
+    """The replica has as many requests as it takes; this one was not begun."""
 
 
 def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:

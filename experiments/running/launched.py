@@ -12,8 +12,9 @@ from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.messages import Role, Usage
 from actors.models import Model
+from actors.runtime.agent_actor import AgentHandles
 from actors.runtime.cluster import Cluster
-from actors.runtime.remote import AgentHandles, Replicas
+from actors.runtime.replica_actor import PoolHandle
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
@@ -48,7 +49,7 @@ def launch_agents(
         return Launched(recorded, judge)
     _launch_pool(config, config.model, cluster, "model")
     kept = reuse(config, config.model, cache)
-    return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
+    return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, kept).team(), judge)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Shared:
     """The same for many processes: agents, and the judge's pool with what it has judged, which all of them ask."""
 
     agents: AgentHandles
-    judge: tuple[Replicas, Reuse | None] | None
+    judge: tuple[PoolHandle, Reuse | None] | None
 
     def judge_model(self, sender: str) -> Model | None:
         """The judge's model for one process, for it to close; `sender` is a name that no other process has."""
@@ -70,7 +71,7 @@ def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache
     judge = None
     if config.judge.kind != "none":
         _launch_pool(config, config.judge, cluster, "judge")
-        judge = cluster.replicas("judge"), reuse(config, config.judge, cache)
+        judge = cluster.pool("judge"), reuse(config, config.judge, cache)
     _launch_pool(config, config.model, cluster, "model")
     kept = reuse(config, config.model, cache)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
@@ -102,7 +103,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     def started(kind: str, loading: int) -> None:
         bar.advance(note=left(loading))
 
-    await cluster.wait_until_ready(started, news=progress.tell)
+    await cluster.wait_until_ready(started, on_event=progress.tell)
 
 
 def _launch_pool(config: Config, model: ModelSettings, cluster: Cluster, pool: str) -> None:

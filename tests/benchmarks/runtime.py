@@ -115,7 +115,7 @@ async def through_actors(
     with Cluster(RaySettings()) as cluster:
         start = time.perf_counter()
         cluster.launch_replicas(make_model, replicas=1, cpus=0, gpus=0, capacity=capacity)
-        team = cluster.launch_team((*ROLES, DECISION), AgentSettings())
+        team = cluster.launch_agents((*ROLES, DECISION), AgentSettings()).team()
         await cluster.wait_until_ready()
         up = time.perf_counter() - start
         await seconds_for(team, 100, concurrency)

@@ -128,7 +128,7 @@ async def discuss(
 ) -> list[Trace]:
     """Hold discussions; `disturb` is set once a third of them is over."""
     cluster.launch_replicas(partial(Slow, 4), replicas, cpus=0, gpus=0, capacity=4, pool=pool)
-    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=0), pool=pool)
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=0), pool=pool).team()
     await cluster.wait_until_ready()
     [wiring] = split(as_wirings(complete(len(ROLES)), rounds=2))
     topology = Wired("full", [role.name for role in ROLES], wiring)
@@ -215,17 +215,17 @@ async def test_a_replica_that_hangs_is_started_again_and_told_of(
     monkeypatch.setattr("actors.runtime.supervision.HUNG_S", 2.0)
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     cluster.launch_replicas(partial(Named, "hangs"), replicas=1, cpus=0, gpus=0, pool="hangs")
-    news: list[str] = []
-    await cluster.wait_until_ready(news=news.append)
+    events: list[str] = []
+    await cluster.wait_until_ready(on_event=events.append)
     model = cluster.model(pool="hangs")
     process = (await model.complete(request("a"))).text.split()[1]
     os.kill(int(process), signal.SIGSTOP)
     async with asyncio.timeout(60):
         assert (await model.complete(request("b"))).text.split()[1] != process
-        while len(news) < 2:
+        while len(events) < 2:
             await asyncio.sleep(0.05)
-    assert news[0] == "hangs-0 hung and is started again"
-    assert news[1].startswith("hangs-0 is up again after ")
+    assert events[0] == "hangs-0 hung and is started again"
+    assert events[1].startswith("hangs-0 is up again after ")
 
 
 async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_its_engine(
@@ -256,7 +256,7 @@ async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cl
 
 async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(cluster: Cluster) -> None:
     cluster.launch_replicas(Broken, replicas=1, cpus=0, gpus=0, pool="broken")
-    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=1), pool="broken")
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=1), pool="broken").team()
     await cluster.wait_until_ready()
     [wiring] = split(as_wirings(complete(len(ROLES)), rounds=1))
     trace = await run_discussion(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
@@ -266,7 +266,7 @@ async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(clust
 
 async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: Cluster, tmp_path: Path) -> None:
     cluster.launch_replicas(partial(Endless, tmp_path), replicas=1, cpus=0, gpus=0, pool="endless")
-    team = cluster.launch_team(ROLES[:1], AgentSettings(), pool="endless")
+    team = cluster.launch_agents(ROLES[:1], AgentSettings(), pool="endless").team()
     await cluster.wait_until_ready()
 
     def ask(seed: int) -> asyncio.Task[Message]:
@@ -289,7 +289,7 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
     for pool in ("answers", "judges"):
         cluster.launch_replicas(partial(Named, pool), replicas=1, cpus=0, gpus=0, pool=pool)
     came_up: list[tuple[str, int]] = []
-    team = cluster.launch_team(ROLES[:1], AgentSettings(retries=0), pool="answers")
+    team = cluster.launch_agents(ROLES[:1], AgentSettings(retries=0), pool="answers").team()
     await cluster.wait_until_ready(lambda kind, loading: came_up.append((kind, loading)))
     assert [loading for kind, loading in came_up if kind == "replica"] == [1, 0]
     assert sorted(kind for kind, _ in came_up) == ["agent", "replica", "replica"]
@@ -303,7 +303,7 @@ async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(clus
     class Loaded:
         def modules(self) -> list[str]:
             import actors.agents.agent
-            import actors.runtime.remote  # noqa: F401
+            import actors.runtime.agent_actor  # noqa: F401
 
             return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))
 

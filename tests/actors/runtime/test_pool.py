@@ -71,9 +71,9 @@ class Wire:
     def _ended(self) -> None:
         self.replica = self._make() if self._restarts else None
 
-    async def complete(self, call: int, requests: list[Request]) -> AsyncIterator[tuple[Results[Completion], int]]:
-        async for results, others in self._there().complete(self._sender, call, requests):
-            self.peak = max(self.peak, self._there().held)
+    async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
+        async for results, others in self._present().complete(self._sender, requests):
+            self.peak = max(self.peak, self._present().in_flight)
             results = pickle.loads(pickle.dumps(results))
             self.answered.update(result.id for _, result in results if isinstance(result, Completion))
             yield results, others
@@ -84,12 +84,12 @@ class Wire:
         await self.replica.ready()
 
     async def room(self) -> int:
-        return await self._there().room()
+        return await self._present().room()
 
-    def drop(self, places: list[tuple[int, int]]) -> None:
-        self._there().drop(self._sender, places)
+    def drop(self, ids: list[int]) -> None:
+        self._present().drop(self._sender, ids)
 
-    def _there(self) -> Replica:
+    def _present(self) -> Replica:
         if self.replica is None:
             raise ModelLost("no process")
         return self.replica
@@ -129,7 +129,7 @@ async def test_a_full_replica_spills_to_the_least_loaded_and_the_rest_waits_at_t
     assert sum(other.model.working for other in others) == 0
     asked += [asyncio.ensure_future(pool.complete(request(n))) for n in range(4, 30)]
     await until(lambda: all(other.model.working == 4 for other in others) and pool.waiting == 30 - 3 * bound(4))
-    assert [wire.replica.held for wire in wires if wire.replica] == [bound(4)] * 3
+    assert [wire.replica.in_flight for wire in wires if wire.replica] == [bound(4)] * 3
     for wire in wires:
         wire.model.open.set()
     answers = await asyncio.gather(*asked)
@@ -157,7 +157,7 @@ async def test_a_replica_that_others_have_filled_is_full_for_every_sender() -> N
     ann = Pool([first.by("ann/1")], capacity=4)
     bob = Pool([wire.by("bob/1") for wire in wires], capacity=4)
     asked = [asyncio.ensure_future(ann.complete(request(n))) for n in range(bound(4))]
-    await until(lambda: first.replica and first.replica.held == bound(4))
+    await until(lambda: first.replica and first.replica.in_flight == bound(4))
     asked += [asyncio.ensure_future(bob.complete(request(n))) for n in range(10, 13)]
     await until(lambda: second.model.working == 3)
     for wire in wires:
