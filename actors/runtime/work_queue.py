@@ -40,7 +40,7 @@ class WorkQueue(Generic[T, R]):
     """Works on the items of all calls in the order in which they come, on at most `capacity` of them at once.
 
     What `work` raises is that item's result. An item is known by its sender and its id there. One whose sender gave up
-    is dropped, and its work cancelled.
+    is dropped, and its work cancelled. `in_flight` counts items that are not over, `streams` calls under way.
     """
 
     def __init__(self, work: Callable[[T], Awaitable[R]], capacity: int | None = None) -> None:
@@ -51,9 +51,7 @@ class WorkQueue(Generic[T, R]):
         self._cancelled: set[asyncio.Task[None]] = set()
         self._working = 0
         self.in_flight = 0
-        """Items that came in and are not over."""
         self.streams = 0
-        """Calls that are being answered."""
 
     def in_flight_of(self, sender: str) -> int:
         """Items of one sender that are not over."""

@@ -9,6 +9,7 @@ from actors.messages import Message, Question, Turn, Usage
 from actors.runtime.batching import Batcher, Results
 from actors.runtime.team import RemoteTeam, TurnResult
 from actors.runtime.work_queue import WorkQueue
+from tests.support.waiting import until
 
 
 class Doubler:
@@ -101,9 +102,7 @@ async def test_an_item_that_nobody_waits_for_any_more_is_not_worked_on() -> None
     given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
     assert await batcher(3) == 6
     given_up.cancel()
-    async with asyncio.timeout(5):
-        while not far.cancelled:
-            await asyncio.sleep(0)
+    await until(lambda: far.cancelled)
     assert far.cancelled == [1]
     assert far.queue.in_flight == batcher.pending == 1
     far.gate.set()

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from actors.messages import Completion, Message, Question, Request, Trace, Turn
 from actors.processes import runs
 from actors.runtime.cluster import Cluster
 from actors.settings import AgentSettings, RaySettings
+from tests.support.waiting import until
 from topologies.discussion import run_discussion
 from topologies.graphs import as_wirings, complete
 from topologies.learning.learner import Learner
@@ -52,7 +53,7 @@ class Slow:
 
 
 class Named:
-    """Says who it is, and in which process."""
+    """Answers with its name and process id."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -98,7 +99,7 @@ class Mortal:
 
 
 class Endless:
-    """Never answers, but notes in files what it was asked and what was cancelled."""
+    """Never answers, but notes in files which requests came and which were cancelled."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -151,12 +152,6 @@ async def discuss(
     return await asyncio.gather(*(gated(number) for number in range(questions)))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 def lives(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
         return runs(psutil.Process(pid))
@@ -165,15 +160,15 @@ def lives(pid: int) -> bool:
 
 def workers(kind: str) -> list[int]:
     """Process ids of live Ray workers that run actors of a class, by the title Ray gives them."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             title = path.read_text()
         except OSError:
             continue
         if re.match(rf"ray::{kind}\b", title):
-            found.append(int(path.parent.name))
-    return found
+            processes.append(int(path.parent.name))
+    return processes
 
 
 def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our_actors() -> None:
@@ -209,7 +204,7 @@ async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
     assert all(turn.calls == 1 for trace in traces for turn in trace.turns)
 
 
-async def test_a_replica_that_hangs_is_started_again_and_told_of(
+async def test_a_replica_that_hangs_is_started_again_and_reported(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.runtime.supervision.HUNG_S", 2.0)
@@ -222,8 +217,7 @@ async def test_a_replica_that_hangs_is_started_again_and_told_of(
     os.kill(int(process), signal.SIGSTOP)
     async with asyncio.timeout(60):
         assert (await model.complete(request("b"))).text.split()[1] != process
-        while len(events) < 2:
-            await asyncio.sleep(0.05)
+        await until(lambda: len(events) == 2)
     assert events[0] == "hangs-0 hung and is started again"
     assert events[1].startswith("hangs-0 is up again after ")
 
