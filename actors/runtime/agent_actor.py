@@ -52,9 +52,11 @@ class AgentActor:
 
     async def close(self) -> None:
         """Close what the agent and its cache hold open; what is to be kept is on disk afterwards."""
-        if self._failure is None:
-            await _close(self._agent)
-            await _close(self._model)
+        parts: list[Any] = [] if self._failure else [self._agent, self._model]
+        for part in parts:
+            closing = part.close() if hasattr(part, "close") else None
+            if closing is not None:
+                await closing
 
 
 def _make_agent(role: Role, model: Model, settings: AgentSettings) -> Any:
@@ -63,13 +65,6 @@ def _make_agent(role: Role, model: Model, settings: AgentSettings) -> Any:
     from actors.autogen.hosted import HostedAgent  # AutoGen takes longer to import than everything else here together
 
     return HostedAgent(role, model, settings)
-
-
-async def _close(thing: object) -> None:
-    close = getattr(thing, "close", None)
-    closing = close() if close is not None else None
-    if closing is not None:
-        await closing
 
 
 class RayAgent:

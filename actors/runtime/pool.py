@@ -119,12 +119,13 @@ class Pool:
         if not up:
             gone = [f"{replica.transport.name} {replica.gone}" for replica in self._replicas if replica.gone]
             if len(gone) == len(self._replicas):
-                self._fail(f"no replica is left: {'; '.join(gone)}")
+                while self._waiters:
+                    if not (waiter := self._waiters.popleft()).done():
+                        waiter.set_exception(ModelGone(f"no replica is left: {'; '.join(gone)}"))
             return
         room = sum(max(0, replica.room) for replica in up)
         while self._waiters and room > 0:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
+            if not (waiter := self._waiters.popleft()).done():
                 waiter.set_result(None)
                 room -= 1
         if self._waiters:
@@ -132,12 +133,6 @@ class Pool:
                 if not replica.waits_for_room:
                     replica.waits_for_room = True
                     self._spawn(self._wait_for_room(replica))
-
-    def _fail(self, reason: str) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_exception(ModelGone(reason))
 
     async def _wait_for_room(self, replica: ReplicaClient) -> None:
         try:
@@ -162,7 +157,11 @@ class Pool:
         while not replica.up:
             try:
                 async with asyncio.timeout_at(late_s):
-                    await self._ready(replica)
+                    try:
+                        await replica.transport.ready()
+                    except ModelLost:
+                        await asyncio.sleep(RETRY_S)
+                        continue
                 replica.up = True
                 replica.gone = ""
                 replica.set_others(0)
@@ -174,13 +173,6 @@ class Pool:
                 break
             finally:
                 self._wake()
-
-    async def _ready(self, replica: ReplicaClient) -> None:
-        while True:
-            try:
-                return await replica.transport.ready()
-            except ModelLost:
-                await asyncio.sleep(RETRY_S)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

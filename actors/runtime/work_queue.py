@@ -31,7 +31,6 @@ class _Job(Generic[T, R]):
     sender: str
     id: int
     item: T
-    begun: bool = False
     over: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -106,13 +105,13 @@ class WorkQueue(Generic[T, R]):
             job = self._waiting.popleft()
             if not job.over:
                 self._working += 1
-                job.task = asyncio.create_task(self._run(job))
+                asyncio.get_running_loop().create_task(self._run(job))  # kept alive by the loop until it has begun
 
     async def _run(self, job: _Job[T, R]) -> None:
         try:
             if job.over:
                 return
-            job.begun = True
+            job.task = asyncio.current_task()
             result: R | Exception = await self._work(job.item)
         except Exception as error:
             result = error
@@ -137,8 +136,8 @@ class WorkQueue(Generic[T, R]):
         if job.over:
             return
         self._end(job)
-        # A task that is cancelled before its first step never runs, and `_working` would stay one too high.
-        if job.task is not None and job.begun:
+        # Not before the task has begun: one that is cancelled earlier never runs, and `_working` would stay too high.
+        if job.task is not None:
             self._cancelled.add(job.task)
             job.task.add_done_callback(self._cancelled.discard)
             job.task.cancel()

@@ -156,9 +156,7 @@ def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) 
     return completion_key(Request(**{**values, "images": tuple(s for s, _ in shown)}), model, [d for _, d in shown])
 
 
-@given(
-    drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data()
-)
+@given(drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
     one: Request,
