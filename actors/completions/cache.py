@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import getsizeof
 
@@ -120,16 +120,7 @@ def _digest(text: str) -> bytes:
 
 
 def _reused(completion: Completion, request_id: str) -> Completion:
-    return Completion(
-        id=request_id,
-        text=completion.text,
-        prompt_tokens=completion.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
-        stop=completion.stop,
-        error=completion.error,
-        limit_tokens=completion.limit_tokens,
-        reused=True,
-    )
+    return replace(completion, id=request_id, cached_tokens=0, reused=True)
 
 
 class _FileDigests:

@@ -12,6 +12,9 @@ R = TypeVar("R")
 Results = list[tuple[int, R | Exception]]
 Send = Callable[[list[tuple[int, T]]], AsyncIterator[Results[R]]]
 
+BATCH = 256
+"""Most items of one call, so that the receiver starts on the first ones while the rest is being pickled."""
+
 
 class Batcher(Generic[T, R]):
     """Batches concurrent requests to one actor. A call of it takes one item and returns that item's result.
@@ -23,15 +26,11 @@ class Batcher(Generic[T, R]):
         send: makes one call with (id, item) pairs and yields lists of (id, result) as they finish. An exception as a
             result is raised to that item's caller only; one raised by `send` itself (the actor died) reaches every
             caller that is still waiting for that batch. Ids are unique within one batcher.
-        limit: most items of one call.
         drop: is called with the ids of items that were sent and whose callers gave up.
     """
 
-    def __init__(
-        self, send: Send[T, R], limit: int = 256, drop: Callable[[list[int]], None] = lambda ids: None
-    ) -> None:
+    def __init__(self, send: Send[T, R], drop: Callable[[list[int]], None] = lambda ids: None) -> None:
         self._send = send
-        self._limit = limit
         self._drop = drop
         self._ids = itertools.count()
         self._ready: dict[int, tuple[T, asyncio.Future[R]]] = {}
@@ -70,8 +69,8 @@ class Batcher(Generic[T, R]):
             if not future.done():  # its caller may be cancelled already and not yet know it
                 self._sent[id] = future
                 items.append((id, item))
-        for start in range(0, len(items), self._limit):
-            call = asyncio.get_running_loop().create_task(self._call(items[start : start + self._limit]))
+        for start in range(0, len(items), BATCH):
+            call = asyncio.get_running_loop().create_task(self._call(items[start : start + BATCH]))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import time
 from collections.abc import Callable
@@ -34,7 +33,7 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
     Raises:
         ClusterError: it died too often, or could not be started.
     """
-    for start in itertools.count(1):
+    for start in range(1, STARTS + 1):
         try:
             await result(handle.ready.remote())
             return kind
@@ -45,6 +44,7 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
             raise ClusterError(f"{what}: {one_line(error)}") from error
         await asyncio.sleep(RETRY_S)
+    raise AssertionError
 
 
 async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:

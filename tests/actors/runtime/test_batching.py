@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
+
 from actors.messages import Message, Question, Turn, Usage
 from actors.runtime.batching import Batcher, Results
 from actors.runtime.team import RemoteTeam, TurnResult
@@ -49,9 +51,10 @@ async def test_items_that_are_ready_together_are_one_call() -> None:
     assert far.batches == [[1, 2, 3, 4, 5]]
 
 
-async def test_a_batch_holds_no_more_than_its_limit() -> None:
+async def test_a_batch_holds_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.runtime.batching.BATCH", 2)
     far = Doubler()
-    batcher = Batcher(far.send, limit=2)
+    batcher = Batcher(far.send)
     assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
     assert far.batches == [[1, 2], [3, 4], [5]]
 
