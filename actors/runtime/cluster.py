@@ -20,9 +20,8 @@ from actors.runtime.replica_actor import PoolHandle, ReplicaActor
 from actors.runtime.supervision import OnEvent, ignore, supervise, wait_until_up
 from actors.settings import AgentSettings, RaySettings
 
-# Closing an agent writes its cache's last completions; ending a model's processes is one signal each.
-CLOSE_S = 5.0
-END_S = 2.0
+CLOSE_S = 5.0  # agents write their caches' last completions to disk
+END_S = 2.0  # replicas signal their engines' processes
 
 
 class Cluster:
@@ -56,6 +55,7 @@ class Cluster:
 
     def clear(self) -> None:
         """End everything that was launched. More can be launched afterwards."""
+        # Where the event loop still runs, supervisors might take for lost what is ended here.
         for task in self._supervisors:
             if not task.get_loop().is_closed():
                 task.get_loop().call_soon_threadsafe(task.cancel)
