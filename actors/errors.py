@@ -2,15 +2,15 @@
 
     AgoraError
     ├── UserError       bad input; `run.py` prints its one line and exits with code 2
-    ├── ClusterError    Ray, or what was to be started on it, is not up
+    ├── ClusterError    Ray, or an actor on it, does not come up
     ├── StoreError      a folder of LanceDB tables cannot be used
     ├── WebError        the web could not be searched
-    ├── AgentLost       an agent's process died while it held turns: the discussion is replayed
+    ├── AgentLost       an agent's process died with turns in flight: the discussion is replayed
     ├── MemoryLost      an agent does not remember its earlier turns: the discussion is replayed
     ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
     └── ModelError      no completion this time; asking again may work
         ├── ModelLost   the model will not answer again: its process has to be started anew
-        └── Full        a replica holds as many requests as it takes: the request goes to another one
+        └── ReplicaFull a replica has as many requests as it takes: the request goes to another one
 
 Failures of single turns are no errors but data: the message's status says `unparsed` or `failed`.
 """
@@ -23,7 +23,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class AgoraError(Exception):
-    """What the project itself raises; its text is one line."""
+    """The base of all; its text is one line."""
 
 
 class UserError(AgoraError):
@@ -34,7 +34,7 @@ class UserError(AgoraError):
 
 
 class ClusterError(AgoraError):
-    """Ray is not there, or what was to be started on it did not come up."""
+    """Ray, or an actor on it, does not come up."""
 
 
 class StoreError(AgoraError):
@@ -46,33 +46,33 @@ class WebError(AgoraError):
 
 
 class AgentLost(AgoraError):
-    """An agent's process died while it held turns; the runtime starts it again, without its memory."""
+    """An agent's process died with turns in flight; Ray starts it again, without its memory."""
 
 
 class MemoryLost(AgoraError):
-    """The agent does not remember the turns that it should: the discussion has to be replayed from its start."""
+    """An agent does not remember its earlier turns: the discussion has to be replayed from its start."""
 
 
 class ModelGone(AgoraError):
-    """No replica is left and none will come: not one turn's failure but the run's end, which nothing may record."""
+    """No replica is left and none will come: the end of the run and not one turn's failure, so it is never recorded."""
 
 
 class ModelError(AgoraError):
-    """No completion could be had this time (a replica died, an endpoint refused); asking again may work."""
+    """No completion this time (a replica died, an endpoint refused); asking again may work."""
 
 
 class ModelLost(ModelError):
     """The model will not answer again (its engine died or hangs): its process has to be started anew."""
 
 
-class Full(ModelError):
-    """The replica holds as many requests as it takes; this one was not begun."""
+class ReplicaFull(ModelError):
+    """The replica has as many requests as it takes; this one was not begun."""
 
 
 def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:
-    """The first exception of a kind in a group: what goes wrong in one of many discussions comes wrapped."""
+    """The first exception of a kind in a group, which may be nested: an error in one of many discussions is wrapped."""
     for error in group.exceptions:
-        found = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error
-        if isinstance(found, kind):
-            return found
+        first = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(first, kind):
+            return first
     return None

@@ -1,4 +1,4 @@
-"""Finds what a configuration names: one of ours, one that an installed package brings, or one by where it lies.
+"""Finds what a configuration names: the project's own, an installed package's, or an importable reference.
 
 A name is looked up among the project's own things, then among the entry points of installed packages; a reference,
 `package.module:Name`, is imported. What a run folder names is never imported unless the command line names it too
@@ -22,56 +22,56 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the known name that is spelt most alike; nothing where none is."""
+    """` Did you mean 'x'?` for the known name that is spelt most alike; empty where none is close."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def is_reference(name: str) -> bool:
-    """Whether a name says where something lies, as `package.module:Name`."""
+    """True for a name of the form `package.module:Name`."""
     return bool(_REFERENCE.fullmatch(name))
 
 
 def imported(reference: str, key: str) -> Any:
-    """What a reference names. `key` is the setting that holds it.
+    """Imports what a reference names. `key` is the setting that holds it.
 
     Raises:
         UserError: there is no such module or nothing of that name in it, or importing it failed.
     """
     module, _, path = reference.partition(":")
     try:
-        found = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            value = getattr(value, name)
     except Exception as error:  # whatever somebody else's module raises when it is imported
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{key}={reference}: cannot be imported ({type(error).__name__}: {reason})") from error
-    return found
+    return value
 
 
 def installed(group: str) -> dict[str, str]:
-    """References by name, of what installed packages bring under the entry point group `agora_mm.<group>`."""
+    """References by name, from the entry points of installed packages in the group `agora_mm.<group>`."""
     return {entry.name: entry.value for entry in entry_points(group=f"agora_mm.{group}")}
 
 
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
-    """The thing of a name: ours, an installed package's, or what the name refers to.
+    """What a name stands for: an entry of `ours`, an installed package's, or what it refers to.
 
     Args:
         group: of the entry points, such as `methods`.
         key: the setting that holds the name, for the error's text.
 
     Raises:
-        UserError: there is none; the line has the nearest name and all that are known.
+        UserError: there is none; the error has the nearest name and all known ones.
     """
     if name in ours:
         return ours[name]
     if is_reference(name):
         return imported(name, key)
-    theirs = installed(group)
-    if name in theirs:
-        return imported(theirs[name], key)
-    known = [*ours, *theirs]
+    references = installed(group)
+    if name in references:
+        return imported(references[name], key)
+    known = [*ours, *references]
     raise UserError(
         f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; your own goes by "
         "package.module:Name"

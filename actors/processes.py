@@ -1,4 +1,4 @@
-"""Ends processes that other code started, stopped and hanging ones too."""
+"""Ends processes that other code started, even those that are stopped or hang."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from multiprocessing.process import BaseProcess
 import psutil
 
 WAIT_S = 5.0
-LOOK_S = 0.05
+POLL_S = 0.05
 
 
 def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
     """Children of this process, with all that they have started so far."""
-    found: list[psutil.Process] = []
+    processes: list[psutil.Process] = []
     for child in children:
         with suppress(psutil.NoSuchProcess):
             root = psutil.Process(child.pid)
-            found += [root, *root.children(recursive=True)]
-    return [process for process in found if not _is_tracker(process)]
+            processes += [root, *root.children(recursive=True)]
+    return [process for process in processes if not _is_tracker(process)]
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL to each that still runs, stopped ones too; none is waited for.
+    """Send SIGKILL to each that still runs, and wait for none.
 
-    Python's trackers of shared memory are spared: they give back what the others leave, and end by themselves.
+    Python's trackers of shared memory are spared: they free what the killed ones leave, and then end.
     """
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -35,18 +35,18 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:
-    """Wait until all have ended; False when some have not after a while (a killed one first gives back its memory)."""
+    """Wait until all have ended; False when some have not after WAIT_S (a killed one first frees its memory)."""
     left = list(processes)
-    for _ in range(round(WAIT_S / LOOK_S)):
+    for _ in range(round(WAIT_S / POLL_S)):
         left = [process for process in left if runs(process)]
         if not left:
             return True
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return False
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether it has not ended; one that has, and that no parent has asked about yet, does not count as running."""
+    """True until the process has ended. A zombie, which only waits for its parent to ask about it, has ended."""
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

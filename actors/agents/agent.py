@@ -1,4 +1,4 @@
-"""One agent: recalls, reads, asks its model, remembers, and says."""
+"""One agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RoleAgent:
     """Plays one role with one model.
 
     Args:
-        role: who it is and what it reads.
+        role: its name, its part of every prompt, and the kinds of evidence that it reads.
         model: usually a pool of replicas.
-        settings: what all agents share. A call that failed is repeated with the same seed, so that a retry gives what
+        settings: shared by all agents. A call that failed is repeated with the same seed, so that a retry gives what
             the first call would have given.
     """
 
@@ -51,48 +51,50 @@ class RoleAgent:
     async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
         """Ask, and ask once more for the form alone where no answer could be read.
 
-        `calls` counts the completions that were had: a turn that failed for good keeps those from before it failed.
+        The message's `calls` count completions, so a turn that failed for good keeps those from before it failed.
         """
 
         def first(cut: Sequence[str]) -> Request:
             return build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
 
-        asked = [await self._ask(turn, first)]
-        said = asked[0].completion.text
-        reply = asked[0].reply(turn)
-        if reply is None and not asked[0].error:
-            asked.append(await self._ask(turn, lambda cut: repair_request(first(cut), said, turn.task), asked[0].cut))
-            reply = asked[1].reply(turn)
-        error = asked[-1].error
-        had = [a.completion for a in asked if a.had]
+        responses = [await self._ask(turn, first)]
+        text = responses[0].completion.text
+        reply = responses[0].reply(turn)
+        if reply is None and not responses[0].error:
+            # The repair is longer than the first request, so what was cut from that would not fit here either.
+            cut = responses[0].cut
+            responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, turn.task), cut))
+            reply = responses[1].reply(turn)
+        error = responses[-1].error
+        completions = [response.completion for response in responses if response.counts]
         message = Message(
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
-            content=reply.content if reply else one_line(said),
+            content=reply.content if reply else one_line(text),
             answer=reply.answer if reply else None,
             confidence=reply.confidence if reply else None,
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
             error=error,
             heard=tuple(heard.message.id for heard in turn.heard),
-            cut=asked[-1].cut,
+            cut=responses[-1].cut,
             seed=turn.seed,
-            calls=len(had),
-            prompt_tokens=sum(completion.prompt_tokens for completion in had),
-            completion_tokens=sum(completion.completion_tokens for completion in had),
+            calls=len(completions),
+            prompt_tokens=sum(completion.prompt_tokens for completion in completions),
+            completion_tokens=sum(completion.completion_tokens for completion in completions),
             fields=reply.fields if reply else (),
         )
-        return message, asked[0].usage if len(asked) == 1 else asked[0].usage + asked[1].usage
+        return message, sum((response.usage for response in responses), Usage())
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
         name = self.role.name
         return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
-    async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Asked:
-        """What `build(cut)` is answered, with as much more evidence cut as the model's context asks for.
+    async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:
+        """The response to `build(cut)`, with as much more evidence cut as the model's context demands.
 
-        To find out that a prompt does not fit is no call: nothing is computed for it.
+        A prompt that does not fit is no call: nothing is computed for it.
         """
         failures = 0
         while True:
@@ -100,19 +102,20 @@ class RoleAgent:
             completion, failed = await self._complete(request)
             failures += failed
             if completion.stop != "too_long":
-                had = failed <= self._settings.retries
-                usage = Usage.of(completion) if had else Usage()
+                counts = failed <= self._settings.retries
+                usage = Usage.of(completion) if counts else Usage()
                 error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
                 break
             more = cut_more(turn.question, self.role.modality, cut, request, completion)
             if not more:
-                had, usage, error = False, Usage(), _does_not_fit(completion)
+                counts, usage, error = False, Usage(), _does_not_fit(completion)
                 break
             cut = (*cut, *more)
-        return _Asked(completion, one_line(error), had, cut, usage + Usage(calls=failures) if failures else usage)
+        return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
 
     async def _complete(self, request: Request) -> tuple[Completion, int]:
         """The completion, or one with `stop="error"` after the last retry, and how many calls failed."""
+        # Without a pause: a pool waits for its replicas, and an endpoint's client has pauses of its own.
         for failed in range(self._settings.retries + 1):
             try:
                 return await self._model.complete(request), failed
@@ -122,13 +125,16 @@ class RoleAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What came of one request: the last completion, whether one was had at all (the error says why not or why it is
-    of no use), what was cut from the prompt, and what was spent."""
+class _Response:
+    """The last completion for one request, and what it took to get it.
+
+    `counts` is False where the model never answered; `error` says why the completion is of no use, `cut` what the
+    prompt went without, `usage` what was spent.
+    """
 
     completion: Completion
     error: str
-    had: bool
+    counts: bool
     cut: tuple[str, ...]
     usage: Usage
 

@@ -1,4 +1,4 @@
-"""What one agent remembers: its own earlier turns (the s_i of Eq. 1), per discussion and only while that is open."""
+"""An agent's memory: its own earlier turns (the s_i of Eq. 1), per discussion and only while that is open."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ class Memory:
         return len(self._turns)
 
     def recall(self, turn: Turn) -> tuple[Message, ...]:
-        """Own messages of the rounds before this turn's, oldest first; none where the turn asks for none, whatever was
-        said before: its messages may be asked for side by side, so that "before" would be a matter of luck.
+        """Own messages of the rounds before this turn's, oldest first; none where the turn asks for none.
 
         Raises:
             MemoryLost: there are not `turn.recall` of them.
         """
         if not turn.recall:
-            return ()
+            return ()  # even if there are some: turns that run side by side would recall whatever happened to be first
         own = self._turns.get(turn.discussion, {})
         recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
         if len(recalled) != turn.recall:

@@ -1,5 +1,5 @@
-"""The roles as data, in our words: five textual and five visual (section 8, Figs. 6-14), decision, and one
-alone."""
+"""The roles as data: five textual and five visual ones (section 8, Figs. 6-14), a decision agent, and one that works
+alone. The texts are the project's own."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Never pay twice: a model whose completions are kept under what they depend on, and given again to whoever asks alike.
+"""A cache of completions: equal requests are computed once, across agents, discussions, runs and trials.
 
 A completion depends on the model with its settings, the prompt, what the pictures show, and how it is sampled; its key
-depends on nothing else. Not on the request's id, so that agents, discussions, runs and trials share what they ask
-alike; not on a picture's path, so that a copy of a data set serves as well. Requests that are alike and under way in
-one process are joined: one is asked, the others wait for it. Between processes only finished completions are shared
-(within about a second, through the disk): two that ask the same at the same time both pay.
+depends on nothing else. Not on the request's id, so that all that ask alike share it; not on a picture's path, so that
+a copy of a data set serves as well. Equal requests under way in one process are joined: one is computed, the rest wait
+for it. Between processes only finished completions are shared (within about a second, through the disk): two that ask
+the same at the same time both pay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import getsizeof
 
@@ -24,16 +24,16 @@ from actors.models import Model
 
 DIGEST_BYTES = 16
 KEPT_STOPS = ("stop", "length")
-ENTRY_BYTES = 500  # what an entry takes in memory beside its text, measured
-MOST_FILES = 50_000
+ENTRY_BYTES = 500  # of memory beside the text, measured
+MAX_FILES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Where completions are kept and for whom.
+    """Settings of one model's cache.
 
     `model` identifies the model and all settings of it that an answer depends on; `folder` may not exist yet.
-    At most `disk_gb` are kept in it and `memory_mb` in each process; what was used longest ago goes first.
+    At most `disk_gb` are kept in it and `memory_mb` in each process; the least recently used go first.
     """
 
     folder: str
@@ -43,7 +43,10 @@ class Reuse:
 
 
 class CachedModel:
-    """A model that is asked only what was never answered. Belongs to one event loop; `close` leaves `model` open."""
+    """A model behind a cache, asked only for completions that are not kept.
+
+    Belongs to one event loop; `close` leaves the model open.
+    """
 
     def __init__(self, model: Model, reuse: Reuse) -> None:
         self._model = model
@@ -51,34 +54,34 @@ class CachedModel:
         self._memory = _Memory(int(reuse.memory_mb * 1e6))
         self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
         self._files = _FileDigests()
-        self._under_way: dict[bytes, asyncio.Future[Completion | None]] = {}
+        self._computing: dict[bytes, asyncio.Future[Completion | None]] = {}
 
     async def complete(self, request: Request) -> Completion:
         """A kept completion, marked `reused`, or the model's own.
 
-        A request with a picture that cannot be read goes to the model, which says so. Completions that say why there
-        is no answer reach all that wait for them, but are not kept. Raises what the model raises, to the one that
-        asked it; one of those that waited then asks for itself.
+        A request with a picture that cannot be read goes to the model, which reports it. Completions without an answer
+        (`too_long`, `error`) reach all that wait for them, but are not kept. Raises what the model raises, to the
+        caller that asked it; one of those that waited then asks in turn.
         """
         files = await self._files.of([source.image for source in request.images])
         if files is None:
             return await self._model.complete(request)
         key = completion_key(request, self._identity, files)
-        while (same := self._under_way.get(key)) is not None:
-            await asyncio.wait([same])  # unlike awaiting it, a waiter that is cancelled does not cancel it
-            if (shared := same.result()) is not None:
-                return _again(shared, request.id)
+        while (computing := self._computing.get(key)) is not None:
+            await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
+            if (shared := computing.result()) is not None:
+                return _reused(shared, request.id)
         if (kept := self._kept(key)) is not None:
-            return _again(kept, request.id)
-        return await self._ask(key, request)
+            return _reused(kept, request.id)
+        return await self._compute(key, request)
 
     def _kept(self, key: bytes) -> Completion | None:
         if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:
             self._memory.put(key, completion)
         return completion
 
-    async def _ask(self, key: bytes, request: Request) -> Completion:
-        self._under_way[key] = future = asyncio.get_running_loop().create_future()
+    async def _compute(self, key: bytes, request: Request) -> Completion:
+        self._computing[key] = future = asyncio.get_running_loop().create_future()
         completion = None
         try:
             completion = await self._model.complete(request)
@@ -87,11 +90,11 @@ class CachedModel:
                 self._disk.put(key, completion)
             return completion
         finally:
-            del self._under_way[key]
-            future.set_result(completion)
+            del self._computing[key]
+            future.set_result(completion)  # None where the model raised
 
     def close(self) -> None:
-        """Everything that was computed is on disk afterwards. Later calls work, but keep nothing on disk."""
+        """Write what was computed to disk. Later calls work, but keep nothing on disk."""
         self._disk.close()
 
 
@@ -112,21 +115,12 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> bytes:
-    """Remembered, because the long shared part is the very same string in all requests on a question."""
+    """Cached, because the long shared part is the very same string in all requests on a question."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-def _again(completion: Completion, request_id: str) -> Completion:
-    return Completion(
-        id=request_id,
-        text=completion.text,
-        prompt_tokens=completion.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
-        stop=completion.stop,
-        error=completion.error,
-        limit_tokens=completion.limit_tokens,
-        reused=True,
-    )
+def _reused(completion: Completion, request_id: str) -> Completion:
+    return replace(completion, id=request_id, cached_tokens=0, reused=True)
 
 
 class _FileDigests:
@@ -138,12 +132,12 @@ class _FileDigests:
     async def of(self, paths: Sequence[str | None]) -> list[bytes | None] | None:
         """Digests in order, None for no file; None altogether when a file cannot be read."""
         try:
-            found = [None if path is None else self._remembered(path) for path in paths]
-            if any(path is not None and digest is None for path, digest in zip(paths, found, strict=True)):
-                found = await asyncio.to_thread(lambda: [None if path is None else self._read(path) for path in paths])
+            digests = [None if path is None else self._remembered(path) for path in paths]
+            if any(path is not None and digest is None for path, digest in zip(paths, digests, strict=True)):
+                return await asyncio.to_thread(lambda: [None if path is None else self._read(path) for path in paths])
         except (OSError, ValueError):
             return None
-        return found
+        return digests
 
     def _remembered(self, path: str) -> bytes | None:
         if (known := self._known.get(path)) is None:
@@ -153,16 +147,16 @@ class _FileDigests:
 
     def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:
-            before = os.fstat(file.fileno())
+            before = os.fstat(file.fileno())  # before reading: a file that changes meanwhile is read again next time
             digest = hashlib.file_digest(file, "blake2b").digest()[:DIGEST_BYTES]
-        if len(self._known) >= MOST_FILES:
+        if len(self._known) >= MAX_FILES:
             self._known.clear()
         self._known[path] = (before.st_size, before.st_mtime_ns, digest)
         return digest
 
 
 class _Memory:
-    """Completions by key, at most so many bytes of them; what was used longest ago goes first."""
+    """Completions by key, up to a number of bytes; the least recently used go first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes

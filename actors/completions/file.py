@@ -1,9 +1,9 @@
-"""The file that completions are kept in: SQLite, for all processes of one machine, within a bound.
+"""The file that completions are kept in: an SQLite database for all processes of one machine, of bounded size.
 
 SQLite, because it is in the standard library, needs no server, and its transactions hold among processes any of which
 may be killed. With its write-ahead log readers do not wait for writers. The file stays within its bound (the log adds
-16 MB at most, or one transaction). What was longest neither written nor read from disk goes first, and the pages that
-this frees are used again or given back.
+16 MB at most, or one transaction). The least recently used completions go first, and the pages that this frees are used
+again or given back.
 
 A write-ahead log needs all its processes on one machine. In a folder on a network file system each machine therefore
 has a file of its own, named after it, with a bound of its own; nothing is shared between machines.
@@ -39,7 +39,7 @@ INSERT = "INSERT OR IGNORE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?)"
 TOUCH = "UPDATE completions SET used_ns = ? WHERE key = ?"
 EVICT = "DELETE FROM completions WHERE rowid IN (SELECT rowid FROM completions ORDER BY used_ns LIMIT 100)"
 EVICTIONS, FREED = 20, 1000  # at most in one transaction (of EVICT, and pages), so that other writers get their turn
-EVICT_TO = 0.95
+EVICT_TO = 0.95  # of the bound: a little below it, or every single write would evict again
 
 OPENING_PATIENCE_S = 30.0
 # SQLite's module decodes a damaged file's names into UnicodeError, and its lengths into MemoryError.
@@ -49,7 +49,10 @@ LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramf
 
 
 def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
-    """The file's name: with the machine's where `folder` may be on a network. `mounts` maps mount points to types."""
+    """The file's name, with the machine's in it where `folder` may be on a network.
+
+    `mounts` maps mount points to types of file systems.
+    """
     if mounts is None:
         mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
     resolved = folder.resolve()
@@ -129,7 +132,7 @@ def write(
 
 
 def _shrink(db: sqlite3.Connection, limit: int) -> bool:
-    """One step towards a file within `limit` bytes; whether it takes another."""
+    """Take one step towards a file within `limit` bytes; returns True when it takes another."""
     most = limit // _number(db, "page_size")
     if _number(db, "page_count") <= most:
         return False
@@ -145,7 +148,7 @@ def _shrink(db: sqlite3.Connection, limit: int) -> bool:
 
 
 def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes) -> int:
-    """SQLite does not notice every damage: a completion is given only to the request that it was written for."""
+    """A checksum that ties a completion to its key, for SQLite does not notice every damage."""
     return zlib.crc32(text, zlib.crc32(f"{stop} {prompt_tokens} {completion_tokens} ".encode() + key))
 
 
@@ -166,12 +169,12 @@ def _number(db: sqlite3.Connection, pragma: str) -> int:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Another process held a lock for longer than this one would wait."""
+    """True where another process kept the file locked for longer than this one would wait."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def remedy(error: Exception) -> str:
-    """What a user can do about it."""
+    """The advice to the user for an error of the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if is_busy(error):
         return "another process keeps it locked: end that one"

@@ -1,10 +1,10 @@
-"""Completions on disk, for every process and every later run: looked up at once, written behind.
+"""Completions on disk, for every process and every later run: read at once, written behind.
 
-A look-up takes some 10 us, less than handing it to a thread, so it happens where it is asked; a thread writes what has
+A look-up takes some 10 us, less than handing it to a thread, so it happens in the event loop; a thread writes what has
 gathered, one short transaction several times a second. A killed process loses what was not yet written, a quarter of a
 second's worth, and harms nothing.
 
-A disk that fails stops no run: the failure is logged once, with what to do, and the run goes on without.
+A disk that fails stops no run: the failure is logged once, with the remedy, and the run goes on without.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ READER_PATIENCE_S = 0.05  # the event loop stands still meanwhile; then it count
 
 
 class CompletionStore:
-    """What `get` finds was `put` by any process. For one thread at a time, beside its own writer's."""
+    """A store that all processes of a machine share: what one has `put`, every other can `get` soon after.
+
+    For one thread at a time, beside its own writer's.
+    """
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -51,26 +54,26 @@ class CompletionStore:
 
     def get(self, key: bytes) -> Completion | None:
         """The completion under `key`, without an id."""
-        found = self._gathered.get(key) or self._in_writing.get(key)
-        if found is not None or self._reader is None:
-            return found
+        completion = self._gathered.get(key) or self._in_writing.get(key)
+        if completion is not None or self._reader is None:
+            return completion
         try:
-            found = find(self._reader, key)
+            completion = find(self._reader, key)
         except DISK_ERRORS as error:
             if not is_busy(error):
                 self._give_up(error)
                 self._stop_reading()
             return None
-        if found is not None:
+        if completion is not None:
             self._gather(key)
-        return found
+        return completion
 
     def put(self, key: bytes, completion: Completion) -> None:
         """Have a completion written soon; one that is there already stays."""
         self._gather(key, completion)
 
     def close(self) -> None:
-        """All that was put is on disk afterwards. Later puts are dropped, and nothing is found any more."""
+        """Write all that was put. Later puts are dropped, and `get` returns None from then on."""
         self._closing.set()
         self._work.set()
         if self._writer is not None:
@@ -111,7 +114,7 @@ class CompletionStore:
             self._gathered, self._in_writing, self._used = {}, {}, {}
 
     def _give_up(self, error: Exception) -> None:
-        """Write no more; what is there can still be read, if it can be."""
+        """Write no more, and log why, once. What is there can still be read, if it can be."""
         with self._lock:
             first, self._writable = self._writable, False
         if first:

@@ -16,8 +16,8 @@ async def in_order(
 ) -> AsyncIterator[tuple[T, R]]:
     """Work on up to `concurrency` items at once and yield (item, result) in the items' order.
 
-    Results wait for slower ones before them, but never more than twice `concurrency` are under way or waiting, so
-    memory does not grow with the number of items. What `work` raises is raised here; the rest is cancelled.
+    Results wait for slower ones before them, but at most twice `concurrency` are under way or waiting, so memory does
+    not grow with the number of items. What `work` raises is raised here; the rest is cancelled.
     """
     gate = asyncio.Semaphore(concurrency)
     window: deque[tuple[T, asyncio.Task[R]]] = deque()

@@ -1,6 +1,4 @@
-"""Which replica answers, and when: the one that the request's shared prefix hashes to, or the least loaded when that
-is full; and as late as possible, for what a replica has no room for yet can still go to another one.
-"""
+"""Chooses the replica for a request, and the moment to send it."""
 
 from __future__ import annotations
 
@@ -8,238 +6,173 @@ import asyncio
 import functools
 import hashlib
 import logging
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
-from actors.errors import Full, ModelGone, ModelLost
+from actors.errors import ModelGone, ModelLost, ReplicaFull
 from actors.messages import Completion, Request
-from actors.runtime.batching import Batcher, Results
-from actors.runtime.replica import bound
+from actors.runtime.replica_client import ReplicaClient, ReplicaTransport
 
-FRESH_S = 1.0
 RETRY_S = 0.25
+# A quick model has made room by then, and its results have brought the news: no call is needed.
+ASK_FOR_ROOM_AFTER_S = 0.005
 LOST_TWICE = "the replica that worked on this request was lost, and so was the one that it went to next"
 
 LOG = logging.getLogger(__name__)
-SEEK_AFTER_S = 0.005
-
-
-class Link(Protocol):
-    """The way to one replica. Everything raises ModelLost while the replica's process is gone or about to end."""
-
-    name: str
-
-    def complete(self, call: int, requests: list[Request]) -> AsyncIterator[tuple[Results[Completion], int]]:
-        """Yields (results, how many requests of other senders the replica holds)."""
-
-    async def ready(self) -> None:
-        """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
-
-    async def room(self) -> int:
-        """Returns, once there is room, for how many requests."""
-
-    def drop(self, places: list[tuple[int, int]]) -> None:
-        """Nobody waits any more for these (number of the call, index)."""
-
-
-class Lane:
-    """What a sender knows of one replica."""
-
-    def __init__(self, link: Link, capacity: int) -> None:
-        self.link = link
-        self.capacity = capacity
-        self.up = True
-        self.gone = ""
-        self.seeking = False
-        self._bound = bound(capacity)
-        self._others = 0
-        self._heard_s = 0.0
-        self.send: Batcher[Request, Completion] = Batcher(self._send, drop=link.drop)
-
-    async def _send(self, call: int, requests: list[Request]) -> AsyncIterator[Results[Completion]]:
-        async for results, others in self.link.complete(call, requests):
-            self.others_are(others)
-            yield results
-
-    def others_are(self, others: int) -> None:
-        """The replica says how many requests of other senders it holds. What was heard long ago says nothing."""
-        self._others = others
-        self._heard_s = time.monotonic() if others else 0.0
-
-    def room_is(self, room: int) -> None:
-        self.others_are(max(0, self._bound - self.send.pending - room))
-
-    @property
-    def load(self) -> int:
-        """How many requests the replica holds, as far as is known here."""
-        if self._heard_s and time.monotonic() - self._heard_s > FRESH_S:
-            self.others_are(0)
-        return self.send.pending + self._others
-
-    @property
-    def room(self) -> int:
-        return self._bound - self.load
 
 
 class Pool:
     """A model made of replicas. Answers do not depend on the choice of replica, only the use of its cache does.
 
-    A request whose replica is lost goes to another one that is up, or waits for one to be up again. One that is lost
-    twice is an error and not asked again, for it may be what kills them.
+    A request goes to the replica that its shared prefix hashes to, or to the least loaded one when that is full. It is
+    sent as late as possible, since what no replica has room for yet can still go to any of them. A request whose
+    replica is lost goes to another one that is up, or waits for one to be up again. One that is lost twice is an error
+    and not sent again, for it may be what kills them.
 
     Args:
-        links: at least one.
+        transports: at least one.
         capacity: the most requests that each replica works on at once; it is sent at most `bound(capacity)`.
         restart_timeout_s: how long a replica may take to be up again before it counts as gone.
     """
 
-    def __init__(self, links: Sequence[Link], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:
-        if not links:
+    def __init__(
+        self, transports: Sequence[ReplicaTransport], capacity: int = 64, restart_timeout_s: float = 120.0
+    ) -> None:
+        if not transports:
             raise ValueError("a pool needs at least one replica")
-        self._lanes = [Lane(link, capacity) for link in links]
+        self._replicas = [ReplicaClient(transport, capacity) for transport in transports]
         self._restart_timeout_s = restart_timeout_s
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> int:
-        """How many requests are kept here because no replica has room for them."""
-        return len(self._queue)
+        """Requests that are kept here because no replica has room for them."""
+        return len(self._waiters)
 
     async def complete(self, request: Request) -> Completion:
         """The completion by one of the replicas.
 
         Raises:
-            ModelError: the model said so.
+            ModelError: the model raised it.
             ModelGone: no replica is left.
         """
         lost = 0
         while True:
-            lane = await self._lane(request.prefix)
+            replica = await self._replica_with_room(request.prefix)
             try:
-                return await lane.send(request)
-            except Full:
-                lane.room_is(0)
+                return await replica.complete(request)
+            except ReplicaFull:
+                replica.set_room(0)
             except ModelLost as error:
-                self._lose(lane)
+                self._lose(replica)
                 lost += 1
-                LOG.warning("%s was lost with %s: %s", request.id, lane.link.name, error)
+                LOG.warning("%s was lost with %s: %s", request.id, replica.transport.name, error)
                 if lost == 2:
                     return Completion(request.id, "", stop="error", error=LOST_TWICE)
             finally:
-                if self._queue:
+                if self._waiters:
                     self._wake()
 
-    async def _lane(self, prefix: str) -> Lane:
-        """A replica that has room; waits for it in the order of coming."""
-        if not self._queue and (lane := self._choose(prefix)) is not None:
-            return lane
-        first = False
+    async def _replica_with_room(self, prefix: str) -> ReplicaClient:
+        """The replica to send to; waits for one in the order of coming."""
+        if not self._waiters and (replica := self._choose(prefix)) is not None:
+            return replica
+        enqueue = self._waiters.append
         while True:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            if first:
-                self._queue.appendleft(turn)
-            else:
-                self._queue.append(turn)
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            enqueue(waiter)
             self._wake()
             try:
-                await turn
+                await waiter
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake()  # the room was meant for this one
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()  # the room that it was woken for goes to the next one
                 else:
-                    with suppress(ValueError):  # it was woken, and passed over, since
-                        self._queue.remove(turn)
+                    with suppress(ValueError):  # `_wake` has taken it out already
+                        self._waiters.remove(waiter)
                 raise
-            if (lane := self._choose(prefix)) is not None:
-                return lane
-            first = True
+            if (replica := self._choose(prefix)) is not None:
+                return replica
+            # The room is taken meanwhile, by a request that never had to wait. This one keeps its place.
+            enqueue = self._waiters.appendleft
 
-    def _choose(self, prefix: str) -> Lane | None:
-        """The replica for a prefix, or none when it has to wait."""
-        lanes = self._lanes
-        if len(lanes) == 1:
-            up = lanes if lanes[0].up else []
+    def _choose(self, prefix: str) -> ReplicaClient | None:
+        """The replica for a prefix; None when the request has to wait."""
+        replicas = self._replicas
+        if len(replicas) == 1:
+            up = replicas if replicas[0].up else []
         else:
-            up = [lanes[i] for i in ranking(prefix, len(lanes)) if lanes[i].up]
+            up = [replicas[i] for i in ranking(prefix, len(replicas)) if replicas[i].up]
         if not up:
             return None
-        lane = up[0]
-        if len(up) > 1 and lane.load >= lane.capacity:
-            lane = min(up, key=lambda lane: lane.load)
-        return lane if lane.room > 0 else None
+        choice = up[0]
+        if len(up) > 1 and choice.load >= choice.capacity:
+            choice = min(up, key=lambda replica: replica.load)
+        return choice if choice.room > 0 else None
 
     def _wake(self) -> None:
-        """Let as many go on as there is room for; where there is none, ask to be told of it."""
-        up = [lane for lane in self._lanes if lane.up]
+        """Wake as many waiters as there is room for. For those that are left, ask the replicas for room."""
+        up = [replica for replica in self._replicas if replica.up]
         if not up:
-            gone = [f"{lane.link.name} {lane.gone}" for lane in self._lanes if lane.gone]
-            if len(gone) == len(self._lanes):
-                self._fail(f"no replica is left: {'; '.join(gone)}")
+            gone = [f"{replica.transport.name} {replica.gone}" for replica in self._replicas if replica.gone]
+            if len(gone) == len(self._replicas):
+                while self._waiters:
+                    if not (waiter := self._waiters.popleft()).done():
+                        waiter.set_exception(ModelGone(f"no replica is left: {'; '.join(gone)}"))
             return
-        room = sum(max(0, lane.room) for lane in up)
-        while self._queue and room > 0:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
+        room = sum(max(0, replica.room) for replica in up)
+        while self._waiters and room > 0:
+            if not (waiter := self._waiters.popleft()).done():
+                waiter.set_result(None)
                 room -= 1
-        if self._queue:
-            for lane in up:
-                if not lane.seeking:
-                    lane.seeking = True
-                    self._spawn(self._seek(lane))
+        if self._waiters:
+            for replica in up:
+                if not replica.waits_for_room:
+                    replica.waits_for_room = True
+                    self._spawn(self._wait_for_room(replica))
 
-    def _fail(self, reason: str) -> None:
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_exception(ModelGone(reason))
-
-    async def _seek(self, lane: Lane) -> None:
+    async def _wait_for_room(self, replica: ReplicaClient) -> None:
         try:
-            await asyncio.sleep(SEEK_AFTER_S)  # a quick model has made room by then, and its results have said so
-            if self._queue:
-                lane.room_is(await lane.link.room())
+            await asyncio.sleep(ASK_FOR_ROOM_AFTER_S)
+            if self._waiters:
+                replica.set_room(await replica.transport.room())
         except ModelLost:
-            self._lose(lane)
+            self._lose(replica)
         finally:
-            lane.seeking = False
+            replica.waits_for_room = False
             self._wake()
 
-    def _lose(self, lane: Lane) -> None:
-        if lane.up:
-            lane.up = False
-            self._spawn(self._revive(lane))
+    def _lose(self, replica: ReplicaClient) -> None:
+        if replica.up:
+            replica.up = False
+            self._spawn(self._wait_until_up(replica))
 
-    async def _revive(self, lane: Lane) -> None:
-        """A replica is up again when it says that it is ready. It counts as gone when that takes too long, until it
-        is up after all, and for good when that can never be."""
+    async def _wait_until_up(self, replica: ReplicaClient) -> None:
+        """Take a replica into use again once it is ready. It counts as gone when that takes too long, until it is up
+        after all, and for good when that can never be."""
         late_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
-        while not lane.up:
+        while not replica.up:
             try:
                 async with asyncio.timeout_at(late_s):
-                    await self._ready(lane)
-                lane.up = True
-                lane.gone = ""
-                lane.others_are(0)
+                    try:
+                        await replica.transport.ready()
+                    except ModelLost:
+                        await asyncio.sleep(RETRY_S)
+                        continue
+                replica.up = True
+                replica.gone = ""
+                replica.set_others(0)
             except TimeoutError:
                 late_s = None
-                lane.gone = f"was not up again after {self._restart_timeout_s:g} s"
+                replica.gone = f"was not up again after {self._restart_timeout_s:g} s"
             except Exception as error:
-                lane.gone = f"cannot be started again: {error}"
+                replica.gone = f"cannot be started again: {error}"
                 break
             finally:
                 self._wake()
-
-    async def _ready(self, lane: Lane) -> None:
-        while True:
-            try:
-                return await lane.link.ready()
-            except ModelLost:
-                await asyncio.sleep(RETRY_S)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -249,7 +182,7 @@ class Pool:
 
 @functools.lru_cache(maxsize=4096)
 def ranking(prefix: str, replicas: int) -> tuple[int, ...]:
-    """Rendezvous hashing: replicas by their hash with the prefix, highest first, so that adding one moves few."""
+    """Replicas by their hash with the prefix, highest first: rendezvous hashing, where one more replica moves few."""
 
     def weight(replica: int) -> bytes:
         return hashlib.blake2b(f"{prefix}\x1f{replica}".encode(), digest_size=8).digest()

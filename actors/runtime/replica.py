@@ -1,33 +1,34 @@
-"""One replica of a model, as its process serves it to many senders. What Ray wraps, without Ray.
-
-It works on at most `capacity` requests at once and lets as many again wait, so that the model is never idle while a
-sender is being told that there is room; what comes beyond that bound goes back to its sender, which keeps it until
-there is room somewhere. Senders that were refused are served in the order in which they asked for room.
-"""
+"""One replica of a model, as its process serves it to many senders, without Ray."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import psutil
 
-from actors.errors import Full, ModelLost
+from actors.errors import ModelLost, ReplicaFull
 from actors.messages import Completion, Request
 from actors.models import Model
 from actors.processes import kill
-from actors.runtime.batching import Desk, Results
+from actors.runtime.batching import Results
+from actors.runtime.work_queue import WorkQueue
 
 BEAT_S = 1.0
-FAREWELL_S = 1.0
-ROOM_PERIOD_S = 0.05
+DRAIN_S = 1.0
+# What Ray yielded last needs a moment to leave the process.
+SEND_S = 0.1
+OFFER_EVERY_S = 0.05
 
 
 def bound(capacity: int) -> int:
-    """The most requests that a replica holds: those that it works on, and the next ones."""
+    """The most requests that a replica takes: those that it works on, and as many again.
+
+    So the model is never idle while a sender learns that there is room.
+    """
     return 2 * capacity
 
 
@@ -38,26 +39,30 @@ def end_process() -> None:
 
 
 class Replica:
-    """Loads its model at its first use: what loading raises then reaches whoever waits for it.
+    """Serves one model to many senders, on at most `capacity` requests at once and with backpressure.
+
+    Requests beyond `bound(capacity)` go back to their sender, which keeps them until there is room somewhere. Senders
+    that wait for room get it in the order in which they came. The model is loaded at its first use, so that whoever
+    waits for it receives what loading raises.
 
     Args:
         make_model: called once, in the replica's process.
         capacity: the most requests that the model works on at once.
-        end: what to do once the model is lost and everybody who waited has been told.
+        end: ends the process, once the model is lost and all senders have the error.
     """
 
     def __init__(self, make_model: Callable[[], Model], capacity: int, end: Callable[[], None] = end_process) -> None:
         self._make_model = make_model
         self._bound = bound(capacity)
+        # Room for a quarter of what the model works on is worth a call to the sender; for one request it is not.
         self._low = self._bound - max(1, capacity // 4)
         self._end = end
-        self._desk: Desk[Request, Completion] = Desk(self._work, capacity)
+        self._queue: WorkQueue[Request, Completion] = WorkQueue(self._work, capacity)
         self._loading: asyncio.Task[Model] | None = None
         self._model: Model | None = None
         self._lost: ModelLost | None = None
-        self._ending: asyncio.Task[None] | None = None
-        self._held: Counter[str] = Counter()
-        self._seekers: deque[asyncio.Future[int]] = deque()
+        self._draining: asyncio.Task[None] | None = None
+        self._waiters: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._senders: dict[str, str] = {}
         self._beating: asyncio.Task[None] | None = None
@@ -72,54 +77,40 @@ class Replica:
         await self._loading
 
     async def complete(
-        self, sender: str, call: int, requests: Sequence[Request]
+        self, sender: str, requests: Sequence[tuple[int, Request]]
     ) -> AsyncIterator[tuple[Results[Completion], int]]:
-        """Yields (results, how many requests of other senders are here); requests beyond the bound end with `Full`.
+        """Yields (results, requests of other senders here); requests beyond the bound end with ReplicaFull.
 
         `sender` is `<name>/<incarnation>`: what an earlier incarnation of the same sender waited for is dropped.
         """
         await self.ready()
-        self._forget_earlier(sender)
-        room = max(0, self._bound - self._desk.held)
-        taken = requests[:room]
-        # Told with the first results and not before: what is taken must count as held before anybody else comes in.
-        refused: Results[Completion] = [(index, Full("the replica is full")) for index in range(room, len(requests))]
-        self._held[sender] += len(taken)
-        left = len(taken)
-        try:
-            async for results in self._desk.stream((sender, call), taken, refused):
-                over = sum(index < room for index, _ in results)
-                left -= over
-                self._held[sender] -= over
-                self._make_room()
-                yield results, self._others(sender)
-        finally:
-            self._held[sender] -= left
-            if not self._held[sender]:
-                del self._held[sender]
-            self._make_room()
+        self._drop_earlier(sender)
+        room = max(0, self._bound - self._queue.in_flight)
+        refused: Results[Completion] = [(id, ReplicaFull("the replica is full")) for id, _ in requests[room:]]
+        async for results in self._queue.stream(sender, requests[:room], refused):
+            self._offer_room()
+            yield results, self._others(sender)
 
     async def room(self) -> int:
         """Wait until there is room, and return for how many requests of this sender."""
-        seeker: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._seekers.append(seeker)
-        self._make_room()
-        return await seeker
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._offer_room()
+        return await waiter
 
-    def drop(self, sender: str, places: Sequence[tuple[int, int]]) -> None:
-        """Nobody waits any more for these (number of the call, index): their work is cancelled."""
-        for call, index in places:
-            self._desk.drop((sender, call), index)
-        self._make_room()
+    def drop(self, sender: str, ids: Sequence[int]) -> None:
+        """Cancel the work on these requests of a sender, which waits for them no more."""
+        self._queue.drop(sender, ids)
+        self._offer_room()
 
     @property
-    def held(self) -> int:
-        """How many requests are here, worked on or waiting; at most `bound(capacity)`."""
-        return self._desk.held
+    def in_flight(self) -> int:
+        """Requests that are here, worked on or waiting; at most `bound(capacity)`."""
+        return self._queue.in_flight
 
     @property
     def stalled_s(self) -> float:
-        """For how long the event loop has stood still since the model was loaded; may be asked by another thread."""
+        """Seconds for which the event loop has stood still since the model was loaded. Safe from another thread."""
         return time.monotonic() - self._beat if self._model is not None else 0.0
 
     async def _load(self) -> Model:
@@ -152,46 +143,45 @@ class Replica:
     def _lose(self, error: ModelLost) -> None:
         if self._lost is None:
             self._lost = ModelLost(str(error))
-            self._desk.fail(self._lost)
-            self._ending = asyncio.create_task(self._farewell())
+            self._queue.fail(self._lost)
+            self._draining = asyncio.create_task(self._drain())
 
-    async def _farewell(self) -> None:
-        """Whoever waits hears of it first, if that goes quickly; then the process ends."""
+    async def _drain(self) -> None:
+        """End the process once all senders have the error, or after DRAIN_S."""
         begun = time.monotonic()
-        while self._desk.calls and time.monotonic() - begun < FAREWELL_S:
+        while self._queue.streams and time.monotonic() - begun < DRAIN_S:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)  # Ray sends what was yielded last
+        await asyncio.sleep(SEND_S)
         self._end()
 
     def _others(self, sender: str) -> int:
-        return self._bound if self._seekers else max(0, self._desk.held - self._held[sender])
+        # With waiters, the replica counts as full for all senders: else those that do not wait would overtake them.
+        return self._bound if self._waiters else self._queue.in_flight - self._queue.in_flight_of(sender)
 
-    def _make_room(self) -> None:
-        """Once there is enough room to be worth a call, share it among those who asked, first come, first served."""
-        while self._seekers and self._seekers[0].done():
-            self._seekers.popleft()
-        if not self._seekers:
+    def _offer_room(self) -> None:
+        """Once there is room enough to be worth a call, share it among the waiters, first come, first served."""
+        while self._waiters and self._waiters[0].done():
+            self._waiters.popleft()
+        if not self._waiters:
             return
-        free = self._bound - self._desk.held
-        if self._desk.held <= self._low:
-            share = max(1, free // len(self._seekers))
-            for _ in range(min(len(self._seekers), max(1, free // share))):
-                seeker = self._seekers.popleft()
-                if not seeker.done():
-                    seeker.set_result(share)
-        if self._seekers and self._timer is None:
-            # Those who were told may not come: the others must not wait for them.
-            self._timer = asyncio.get_running_loop().call_later(ROOM_PERIOD_S, self._try_again)
+        free = self._bound - self._queue.in_flight
+        if self._queue.in_flight <= self._low:
+            share = max(1, free // len(self._waiters))
+            for _ in range(min(len(self._waiters), max(1, free // share))):
+                waiter = self._waiters.popleft()
+                if not waiter.done():
+                    waiter.set_result(share)
+        if self._waiters and self._timer is None:
+            # A sender that was offered room may not use it, and then no result would bring the next offer.
+            self._timer = asyncio.get_running_loop().call_later(OFFER_EVERY_S, self._offer_again)
 
-    def _try_again(self) -> None:
+    def _offer_again(self) -> None:
         self._timer = None
-        self._make_room()
+        self._offer_room()
 
-    def _forget_earlier(self, sender: str) -> None:
-        name, _, incarnation = sender.partition("/")
-        earlier = self._senders.get(name)
-        self._senders[name] = incarnation
-        if earlier is not None and earlier != incarnation:
-            for key in self._desk.calls:
-                if isinstance(key, tuple) and key[0] == f"{name}/{earlier}":
-                    self._desk.drop(key)
+    def _drop_earlier(self, sender: str) -> None:
+        name, _, _ = sender.partition("/")
+        earlier = self._senders.get(name, sender)
+        self._senders[name] = sender
+        if earlier != sender:
+            self._queue.drop(earlier)

@@ -1,4 +1,4 @@
-"""Whether actors come up, and whether replicas stay up: one that dies or hangs is started again, and told of."""
+"""Waits for actors to come up, and has replicas that die or hang started again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ PULSE_S = 5.0
 HUNG_S = 60.0
 
 LOG = logging.getLogger(__name__)
-News = Callable[[str], None]
+OnEvent = Callable[[str], None]
 
 
-def silent(line: str) -> None:
-    """Where nobody wants the news."""
+def ignore(event: str) -> None:
+    """Takes events that nobody wants to see."""
 
 
-async def up(kind: str, name: str, handle: Any) -> str:
-    """`kind`, once the actor is ready. One that dies on the way is started again by Ray, which is let do so twice."""
+async def wait_until_up(kind: str, name: str, handle: Any) -> str:
+    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way; the third time is an error.
+
+    Raises:
+        ClusterError: it died too often, or could not be started.
+    """
     for start in range(1, STARTS + 1):
         try:
             await result(handle.ready.remote())
@@ -43,43 +47,45 @@ async def up(kind: str, name: str, handle: Any) -> str:
     raise AssertionError
 
 
-async def watch(name: str, handle: Any, news: News) -> None:
-    """Have Ray start a replica anew when its process does not answer, or its event loop stands still; tell when it is
-    lost, for whatever reason, and when it is up again.
+async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
+    """Have Ray restart a replica whose process does not answer or whose event loop stands still, until it can be
+    restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
 
-    Only the driver does so: of two that decide it, the second would end the new process.
+    Only the driver does so: of two supervisors, the second would end the new process.
     """
-    known: str | None = None
+    process: str | None = None
     while True:
-        stalled_s, process = 0.0, known
+        stalled_s, answering = 0.0, process
         try:
             async with asyncio.timeout(HUNG_S):
-                stalled_s, process = await handle.pulse.remote()
+                stalled_s, answering = await handle.pulse.remote()
         except TimeoutError:
             stalled_s = HUNG_S
         except ActorDiedError:
             return
         except RayError:  # of the actor, or of the node that it was on
-            process = None
-        if stalled_s >= HUNG_S:
+            answering = None
+        hung = stalled_s >= HUNG_S
+        if hung:
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
-        if stalled_s >= HUNG_S or known not in (None, process):
-            _tell(news, f"{name} {'hung' if stalled_s else 'was lost'} and is started again")
+        # Another process that answers means that Ray has restarted the replica between two pulses.
+        if hung or process not in (None, answering):
+            _report(on_event, f"{name} {'hung' if hung else 'was lost'} and is started again")
             noticed = time.monotonic()
             if await _up_again(handle):
-                _tell(news, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
-            process = None
-        known = process
+                _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
+            answering = None
+        process = answering
         await asyncio.sleep(PULSE_S)
 
 
-def _tell(news: News, line: str) -> None:
+def _report(on_event: OnEvent, line: str) -> None:
     LOG.warning(line)
-    news(line)
+    on_event(line)
 
 
 async def _up_again(handle: Any) -> bool:
-    """Returns once the replica is up, or False when it cannot be: until then it may well be too busy to answer."""
+    """Returns once the replica is up, or False when it never will be. Until then it may be too busy to show a pulse."""
     while True:
         try:
             await result(handle.ready.remote())
@@ -88,5 +94,5 @@ async def _up_again(handle: Any) -> bool:
             return False
         except (RayActorError, ModelLost):
             await asyncio.sleep(RETRY_S)
-        except Exception:  # the senders ask as well, and tell
+        except Exception:  # its senders ask as well, and raise it
             return False

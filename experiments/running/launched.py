@@ -13,8 +13,9 @@ from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.messages import Role, Usage
 from actors.models import Model
+from actors.runtime.agent_actor import AgentHandles
 from actors.runtime.cluster import Cluster
-from actors.runtime.remote import AgentHandles, Replicas
+from actors.runtime.replica_actor import PoolHandle
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
@@ -46,7 +47,7 @@ def launch_agents(
     if recorded:
         return Launched(recorded, judge)
     kept = _launch_pool(config, model_backend(config), cluster, cache)
-    return Launched(cluster.launch_team(launched_roles(config, roles), config.agents, kept), judge)
+    return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, kept).team(), judge)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Shared:
     """Agents and the judge's pool as the processes of a sweep share them."""
 
     agents: AgentHandles
-    judge: tuple[Replicas, Reuse | None] | None
+    judge: tuple[PoolHandle, Reuse | None] | None
 
     def judge_model(self, sender: str) -> Model | None:
         """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
@@ -68,7 +69,7 @@ def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache
     judge = None
     if judging := judge_backend(config):
         kept = _launch_pool(config, judging, cluster, cache)
-        judge = cluster.replicas("judge"), kept
+        judge = cluster.pool("judge"), kept
     kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
 
@@ -99,7 +100,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     def started(kind: str, loading: int) -> None:
         bar.advance(note=left(loading))
 
-    await cluster.wait_until_ready(started, news=progress.tell)
+    await cluster.wait_until_ready(started, on_event=progress.tell)
 
 
 def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:

@@ -25,7 +25,7 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from actors.runtime.supervision import News, silent
+from actors.runtime.supervision import OnEvent, ignore
 from experiments.config.settings import SweepSettings
 from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
@@ -95,7 +95,7 @@ class TrialProcess(tune.Trainable):
 class _Ends(tune.Callback):
     """Tells of every trial that has ended: finished, stopped early, failed, or lost with its process."""
 
-    def __init__(self, ended: Ended, news: News) -> None:
+    def __init__(self, ended: Ended, news: OnEvent) -> None:
         self._ended = ended
         self._news = news
 
@@ -123,7 +123,7 @@ def run_trials(
     settings: SweepSettings,
     steps: int,
     ended: Ended,
-    news: News = silent,
+    news: OnEvent = ignore,
 ) -> None:
     """Run the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 

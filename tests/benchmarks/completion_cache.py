@@ -6,7 +6,7 @@ Every request has a prompt of `--words` words; the model answers at once, so tha
 
 - `from_memory`, `from_disk`: requests that were answered before, in this process or by one that has ended;
 - `new`: requests that the model has to answer, until all is written; `miss_us` is what each takes beyond the model;
-- `look_up_us`: one key sought on disk, found or not, at the median and the 99th percentile; what a thread would cost
+- `look_up_us`: one key on disk, found or not, at the median and the 99th percentile; what a thread would cost
   in its place is `thread_us`.
 
 The peers keep the same completions: a dict under the requests' own fields, and diskcache's Cache under our keys (left
@@ -63,9 +63,9 @@ def requests(number: int, words: int) -> list[Request]:
     ]
 
 
-async def seconds(complete: Callable[[Request], Awaitable[Completion]], asked: Iterable[Request]) -> float:
+async def seconds(complete: Callable[[Request], Awaitable[Completion]], batch: Iterable[Request]) -> float:
     start = time.perf_counter()
-    for request in asked:
+    for request in batch:
         await complete(request)
     return time.perf_counter() - start
 
@@ -121,37 +121,37 @@ def measure_diskcache(folder: Path, keys: list[bytes]) -> dict[str, int] | None:
 
 
 async def measure(number: int, words: int, folder: Path) -> dict[str, object]:
-    asked = requests(number, words)
+    batch = requests(number, words)
     reuse = Reuse(str(folder / "cache"), "instant", disk_gb=1, memory_mb=1000)
     model = CachedModel(InstantModel(), reuse)
     start = time.perf_counter()
-    new = await seconds(model.complete, asked)
+    new = await seconds(model.complete, batch)
     model.close()
     written = time.perf_counter() - start
-    bare = await seconds(InstantModel().complete, asked)
+    bare = await seconds(InstantModel().complete, batch)
 
     model = CachedModel(InstantModel(), reuse)
-    from_disk = await seconds(model.complete, asked)
-    from_memory = await seconds(model.complete, asked)
+    from_disk = await seconds(model.complete, batch)
+    from_memory = await seconds(model.complete, batch)
     model.close()
 
     store = CompletionStore(reuse.folder, 10**9)
-    keys = [completion_key(request, reuse.model, ()) for request in asked]
-    found = each_us(store.get, keys)
-    missing = each_us(store.get, [key[::-1] for key in keys])
+    keys = [completion_key(request, reuse.model, ()) for request in batch]
+    hits = each_us(store.get, keys)
+    misses = each_us(store.get, [key[::-1] for key in keys])
     store.close()
 
     plain = DictModel()
-    await seconds(plain.complete, asked)
-    dict_from_memory = await seconds(plain.complete, asked)
+    await seconds(plain.complete, batch)
+    dict_from_memory = await seconds(plain.complete, batch)
     return {
         "requests": number,
-        "prompt_bytes": len(asked[0].shared),
+        "prompt_bytes": len(batch[0].shared),
         "from_memory": round(number / from_memory),
         "from_disk": round(number / from_disk),
         "new": round(number / written),
         "miss_us": round((new - bare) / number * 1e6, 1),
-        "look_up_us": {"found": found, "missing": missing},
+        "look_up_us": {"found": hits, "missing": misses},
         "thread_us": await thread_us(),
         "store": measure_store(folder / "store", keys[: number // 4]),
         "bytes_per_entry": round((folder / "cache" / "completions.sqlite").stat().st_size / number),

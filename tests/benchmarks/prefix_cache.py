@@ -100,7 +100,7 @@ class Measurement:
         config = self.config
         roles = team_roles(config)
         cluster.launch_replicas(make_model, config.model.replicas, cpus=0, gpus=0)
-        team = cluster.launch_team((*roles, DECISION), AgentSettings())
+        team = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
         await cluster.wait_until_ready()
         learner = Learner([role.modality for role in roles], rounds=config.topology.rounds, seed=config.seed)
         while learner.stage < learner.stages:

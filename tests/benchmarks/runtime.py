@@ -108,18 +108,22 @@ async def seconds_for(team: RemoteTeam, discussions: int, concurrency: int, firs
     return time.perf_counter() - start
 
 
-async def through_actors(
+def through_actors(
     make_model: Callable[[], Model], discussions: int, concurrency: int, capacity: int = 64
 ) -> tuple[float, float]:
     """Seconds for the discussions, and seconds until all actors were up."""
-    with Cluster(RaySettings()) as cluster:
+
+    async def measured(cluster: Cluster) -> tuple[float, float]:
         start = time.perf_counter()
         cluster.launch_replicas(make_model, replicas=1, cpus=0, gpus=0, capacity=capacity)
-        team = cluster.launch_team((*ROLES, DECISION), AgentSettings())
+        team = cluster.launch_agents((*ROLES, DECISION), AgentSettings()).team()
         await cluster.wait_until_ready()
         up = time.perf_counter() - start
         await seconds_for(team, 100, concurrency)
         return await seconds_for(team, discussions, concurrency, first=1000), up
+
+    with Cluster(RaySettings()) as cluster:
+        return asyncio.run(measured(cluster))  # the event loop ends before Ray, as in a run: Ray aborts otherwise
 
 
 def plain_ray(calls: int = 2000) -> float:
@@ -147,16 +151,14 @@ async def autogen(discussions: int = 40) -> float:
     return discussions * TURNS / (time.perf_counter() - start)
 
 
-async def measure(
+def measure(
     discussions: int, concurrency: int, slow_discussions: int, latency_s: float, capacity: int
 ) -> dict[str, object]:
     load = os.getloadavg()[0]
-    peers = {"ray_one_call_per_turn": round(plain_ray()), "autogen_round_robin": round(await autogen())}
-    instant_s, up_s = await through_actors(InstantModel, discussions, concurrency, capacity=1024)
+    peers = {"ray_one_call_per_turn": round(plain_ray()), "autogen_round_robin": round(asyncio.run(autogen()))}
+    instant_s, up_s = through_actors(InstantModel, discussions, concurrency, capacity=1024)
     instant = discussions * TURNS / instant_s
-    slow, _ = await through_actors(
-        partial(SlowModel, latency_s, capacity), slow_discussions, slow_discussions, capacity
-    )
+    slow, _ = through_actors(partial(SlowModel, latency_s, capacity), slow_discussions, slow_discussions, capacity)
     possible = max(TURNS * latency_s, slow_discussions * TURNS * latency_s / capacity)
     return {
         "turns_per_s": round(instant),
@@ -175,4 +177,4 @@ if __name__ == "__main__":
     parser.add_argument("--slow-discussions", type=int, default=200)
     parser.add_argument("--latency-s", type=float, default=0.05)
     parser.add_argument("--capacity", type=int, default=64)
-    print(json.dumps(asyncio.run(measure(**vars(parser.parse_args())))))
+    print(json.dumps(measure(**vars(parser.parse_args()))))

@@ -141,8 +141,8 @@ class Narrow:
             self.served.append(request)
             return Completion(request.id, self._reply, tokens, 3)
         self.refused.append(request)
-        told = (tokens, self._limit) if self._tells else (0, 0)
-        return Completion(request.id, "", told[0], stop="too_long", limit_tokens=told[1])
+        size = (tokens, self._limit) if self._tells else (0, 0)
+        return Completion(request.id, "", size[0], stop="too_long", limit_tokens=size[1])
 
 
 def long_turn() -> Turn:

@@ -36,14 +36,14 @@ class Echo:
     """Answers with the request's own part and counts; waits while `gate` is closed and fails `failures` times."""
 
     def __init__(self, stop: str = "stop", failures: int = 0) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self._stop = stop
         self._failures = failures
 
     async def complete(self, request: Request) -> Completion:
-        self.asked.append(request.id)
+        self.requests.append(request.id)
         await self.gate.wait()
         if self._failures:
             self._failures -= 1
@@ -97,19 +97,19 @@ async def test_an_equal_request_is_answered_again_without_asking(reuse: Reuse) -
     cached.close()
     assert first == Completion("a", "who? 0", 10, 5, cached_tokens=8, limit_tokens=9)
     assert again == Completion("b", "who? 0", 10, 5, limit_tokens=again.limit_tokens, reused=True)
-    assert model.asked == ["a"]
+    assert model.requests == ["a"]
 
 
 async def test_what_was_computed_is_found_by_the_next_process(folder: str) -> None:
     ugly = "a \ud800 b \0 c 🂡"
-    for asked in (["a"], []):
+    for requests in (["a"], []):
         model = Echo("length")
         cached = CachedModel(model, on_disk(folder))
         completion = await cached.complete(ask("a", own=ugly))
         cached.close()
         assert completion.text == f"{ugly} 0"
         assert completion.stop == "length"
-        assert model.asked == asked
+        assert model.requests == requests
 
 
 @pytest.mark.parametrize("stop", ["too_long", "error"])
@@ -119,7 +119,7 @@ async def test_what_is_no_answer_is_not_kept(reuse: Reuse, stop: str) -> None:
     for id in "ab":
         assert not (await cached.complete(ask(id))).reused
     cached.close()
-    assert model.asked == ["a", "b"]
+    assert model.requests == ["a", "b"]
 
 
 async def test_memory_is_bounded_and_what_was_used_longest_ago_goes_first(folder: str) -> None:
@@ -128,9 +128,9 @@ async def test_memory_is_bounded_and_what_was_used_longest_ago_goes_first(folder
     long = "x" * 4000
     for id in "abcdaea":
         await cached.complete(ask(id, own=id + long))
-    assert model.asked == ["a", "b", "c", "d", "e"]
+    assert model.requests == ["a", "b", "c", "d", "e"]
     await cached.complete(ask("b", own="b" + long))
-    assert model.asked[5:] == ["b"]
+    assert model.requests[5:] == ["b"]
     cached.close()
 
 
@@ -139,7 +139,7 @@ async def test_memory_is_bounded_and_what_was_used_longest_ago_goes_first(folder
 words = st.text(max_size=8)
 sources = st.builds(Source, words, words, st.just(Kind.IMAGE), words, words, st.none() | words)
 pairs = st.tuples(sources, st.none() | st.binary(min_size=16, max_size=16))
-asked = st.builds(
+drawn = st.builds(
     Request, words, words, words, words, words, seed=st.integers(0, 2**63), temperature=st.floats(0, 2), max_tokens=...
 )
 UNSEEN = ("id", "prefix", "images")
@@ -156,7 +156,7 @@ def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) 
     return completion_key(Request(**{**values, "images": tuple(s for s, _ in shown)}), model, [d for _, d in shown])
 
 
-@given(asked, asked, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
+@given(drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
     one: Request,
@@ -208,7 +208,7 @@ async def test_a_picture_that_cannot_be_read_is_for_the_model_to_report(tmp_path
         for _ in range(2):
             assert not (await cached.complete(ask("1", images=(picture(missing),)))).reused
     cached.close()
-    assert len(model.asked) == 6
+    assert len(model.requests) == 6
 
 
 async def test_agents_that_read_the_same_in_two_discussions_share_one_answer(reuse: Reuse) -> None:
@@ -219,7 +219,7 @@ async def test_agents_that_read_the_same_in_two_discussions_share_one_answer(reu
         turn = Turn(f"{sample}/q", question, "ann", 1, seed=3)
         await cached.complete(build_request(turn, M.VISUAL, "You doubt."))
     cached.close()
-    assert model.asked == ["0/q/1/ann"]
+    assert model.requests == ["0/q/1/ann"]
 
 
 # Requests under way
@@ -239,7 +239,7 @@ async def test_equal_requests_under_way_are_asked_once(reuse: Reuse) -> None:
     model.gate.set()
     completions = await asyncio.gather(*waiting)
     cached.close()
-    assert model.asked == ["a"]
+    assert model.requests == ["a"]
     assert [c.id for c in completions] == list("abcd")
     assert [c.reused for c in completions] == [False, True, True, True]
     assert [c.cached_tokens for c in completions] == [8, 0, 0, 0]
@@ -252,7 +252,7 @@ async def test_a_failure_is_not_shared_and_one_that_waited_asks(reuse: Reuse) ->
     async with asyncio.timeout(5):
         results = await asyncio.gather(*(cached.complete(ask(id)) for id in "abcd"), return_exceptions=True)
     cached.close()
-    assert model.asked == ["a", "b", "c"]
+    assert model.requests == ["a", "b", "c"]
     assert [type(result) for result in results] == [ModelError, ModelError, Completion, Completion]
 
 
@@ -268,7 +268,7 @@ async def test_when_the_one_that_asks_is_cancelled_one_that_waited_asks(reuse: R
     async with asyncio.timeout(5):
         results = await asyncio.gather(*waiting, return_exceptions=True)
     cached.close()
-    assert model.asked == ["a", "b"]
+    assert model.requests == ["a", "b"]
     assert isinstance(results[0], asyncio.CancelledError)
     assert [result.text for result in results[1:] if isinstance(result, Completion)] == ["who? 0", "who? 0"]
 
@@ -285,7 +285,7 @@ async def test_one_that_waits_and_is_cancelled_harms_nobody(reuse: Reuse) -> Non
     async with asyncio.timeout(5):
         results = await asyncio.gather(*waiting, return_exceptions=True)
     cached.close()
-    assert model.asked == ["a"]
+    assert model.requests == ["a"]
     assert [type(result) for result in results] == [Completion, asyncio.CancelledError, Completion]
 
 
@@ -301,9 +301,9 @@ for _ in range(rounds):
     store = CompletionStore(folder, limit)
     for number in range(start, end):
         key = number.to_bytes(16, "big")
-        found = store.get(key)
-        assert found is None or found.text == f"{number} " * 50, found
-        if found is None:
+        completion = store.get(key)
+        assert completion is None or completion.text == f"{number} " * 50, completion
+        if completion is None:
             store.put(key, Completion("", f"{number} " * 50, number, 1))
     print("put", flush=True)
     if limit > 0 and rounds > 1:
@@ -321,10 +321,10 @@ def worker(folder: str, start: int, end: int, limit: int = 10**9, rounds: int = 
 def numbers(folder: str, of: range) -> int:
     """How many of the workers' completions a new process finds, all whole."""
     store = CompletionStore(folder, 10**9)
-    found = [(n, store.get(n.to_bytes(16, "big"))) for n in of]
+    completions = [(n, store.get(n.to_bytes(16, "big"))) for n in of]
     store.close()
-    assert all(c.text == f"{n} " * 50 for n, c in found if c is not None)
-    return sum(c is not None for _, c in found)
+    assert all(c.text == f"{n} " * 50 for n, c in completions if c is not None)
+    return sum(c is not None for _, c in completions)
 
 
 def test_many_processes_open_write_and_read_one_new_folder_at_once(folder: str) -> None:
@@ -424,7 +424,7 @@ async def goes_on(folder: str, caplog: pytest.LogCaptureFixture, disk_gb: float 
             for id in "ab":
                 await cached.complete(ask(id, seed=seed))
         cached.close()
-    assert model.asked == ["a", "a", "a"]
+    assert model.requests == ["a", "a", "a"]
     (record,) = caplog.records
     return record.getMessage()
 
@@ -495,7 +495,7 @@ async def test_a_file_that_cannot_be_written_is_still_read(folder: str, caplog: 
         await cached.complete(ask("d", own="newer"))
         cached.close()
     blocked.close()
-    assert model.asked == ["b", "d"]
+    assert model.requests == ["b", "d"]
     assert len(caplog.records) == 1
 
 
@@ -546,8 +546,8 @@ def test_a_damaged_file_gives_nothing_wrong_and_raises_nothing(
     database(folder).write_bytes(damaged[:cut])
     store = CompletionStore(folder, 10**9)
     for n in range(50):
-        found = store.get(n.to_bytes(16, "big"))
-        assert found is None or found == Completion("", f"{n} " * 50, 1, 1)
+        completion = store.get(n.to_bytes(16, "big"))
+        assert completion is None or completion == Completion("", f"{n} " * 50, 1, 1)
     put_many(store, range(40, 60))
     store.close()
 

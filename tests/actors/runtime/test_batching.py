@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
+
 from actors.messages import Message, Question, Turn, Usage
-from actors.runtime.batching import Batcher, Desk, Results
-from actors.runtime.team import RemoteTeam, Said
+from actors.runtime.batching import Batcher, Results
+from actors.runtime.team import RemoteTeam, TurnResult
+from actors.runtime.work_queue import WorkQueue
+from tests.support.waiting import until
 
 
 class Doubler:
@@ -18,7 +22,7 @@ class Doubler:
         self.gate = asyncio.Event()
         self.cancelled: list[int] = []
         self._slow = slow
-        self.desk = Desk(self._double)
+        self.queue = WorkQueue(self._double)
 
     async def _double(self, number: int) -> int:
         if number in self._slow:
@@ -31,14 +35,13 @@ class Doubler:
             raise ValueError("zero")
         return 2 * number
 
-    async def send(self, call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
-        self.batches.append(numbers)
-        async for results in self.desk.stream(call, numbers):
+    async def send(self, numbers: list[tuple[int, int]]) -> AsyncIterator[Results[int]]:
+        self.batches.append([number for _, number in numbers])
+        async for results in self.queue.stream("sender", numbers):
             yield results
 
-    def drop(self, places: list[tuple[int, int]]) -> None:
-        for call, index in places:
-            self.desk.drop(call, index)
+    def drop(self, ids: list[int]) -> None:
+        self.queue.drop("sender", ids)
 
 
 async def test_items_that_are_ready_together_are_one_call() -> None:
@@ -48,9 +51,10 @@ async def test_items_that_are_ready_together_are_one_call() -> None:
     assert far.batches == [[1, 2, 3, 4, 5]]
 
 
-async def test_a_batch_holds_no_more_than_its_limit() -> None:
+async def test_a_batch_holds_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.runtime.batching.BATCH", 2)
     far = Doubler()
-    batcher = Batcher(far.send, limit=2)
+    batcher = Batcher(far.send)
     assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
     assert far.batches == [[1, 2], [3, 4], [5]]
 
@@ -75,7 +79,7 @@ async def test_an_item_that_fails_fails_alone() -> None:
 
 
 async def test_a_call_that_breaks_fails_all_that_still_wait_for_it() -> None:
-    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
+    async def send(numbers: list[tuple[int, int]]) -> AsyncIterator[Results[int]]:
         yield [(0, 10)]
         raise ConnectionResetError("gone")
 
@@ -86,7 +90,7 @@ async def test_a_call_that_breaks_fails_all_that_still_wait_for_it() -> None:
 
 
 async def test_a_call_that_forgets_an_item_is_an_error_and_not_a_hang() -> None:
-    async def send(call: int, numbers: list[int]) -> AsyncIterator[Results[int]]:
+    async def send(numbers: list[tuple[int, int]]) -> AsyncIterator[Results[int]]:
         yield [(0, 10)]
 
     batcher: Batcher[int, int] = Batcher(send)
@@ -101,11 +105,9 @@ async def test_an_item_that_nobody_waits_for_any_more_is_not_worked_on() -> None
     given_up, kept = asyncio.ensure_future(batcher(1)), asyncio.ensure_future(batcher(2))
     assert await batcher(3) == 6
     given_up.cancel()
-    async with asyncio.timeout(5):
-        while not far.cancelled:
-            await asyncio.sleep(0)
+    await until(lambda: far.cancelled)
     assert far.cancelled == [1]
-    assert far.desk.held == batcher.pending == 1
+    assert far.queue.in_flight == batcher.pending == 1
     far.gate.set()
     assert await kept == 4
 
@@ -121,16 +123,16 @@ async def test_an_item_given_up_before_it_was_sent_is_never_sent() -> None:
 
 async def test_closing_a_stream_cancels_its_work() -> None:
     far = Doubler(slow=frozenset([1]))
-    results = far.desk.stream("call", [3, 1])
+    results = far.queue.stream("sender", [(0, 3), (1, 1)])
     assert await anext(results) == [(0, 6)]
     await results.aclose()  # type: ignore[attr-defined]
     await asyncio.sleep(0)
     assert far.cancelled == [1]
-    assert far.desk.held == 0
-    assert far.desk.calls == []
+    assert far.queue.in_flight == far.queue.in_flight_of("sender") == 0
+    assert far.queue.streams == 0
 
 
-async def test_a_desk_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:
+async def test_a_queue_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:
     begun: list[int] = []
     gates = [asyncio.Event() for _ in range(5)]
 
@@ -139,16 +141,16 @@ async def test_a_desk_works_on_no_more_than_its_capacity_at_once_and_in_order() 
         await gates[item].wait()
         return item
 
-    desk: Desk[int, int] = Desk(work, capacity=2)
-    results = desk.stream("call", range(5))
+    queue: WorkQueue[int, int] = WorkQueue(work, capacity=2)
+    results = queue.stream("sender", [(number, number) for number in range(5)])
     first = asyncio.ensure_future(anext(results))
     await asyncio.sleep(0.01)
     assert begun == [0, 1]
-    assert desk.held == 5
+    assert queue.in_flight == 5
     gates[1].set()
     assert await first == [(1, 1)]
     assert begun == [0, 1, 2]
-    desk.drop("call", 3)  # it waits: it never begins
+    queue.drop("sender", [3])  # it waits: it never begins
     for gate in gates:
         gate.set()
     assert sorted([index for ended in [part async for part in results] for index, _ in ended]) == [0, 2, 4]
@@ -156,29 +158,29 @@ async def test_a_desk_works_on_no_more_than_its_capacity_at_once_and_in_order() 
 
 
 async def test_work_that_is_dropped_before_its_first_step_gives_its_place_back() -> None:
-    desk: Desk[int, int] = Desk(lambda item: asyncio.sleep(0, item), capacity=1)
-    stream = desk.stream("first", [1])
+    queue: WorkQueue[int, int] = WorkQueue(lambda item: asyncio.sleep(0, item), capacity=1)
+    stream = queue.stream("first", [(0, 1)])
     asking = asyncio.ensure_future(anext(stream, None))
-    asyncio.get_running_loop().call_soon(desk.drop, "first")
+    asyncio.get_running_loop().call_soon(queue.drop, "first")
     assert await asking is None
     async with asyncio.timeout(5):
-        assert [part async for part in desk.stream("second", [2])] == [[(0, 2)]]
+        assert [part async for part in queue.stream("second", [(0, 2)])] == [[(0, 2)]]
 
 
 class Agent:
-    """An agent that says what it was asked, and has spent a call on it."""
+    """Answers every turn with an empty message, and has spent a call on it."""
 
     def __init__(self) -> None:
         self.closed: list[list[str]] = []
 
-    async def __call__(self, call: int, turns: list[Turn], closed: list[str]) -> AsyncIterator[Results[Said]]:
+    async def take(self, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
         self.closed.append(closed)
         yield [
-            (index, (Message(turn.id, turn.agent, turn.round), Usage(calls=1, prompt_tokens=turn.seed)))
-            for index, turn in enumerate(turns)
+            (id, (Message(turn.id, turn.agent, turn.round), Usage(calls=1, prompt_tokens=turn.seed)))
+            for id, turn in turns
         ]
 
-    def drop(self, places: list[tuple[int, int]]) -> None:
+    def drop(self, ids: list[int]) -> None:
         raise AssertionError
 
 

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from actors.messages import Completion, Message, Question, Request, Trace, Turn
 from actors.processes import runs
 from actors.runtime.cluster import Cluster
 from actors.settings import AgentSettings, RaySettings
+from tests.support.waiting import until
 from topologies.discussion import run_discussion
 from topologies.graphs import as_wirings, complete
 from topologies.learning.learner import Learner
@@ -52,7 +53,7 @@ class Slow:
 
 
 class Named:
-    """Says who it is, and in which process."""
+    """Answers with its name and process id."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -98,7 +99,7 @@ class Mortal:
 
 
 class Endless:
-    """Never answers, but notes in files what it was asked and what was cancelled."""
+    """Never answers, but notes in files which requests came and which were cancelled."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -128,7 +129,7 @@ async def discuss(
 ) -> list[Trace]:
     """Hold discussions; `disturb` is set once a third of them is over."""
     cluster.launch_replicas(partial(Slow, 4), replicas, cpus=0, gpus=0, capacity=4, pool=pool)
-    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=0), pool=pool)
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=0), pool=pool).team()
     await cluster.wait_until_ready()
     [wiring] = split(as_wirings(complete(len(ROLES)), rounds=2))
     topology = Wired("full", [role.name for role in ROLES], wiring)
@@ -151,12 +152,6 @@ async def discuss(
     return await asyncio.gather(*(gated(number) for number in range(questions)))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 def lives(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
         return runs(psutil.Process(pid))
@@ -165,15 +160,15 @@ def lives(pid: int) -> bool:
 
 def workers(kind: str) -> list[int]:
     """Process ids of live Ray workers that run actors of a class, by the title Ray gives them."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             title = path.read_text()
         except OSError:
             continue
         if re.match(rf"ray::{kind}\b", title):
-            found.append(int(path.parent.name))
-    return found
+            processes.append(int(path.parent.name))
+    return processes
 
 
 def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our_actors() -> None:
@@ -209,23 +204,22 @@ async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
     assert all(turn.calls == 1 for trace in traces for turn in trace.turns)
 
 
-async def test_a_replica_that_hangs_is_started_again_and_told_of(
+async def test_a_replica_that_hangs_is_started_again_and_reported(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.runtime.supervision.HUNG_S", 2.0)
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     cluster.launch_replicas(partial(Named, "hangs"), replicas=1, cpus=0, gpus=0, pool="hangs")
-    news: list[str] = []
-    await cluster.wait_until_ready(news=news.append)
+    events: list[str] = []
+    await cluster.wait_until_ready(on_event=events.append)
     model = cluster.model(pool="hangs")
     process = (await model.complete(request("a"))).text.split()[1]
     os.kill(int(process), signal.SIGSTOP)
     async with asyncio.timeout(60):
         assert (await model.complete(request("b"))).text.split()[1] != process
-        while len(news) < 2:
-            await asyncio.sleep(0.05)
-    assert news[0] == "hangs-0 hung and is started again"
-    assert news[1].startswith("hangs-0 is up again after ")
+        await until(lambda: len(events) == 2)
+    assert events[0] == "hangs-0 hung and is started again"
+    assert events[1].startswith("hangs-0 is up again after ")
 
 
 async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_its_engine(
@@ -256,7 +250,7 @@ async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cl
 
 async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(cluster: Cluster) -> None:
     cluster.launch_replicas(Broken, replicas=1, cpus=0, gpus=0, pool="broken")
-    team = cluster.launch_team((*ROLES, DECISION), AgentSettings(retries=1), pool="broken")
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=1), pool="broken").team()
     await cluster.wait_until_ready()
     [wiring] = split(as_wirings(complete(len(ROLES)), rounds=1))
     trace = await run_discussion(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
@@ -266,7 +260,7 @@ async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(clust
 
 async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: Cluster, tmp_path: Path) -> None:
     cluster.launch_replicas(partial(Endless, tmp_path), replicas=1, cpus=0, gpus=0, pool="endless")
-    team = cluster.launch_team(ROLES[:1], AgentSettings(), pool="endless")
+    team = cluster.launch_agents(ROLES[:1], AgentSettings(), pool="endless").team()
     await cluster.wait_until_ready()
 
     def ask(seed: int) -> asyncio.Task[Message]:
@@ -280,7 +274,14 @@ async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: C
     os.kill(max(workers("AgentActor"), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     with pytest.raises(AgentLost):
         await kept
-    last = ask(3)
+
+    async def ask_again() -> None:
+        while True:
+            with suppress(AgentLost):  # Ray refuses calls until it has noticed that the process is gone
+                await ask(3)
+            await asyncio.sleep(0.1)
+
+    last = asyncio.create_task(ask_again())
     await until((tmp_path / "ended 2").exists)
     last.cancel()
 
@@ -289,7 +290,7 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
     for pool in ("answers", "judges"):
         cluster.launch_replicas(partial(Named, pool), replicas=1, cpus=0, gpus=0, pool=pool)
     came_up: list[tuple[str, int]] = []
-    team = cluster.launch_team(ROLES[:1], AgentSettings(retries=0), pool="answers")
+    team = cluster.launch_agents(ROLES[:1], AgentSettings(retries=0), pool="answers").team()
     await cluster.wait_until_ready(lambda kind, loading: came_up.append((kind, loading)))
     assert [loading for kind, loading in came_up if kind == "replica"] == [1, 0]
     assert sorted(kind for kind, _ in came_up) == ["agent", "replica", "replica"]
@@ -303,7 +304,7 @@ async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(clus
     class Loaded:
         def modules(self) -> list[str]:
             import actors.agents.agent
-            import actors.runtime.remote  # noqa: F401
+            import actors.runtime.agent_actor  # noqa: F401
 
             return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))
 

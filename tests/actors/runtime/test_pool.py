@@ -15,6 +15,7 @@ from actors.messages import Completion, Request
 from actors.runtime.batching import Results
 from actors.runtime.pool import LOST_TWICE, Pool, ranking
 from actors.runtime.replica import Replica, bound
+from tests.support.waiting import until
 
 
 def request(number: int, prefix: str = "p") -> Request:
@@ -71,9 +72,9 @@ class Wire:
     def _ended(self) -> None:
         self.replica = self._make() if self._restarts else None
 
-    async def complete(self, call: int, requests: list[Request]) -> AsyncIterator[tuple[Results[Completion], int]]:
-        async for results, others in self._there().complete(self._sender, call, requests):
-            self.peak = max(self.peak, self._there().held)
+    async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
+        async for results, others in self._present().complete(self._sender, requests):
+            self.peak = max(self.peak, self._present().in_flight)
             results = pickle.loads(pickle.dumps(results))
             self.answered.update(result.id for _, result in results if isinstance(result, Completion))
             yield results, others
@@ -84,21 +85,15 @@ class Wire:
         await self.replica.ready()
 
     async def room(self) -> int:
-        return await self._there().room()
+        return await self._present().room()
 
-    def drop(self, places: list[tuple[int, int]]) -> None:
-        self._there().drop(self._sender, places)
+    def drop(self, ids: list[int]) -> None:
+        self._present().drop(self._sender, ids)
 
-    def _there(self) -> Replica:
+    def _present(self) -> Replica:
         if self.replica is None:
             raise ModelLost("no process")
         return self.replica
-
-
-async def until(condition: object) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
 
 
 async def test_a_prefix_always_goes_to_the_same_replica() -> None:
@@ -124,15 +119,15 @@ async def test_a_full_replica_spills_to_the_least_loaded_and_the_rest_waits_at_t
     wires = [Wire(Gated(str(i)), capacity=4) for i in range(3)]
     pool = Pool(wires, capacity=4)
     first, *others = (wires[i] for i in ranking("p", 3))
-    asked = [asyncio.ensure_future(pool.complete(request(n))) for n in range(4)]
+    sent = [asyncio.ensure_future(pool.complete(request(n))) for n in range(4)]
     await until(lambda: first.model.working == 4)
     assert sum(other.model.working for other in others) == 0
-    asked += [asyncio.ensure_future(pool.complete(request(n))) for n in range(4, 30)]
+    sent += [asyncio.ensure_future(pool.complete(request(n))) for n in range(4, 30)]
     await until(lambda: all(other.model.working == 4 for other in others) and pool.waiting == 30 - 3 * bound(4))
-    assert [wire.replica.held for wire in wires if wire.replica] == [bound(4)] * 3
+    assert [wire.replica.in_flight for wire in wires if wire.replica] == [bound(4)] * 3
     for wire in wires:
         wire.model.open.set()
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*sent)
     assert [answer.id for answer in answers] == [str(n) for n in range(30)]
     assert max(wire.model.most for wire in wires) == 4
     assert pool.waiting == 0
@@ -156,13 +151,13 @@ async def test_a_replica_that_others_have_filled_is_full_for_every_sender() -> N
     first, second = (wires[i] for i in ranking("p", 2))
     ann = Pool([first.by("ann/1")], capacity=4)
     bob = Pool([wire.by("bob/1") for wire in wires], capacity=4)
-    asked = [asyncio.ensure_future(ann.complete(request(n))) for n in range(bound(4))]
-    await until(lambda: first.replica and first.replica.held == bound(4))
-    asked += [asyncio.ensure_future(bob.complete(request(n))) for n in range(10, 13)]
+    sent = [asyncio.ensure_future(ann.complete(request(n))) for n in range(bound(4))]
+    await until(lambda: first.replica and first.replica.in_flight == bound(4))
+    sent += [asyncio.ensure_future(bob.complete(request(n))) for n in range(10, 13)]
     await until(lambda: second.model.working == 3)
     for wire in wires:
         wire.model.open.set()
-    assert {answer.text for answer in (await asyncio.gather(*asked))[-3:]} == {second.name}
+    assert {answer.text for answer in (await asyncio.gather(*sent))[-3:]} == {second.name}
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -220,13 +215,13 @@ async def test_a_replica_that_does_not_come_up_again_in_time_is_given_up() -> No
 async def test_a_request_that_nobody_waits_for_is_taken_out_of_the_replica() -> None:
     wire = Wire(Gated("r"), capacity=2)
     pool = Pool([wire], capacity=2)
-    asked = [asyncio.ensure_future(pool.complete(request(n))) for n in range(6)]
+    sent = [asyncio.ensure_future(pool.complete(request(n))) for n in range(6)]
     await until(lambda: wire.model.working == 2 and pool.waiting == 2)
     for number in (0, 2, 4):  # worked on, waiting in the replica, waiting here
-        asked[number].cancel()
+        sent[number].cancel()
     await until(lambda: wire.model.cancelled == ["0"] and pool.waiting == 0)
     wire.model.open.set()
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*sent, return_exceptions=True)
     assert [a.id for a in answers if isinstance(a, Completion)] == ["1", "3", "5"]
     assert sorted(wire.model.begun) == ["0", "1", "3", "5"]
 
@@ -239,7 +234,7 @@ async def test_what_an_earlier_incarnation_of_a_sender_waited_for_is_dropped() -
     after = asyncio.ensure_future(Pool([wire.by("ann/2")], capacity=4).complete(request(3)))
     await until(lambda: wire.model.cancelled == ["1"] and wire.model.working == 2)
     wire.model.open.set()
-    assert [(await asked).id for asked in (bob, after)] == ["2", "3"]
+    assert [(await sent).id for sent in (bob, after)] == ["2", "3"]
     with pytest.raises(RuntimeError, match="without a result"):
         await before
 

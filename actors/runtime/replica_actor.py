@@ -1,0 +1,107 @@
+"""A replica as a Ray actor, and the way to it from any process."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import ray
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
+
+from actors.completions.cache import CachedModel, Reuse
+from actors.errors import ModelError, ModelLost
+from actors.messages import Completion, Request
+from actors.models import Model
+from actors.processes import kill
+from actors.runtime.batching import Results
+from actors.runtime.pool import Pool
+from actors.runtime.remote import RESTARTS, one_line, pack, result, stream
+from actors.runtime.replica import Replica
+
+
+class ReplicaActor:
+    """The process of a `Replica`: unpacks calls and packs results.
+
+    Methods of the group `pulse` run in a thread of their own, so that they answer while a model is being loaded.
+    """
+
+    def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
+        self._replica = Replica(make_model, capacity)
+        self._incarnation = uuid.uuid4().hex
+
+    async def ready(self) -> None:
+        await self._replica.ready()
+
+    async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
+        async for results in self._replica.complete(*pickle.loads(packed)):
+            yield pack(results)
+
+    async def room(self) -> int:
+        return await self._replica.room()
+
+    async def drop(self, sender: str, ids: list[int]) -> None:
+        self._replica.drop(sender, ids)
+
+    @ray.method(concurrency_group="pulse")
+    async def pulse(self) -> tuple[float, str]:
+        """For how long the model's event loop has stood still, in seconds, and a name that this process alone has."""
+        return self._replica.stalled_s, self._incarnation
+
+    @ray.method(concurrency_group="pulse")
+    async def end_children(self) -> None:
+        """End what the model has started: Ray ends this process, and of an engine's own processes only the first."""
+        kill(psutil.Process().children(recursive=True))
+
+
+class RayReplica:
+    """The transport to a `ReplicaActor`, found by its name: a handle would not survive a restart of the sender."""
+
+    def __init__(self, name: str, sender: str) -> None:
+        self.name = name
+        self._sender = sender
+        self._handle: Any = ray.get_actor(name)
+
+    async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
+        try:
+            async for results in stream(self._handle.complete, self._sender, requests):
+                yield results
+        except RayTaskError as error:
+            raise ModelLost(one_line(error.cause)) from error
+        except RayError as error:
+            raise ModelLost(type(error).__name__) from error
+
+    async def ready(self) -> None:
+        try:
+            await result(self._handle.ready.remote())
+        except ActorDiedError as error:
+            raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
+        except RayError as error:
+            raise ModelLost(type(error).__name__) from error
+
+    async def room(self) -> int:
+        try:
+            return int(await result(self._handle.room.remote()))
+        except RayError as error:
+            raise ModelLost(type(error).__name__) from error
+
+    def drop(self, ids: list[int]) -> None:
+        self._handle.drop.remote(self._sender, ids)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHandle:
+    """Replicas that were launched, for a sender in any process."""
+
+    names: tuple[str, ...]
+    capacity: int
+    restart_timeout_s: float
+
+    def model(self, sender: str, reuse: Reuse | None) -> Model:
+        """The pool as a model. `sender` is the same name when its process was started anew."""
+        incarnation = f"{sender}/{uuid.uuid4().hex}"
+        pool = Pool([RayReplica(name, incarnation) for name in self.names], self.capacity, self.restart_timeout_s)
+        return pool if reuse is None else CachedModel(pool, reuse)

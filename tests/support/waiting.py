@@ -1,0 +1,13 @@
+"""Waits for something that happens elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+    """Returns once the condition holds. Raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
