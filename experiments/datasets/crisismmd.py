@@ -20,6 +20,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import check_image, from_record
 from experiments.datasets.item import Item, Score, choice_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
@@ -205,3 +206,11 @@ class CrisisMmd:
             f"neither {' nor '.join(LAYOUTS)} in {self._root} holds the {self._split} split of the task "
             f"{self._file_task}: copy one there from {RELEASE}"
         )
+
+
+def _make(request: DataRequest) -> CrisisMmd:
+    data = request.settings
+    return CrisisMmd(request.root, task=data.task, train=request.train, limit=data.limit, seed=request.seed)
+
+
+CRISISMMD = DatasetKind("crisismmd", RELEASE, _make)

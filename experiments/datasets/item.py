@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics.text import choice_correct
+from experiments.metrics.text import choice_correct, exact_match, list_f1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,13 @@ class Score:
 
     utility: float
     f1: float
+
+
+def text_score(item: Item, answer: str | None) -> Score:
+    """M3Prune's EM (containment) and MultimodalQA's F1 of an answer in free text."""
+    if answer is None:
+        return Score(0.0, 0.0)
+    return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
 
 
 def choice_score(item: Item, answer: str | None) -> Score:

@@ -28,10 +28,10 @@ from pathlib import Path
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.files import find
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.sheets import read_records, read_rows
 from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the data of github.com/wbw520/MH-MMKG"
 COLUMNS = tuple("File,Image,Question,Monster Name,Extra Information,Perception,Search Route,Answer,Type".split(","))
@@ -105,9 +105,7 @@ class Mh:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """EM and F1 against the one gold answer, most of which are sentences: the paper has a model judge them."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _item(self, id: str) -> Item:
         record = self._records[id]
@@ -255,3 +253,10 @@ def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tup
     return tuple(
         Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
     )
+
+
+def _make(request: DataRequest) -> Mh:
+    return Mh(request.root, train=request.train, limit=request.settings.limit, seed=request.seed)
+
+
+MH = DatasetKind("mh", RELEASE, _make)

@@ -22,6 +22,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import from_record
 from experiments.datasets.item import Item, Score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import parted
 from experiments.metrics.text import choice_of
 
@@ -163,3 +164,11 @@ def rotated(first: Item) -> tuple[Item, ...]:
 def own_docs(group: str) -> tuple[str, str]:
     """Documents of a question's hint and of its picture."""
     return f"{group}:hint", f"{group}:image"
+
+
+def _make(request: DataRequest) -> MmBench:
+    cache, limit = request.cache / "mmbench", request.settings.limit
+    return MmBench(request.root, cache, train=request.held_out, limit=limit, seed=request.seed)
+
+
+MMBENCH = DatasetKind("mmbench", RELEASE, _make)

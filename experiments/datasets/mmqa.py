@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, read_lines
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the dataset/ folder of github.com/allenai/multimodalqa"
 PICTURES = "final_dataset_images"
@@ -70,9 +70,7 @@ class Mmqa:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """M3Prune's EM (containment), and F1 as in the official script."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _items(self, name: str, count: int | None) -> Iterator[Item]:
         """Two passes over the file, so that only the ids of the chosen questions are held."""
@@ -157,3 +155,11 @@ def table_rows(record: Record) -> tuple[Source, ...]:
         if cells:
             sources.append(Source(f"{record['id']}:{number}", record["id"], Kind.TABLE, title, "; ".join(cells)))
     return tuple(sources)
+
+
+def _make(request: DataRequest) -> Mmqa:
+    data = request.settings
+    return Mmqa(request.root, selection=data.selection, train=request.train, limit=data.limit, seed=request.seed)
+
+
+MMQA = DatasetKind("mmqa", RELEASE, _make)

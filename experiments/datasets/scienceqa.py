@@ -26,6 +26,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
 from experiments.datasets.item import Item, Score, choice_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
 
 RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
@@ -213,3 +214,11 @@ def lecture_id(text: str) -> str:
 def lettering(record: Record) -> str:
     """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
     return "; ".join(word for _, word, _ in ast.literal_eval(record["ocr"]))
+
+
+def _make(request: DataRequest) -> ScienceQa:
+    data = request.settings
+    return ScienceQa(request.root, split=data.split, train=request.train, limit=data.limit, seed=request.seed)
+
+
+SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make)

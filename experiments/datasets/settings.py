@@ -10,7 +10,8 @@ from typing import Literal
 class DataSettings:
     """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
 
-    kind: Literal["sample", "mmqa", "scienceqa", "tatqa", "mh", "vidoseek", "webqa", "crisismmd", "mmbench"] = "sample"
+    kind: str = "sample"
+    """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
     root: str | None = None
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = 100

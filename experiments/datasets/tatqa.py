@@ -10,9 +10,9 @@ from typing import Any
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, find, from_record, read_json
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
 DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")
@@ -53,12 +53,10 @@ class TatQa:
 
         Not the official metric: the scale ("million") is neither asked for nor judged.
         """
-        if answer is None:
-            return Score(0.0, 0.0)
-        if item.tags["answer_type"] in ("arithmetic", "count"):
+        if answer is not None and item.tags["answer_type"] in ("arithmetic", "count"):
             equal = float(same_number(answer, item.gold[0]))
             return Score(equal, equal)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _dev(self) -> Path:
         return next((self._root / name for name in DEV if (self._root / name).is_file()), None) or find(
@@ -150,3 +148,10 @@ def same_number(answer: str, gold: str) -> bool:
     negative = "-" in found[0] or (found[0].startswith("(") and found[0].endswith(")"))
     decimals = len(gold.partition(".")[2])
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
+
+
+def _make(request: DataRequest) -> TatQa:
+    return TatQa(request.root, train=request.train, limit=request.settings.limit, seed=request.seed)
+
+
+TATQA = DatasetKind("tatqa", RELEASE, _make)

@@ -24,9 +24,9 @@ from typing import Any
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import parted
-from experiments.metrics.text import exact_match, list_f1
 from retrieval import ocr
 
 RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
@@ -91,9 +91,7 @@ class ViDoSeek:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """M3Prune's EM (containment) and F1 of tokens. The paper's own figure is a judge's (Acc*)."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     @cached_property
     def _split(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -177,3 +175,14 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _strings(part)
+
+
+def _make(request: DataRequest) -> ViDoSeek:
+    root = request.root
+    if not request.whole_corpus:
+        log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
+    read = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
+    return ViDoSeek(root, train=request.held_out, limit=request.settings.limit, seed=request.seed, read=read)
+
+
+VIDOSEEK = DatasetKind("vidoseek", RELEASE, _make)

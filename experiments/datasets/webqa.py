@@ -17,6 +17,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import Record, find, from_record, read_json
 from experiments.datasets.item import Item, Score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
@@ -189,3 +190,17 @@ def unquoted(text: str) -> str:
     text = text.strip()
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
     return text[1:-1].replace('""', '"').strip() if quoted else text
+
+
+def _make(request: DataRequest) -> WebQa:
+    return WebQa(
+        request.root,
+        request.cache / "webqa",
+        train=request.train,
+        limit=request.settings.limit,
+        seed=request.seed,
+        all_pictures=request.whole_corpus,
+    )
+
+
+WEBQA = DatasetKind("webqa", RELEASE, _make)

@@ -25,6 +25,7 @@ from actors.reader import reader as reader_module
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
+from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
 from experiments.running.methods import check_methods, learner_of, needs_team
 from experiments.running.systems import SYSTEMS
@@ -165,6 +166,7 @@ def model_maker(model: ModelSettings, reader: ReaderSettings, key: str) -> Calla
 def check(config: Config) -> None:
     """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
     check_methods(config.methods)
+    dataset_kind(config.data.kind)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     read_blueprints(config.systems.blueprints)

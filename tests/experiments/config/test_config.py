@@ -35,8 +35,6 @@ def test_values_are_typed() -> None:
         ("rounds=4", "Did you mean 'topology.rounds'"),
         ("sede=1", "Did you mean 'seed'"),
         ("topology.rounds=many", "'many'"),
-        ("data.kind=mmqq", "sample"),
-        ("data=mmqq", "scienceqa"),
         ("learner.estimator=magic", "RLOO"),
         ("retrieval.mode=fuzzy", "hybrid"),
         ("seed", "key=value"),
