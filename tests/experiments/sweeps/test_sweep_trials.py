@@ -54,9 +54,9 @@ def test_a_value_may_be_a_list_or_a_group() -> None:
 
 
 def test_keys_that_end_alike_are_told_apart() -> None:
-    assert short_keys(["pruning.rate", "attack.rate", "topology.rounds"]) == {
+    assert short_keys(["pruning.rate", "learner.rate", "topology.rounds"]) == {
         "pruning.rate": "pruning.rate",
-        "attack.rate": "attack.rate",
+        "learner.rate": "learner.rate",
         "topology.rounds": "rounds",
     }
 

@@ -1,0 +1,31 @@
+"""The attacks that a configuration can name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from actors.errors import UserError
+from actors.lookup import find
+from experiments.attacks.collude import Collude
+from experiments.attacks.contagion import Contagion
+from experiments.attacks.input import Input
+from experiments.attacks.kind import AttackKind
+from experiments.attacks.poison import Poison
+from experiments.attacks.response import Response
+from experiments.attacks.sleeper import Sleeper
+from experiments.attacks.tamper import Tamper
+
+ATTACKS: tuple[type[AttackKind], ...] = (Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
+
+
+@cache
+def attack_kind(name: str) -> type[AttackKind] | None:
+    """The attack of a name: one of `ATTACKS`, an installed package's, or `package.module:Class`; None for `none`.
+
+    Raises UserError, with the nearest name, when there is none.
+    """
+    ours: dict[str, type[AttackKind] | None] = {"none": None, **{kind.name: kind for kind in ATTACKS}}
+    found = find(name, ours, "attacks", "attack")
+    if found is not None and not (isinstance(found, type) and issubclass(found, AttackKind)):
+        raise UserError(f"attack={name} is no subclass of experiments.attacks.kind.AttackKind")
+    return found
