@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from actors.errors import UserError
 from actors.messages import Usage
+from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 
 USAGE = "usage.jsonl"
@@ -65,7 +66,7 @@ class UsageLog:
         self._path = folder.path / USAGE
         self._spent = spent
         self._every_s = every_s
-        _cut(folder)
+        jsonl.cut(self._path)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -112,10 +113,8 @@ class UsageLog:
         return timer
 
     def _append(self, spent: Spent) -> None:
-        line = spent.encode().encode() + b"\n"
         with self._path.open("ab", buffering=0) as file:
-            if file.write(line) != len(line):
-                raise OSError("no space left for a whole line")
+            jsonl.append(file, spent.encode())
 
 
 class _Meter:
@@ -138,17 +137,7 @@ class _Meter:
 
 def read(folder: RunFolder) -> Iterator[Spent]:
     """The complete lines of usage.jsonl. Raises UserError for one that is none."""
-    path = folder.path / USAGE
-    if not path.exists():
-        return
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield Spent.decode(line.decode())
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise UserError(f"{path}, line {number}: not a line of usage ({error!r}); delete the file") from error
+    return jsonl.records(folder.path / USAGE, Spent.decode, "delete the file")
 
 
 def by_phase(folder: RunFolder) -> dict[str, Spent]:
@@ -216,12 +205,3 @@ def _share(part: int, whole: int) -> str:
 
 def _minus(now: Usage, then: Usage) -> Usage:
     return Usage(*(getattr(now, f.name) - getattr(then, f.name) for f in fields(Usage)))
-
-
-def _cut(folder: RunFolder) -> None:
-    """Takes away a last line that a killed run left half written, or the next one would be spoilt by it."""
-    path = folder.path / USAGE
-    if path.exists():
-        whole = path.read_bytes()
-        if not whole.endswith(b"\n"):
-            path.write_bytes(whole[: whole.rfind(b"\n") + 1])

@@ -233,7 +233,7 @@ def test_judgements_of_other_answers_are_refused(run: RunFolder) -> None:
 
 def test_a_broken_line_is_named(run: RunFolder) -> None:
     (run.path / JUDGEMENTS).write_text('{"method": 1}\n')
-    with pytest.raises(UserError, match=r"judgements.jsonl, line 1: not a judgement"):
+    with pytest.raises(UserError, match=r"judgements.jsonl, line 1: not a record of this kind"):
         judge_all(run, reader_judge())
 
 

@@ -139,5 +139,5 @@ def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
 
 def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text(json.dumps({"name": "0000"}) + "\n")
-    with pytest.raises(UserError, match=r"no trial's result"):
+    with pytest.raises(UserError, match=r"trials\.jsonl, line 1: not a record of this kind"):
         read_results(tmp_path)
