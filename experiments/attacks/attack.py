@@ -9,7 +9,7 @@ from typing import Literal
 from actors.messages import Message, Question, Trace, Turn
 from experiments.attacks.attackers import choose_attackers
 from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import AttackContext
+from experiments.attacks.kind import NONE, AttackContext
 from experiments.attacks.settings import AttackSettings
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
@@ -32,13 +32,12 @@ class Attack:
         """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
         self.settings = settings
         self.attackers = choose_attackers(settings, agents, seed)
-        kind = attack_kind(settings.kind)
-        self._kind = kind(settings) if kind else None
+        self._kind = attack_kind(settings.kind)(settings)
         self._targets = Targets(dataset, seed)
         self._seed = seed
 
     def present(self, phase: Phase) -> bool:
-        return self._kind is not None and self.settings.when in (phase, "both")
+        return self.settings.kind != NONE and self.settings.when in (phase, "both")
 
     async def run_discussion(
         self,
@@ -56,37 +55,36 @@ class Attack:
         among those of the phase. Messages recorded under an attack are replayed as they were recorded."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
-        change = self.change(item, number)
-        attacked_team = team if team.recorded or change is None else _AttackedTeam(team, change)
+        attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
         trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
         attacked = tuple(name for name in self.attackers if name in trace.agents)
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
 
     def target(self, item: Item) -> str | None:
         """The wrong answer that the attack is after; None where it is after none or the question has none."""
-        return self._targets.of(item) if self._kind and self._kind.aimed else None
+        return self._targets.of(item) if self._kind.aimed else None
 
     def evidence(self, item: Item, question: Question, number: int) -> Question:
         """The question with its evidence under this attack."""
         context = self._context(item, number)
-        return self._kind.evidence(question, context) if self._kind and context else question
+        return self._kind.evidence(question, context) if context else question
 
-    def change(self, item: Item, number: int) -> Change | None:
-        """The change of every turn of a discussion, None for none."""
-        kind, context = self._kind, self._context(item, number)
-        if kind is None or context is None or kind.acts_on == "evidence":
-            return None
-        if kind.acts_on == "messages":
-            return lambda turn: kind.change(turn, context)
-        return lambda turn: kind.change(turn, context) if turn.agent in self.attackers else turn
+    def change(self, item: Item, number: int) -> Change:
+        """The change of every turn of a discussion."""
+        context, on_wire = self._context(item, number), self._kind.acts_on == "messages"
+
+        def change(turn: Turn) -> Turn:
+            reached = on_wire or turn.agent in self.attackers
+            return self._kind.change(turn, context) if context and reached else turn
+
+        return change
 
     def _context(self, item: Item, number: int) -> AttackContext | None:
-        """None where there is nothing to be after, so that the discussion goes on as it would."""
-        kind, target = self._kind, self.target(item)
-        if kind is None or (kind.aimed and target is None):
+        """None where a question has no wrong answer: its discussion goes on as it would."""
+        target, own = self.target(item), {}
+        if self._kind.aimed and target is None:
             return None
-        own = {}
-        if kind.several_targets:
+        if self._kind.several_targets:
             own = {name: self._targets.of(item, n) or target or "" for n, name in enumerate(self.attackers)}
         return AttackContext(target or "", self.attackers, number, self._seed, own)
 

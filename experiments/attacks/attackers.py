@@ -8,6 +8,7 @@ from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import derive_seed
 from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.kind import NONE
 from experiments.attacks.settings import AttackSettings
 
 
@@ -19,7 +20,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     sense.
     """
     kind = attack_kind(settings.kind)
-    if kind is None:
+    if settings.kind == NONE:
         return ()
     if settings.agents or kind.acts_on != "turns":
         named = [_name(agent, agents) for agent in settings.agents]

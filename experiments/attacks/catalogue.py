@@ -15,17 +15,16 @@ from experiments.attacks.response import Response
 from experiments.attacks.sleeper import Sleeper
 from experiments.attacks.tamper import Tamper
 
-ATTACKS: tuple[type[AttackKind], ...] = (Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
+ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
 
 
 @cache
-def attack_kind(name: str) -> type[AttackKind] | None:
-    """The attack of a name: one of `ATTACKS`, an installed package's, or `package.module:Class`; None for `none`.
+def attack_kind(name: str) -> type[AttackKind]:
+    """The attack of a name: one of `ATTACKS`, an installed package's, or `package.module:Class`.
 
     Raises UserError, with the nearest name, when there is none.
     """
-    ours: dict[str, type[AttackKind] | None] = {"none": None, **{kind.name: kind for kind in ATTACKS}}
-    found = find(name, ours, "attacks", "attack")
-    if found is not None and not (isinstance(found, type) and issubclass(found, AttackKind)):
+    kind = find(name, {kind.name: kind for kind in ATTACKS}, "attacks", "attack")
+    if not (isinstance(kind, type) and issubclass(kind, AttackKind)):
         raise UserError(f"attack={name} is no subclass of experiments.attacks.kind.AttackKind")
-    return found
+    return kind

@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 from actors.messages import Message, Question, Turn
 from experiments.attacks.settings import AttackSettings
 
+NONE = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class AttackContext:
@@ -28,7 +30,7 @@ class AttackContext:
 
 
 class AttackKind:
-    """One value of `attack=`; a subclass says in its docstring what the attacker sees and what it changes.
+    """No attack, and the base of all: a subclass says in its docstring what the attacker sees and what it changes.
 
     name: as in the configuration and in traces.
     acts_on: `turns` of the agents under its control, `messages` of everybody on the wire, or `evidence`.
@@ -37,7 +39,7 @@ class AttackKind:
     spreads: whether agents that are not compromised may pass it on.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = NONE
     acts_on: ClassVar[Literal["turns", "messages", "evidence"]] = "turns"
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False

@@ -33,9 +33,10 @@ class Harm:
     @staticmethod
     def of(trace: Trace, item: Item, dataset: Dataset) -> Harm | None:
         """None for a discussion that was not attacked, or by an attack that is after no particular answer."""
-        kind, target = attack_kind(trace.attack or "none"), trace.target
-        if kind is None or target is None:
+        target = trace.target
+        if target is None:
             return None
+        kind = attack_kind(trace.attack)
         aims = [aimed_at(item, target)]
         if kind.several_targets and len(trace.attacked) > 1:
             given = {turn.answer for turn in trace.turns if turn.agent in trace.attacked and turn.answer}

@@ -24,9 +24,7 @@ def dataset_kind(name: str) -> DatasetKind:
     `load` is a `DatasetKind` or a function that takes a `DataRequest` and gives a `Dataset`.
     Raises UserError, with the nearest name, when there is none.
     """
-    found = find(name, {kind.name: kind for kind in DATASETS}, "datasets", "data")
-    if isinstance(found, DatasetKind):
-        return found
-    if not callable(found):
+    kind = find(name, {kind.name: kind for kind in DATASETS}, "datasets", "data")
+    if not isinstance(kind, DatasetKind) and not callable(kind):
         raise UserError(f"data={name} is neither a DatasetKind nor a function of a DataRequest")
-    return DatasetKind(name, "the files that it reads", found)
+    return kind if isinstance(kind, DatasetKind) else DatasetKind(name, "the files that it reads", kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,17 @@ from actors.errors import UserError
 T = TypeVar("T")
 
 Record = dict[str, Any]
+
+
+def number_text(value: float) -> str:
+    """A computed answer without binary dust (300, not 300.0; 1.144)."""
+    return f"{value:.10g}"
+
+
+def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
+    """A table row as `header = value` parts, without empty cells. Raises ValueError for a row of another width."""
+    cells = zip(headers, values, strict=True)
+    return [f"{header} = {value}" if header else value for header, value in cells if value]
 
 
 def find(root: Path, name: str, release: str, *, packed: bool = False) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics.text import choice_correct, exact_match, list_f1
+from experiments.metrics.text import choice_of, exact_match, list_f1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def choice_score(item: Item, answer: str | None) -> Score:
     if answer is None:
         return Score(0.0, 0.0)
     choices = item.question.choices
-    accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
+    accuracy = float(choice_of(answer, choices) == choices.index(item.gold[0]))
     return Score(accuracy, accuracy)
 
 

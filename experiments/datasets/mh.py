@@ -29,7 +29,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.files import find
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DatasetKind
 from experiments.datasets.sheets import read_records, read_rows
 from experiments.datasets.subset import choose
 
@@ -255,8 +255,4 @@ def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tup
     )
 
 
-def _make(request: DataRequest) -> Mh:
-    return Mh(request.root, train=request.train, limit=request.settings.limit, seed=request.seed)
-
-
-MH = DatasetKind("mh", RELEASE, _make)
+MH = DatasetKind("mh", RELEASE, lambda r: Mh(r.root, train=r.train, limit=r.settings.limit, seed=r.seed))

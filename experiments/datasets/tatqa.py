@@ -9,9 +9,9 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import Record, find, from_record, read_json
+from experiments.datasets.files import Record, find, from_record, number_text, read_json, row_cells
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import DatasetKind
 from experiments.datasets.subset import choose
 
 RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
@@ -99,7 +99,7 @@ def report_items(report: Record) -> tuple[Item, ...]:
 
 def gold_answers(answer: Any) -> tuple[str, ...]:
     """Spans are a list (empty ones are dropped), counts a string, computed answers a number."""
-    spans = answer if isinstance(answer, list) else [answer if isinstance(answer, str) else f"{answer:.10g}"]
+    spans = answer if isinstance(answer, list) else [answer if isinstance(answer, str) else number_text(answer)]
     gold = tuple(span for span in spans if span.strip())
     if not gold:
         raise ValueError("a question without an answer")
@@ -128,11 +128,7 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
         if label and not any(values):
             section = label
             continue
-        cells = [
-            f"{header} = {value}" if header else value
-            for header, value in zip(headers[1:], values, strict=True)
-            if value
-        ]
+        cells = row_cells(headers[1:], values)
         name = ": ".join(part for part in (section, label) if part)
         if cells:
             title = headers[0] or "Table"
@@ -150,8 +146,4 @@ def same_number(answer: str, gold: str) -> bool:
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
 
 
-def _make(request: DataRequest) -> TatQa:
-    return TatQa(request.root, train=request.train, limit=request.settings.limit, seed=request.seed)
-
-
-TATQA = DatasetKind("tatqa", RELEASE, _make)
+TATQA = DatasetKind("tatqa", RELEASE, lambda r: TatQa(r.root, train=r.train, limit=r.settings.limit, seed=r.seed))

@@ -73,10 +73,7 @@ async def judge_run(
     with path.open("ab", buffering=0) as file:
         file.truncate(size)
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
-            try:
-                jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
-            except OSError as error:
-                raise UserError(f"cannot write {path}: {error}; make room and resume={folder.path}") from error
+            jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
             bar.advance()
 
 

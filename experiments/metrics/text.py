@@ -138,11 +138,6 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def choice_correct(answer: str, choices: Sequence[str], right: int) -> float:
-    """Accuracy of one question: 1 when the answer names `choices[right]` and no other, else 0."""
-    return float(choice_of(answer, choices) == right)
-
-
 def _index(letter: str, count: int) -> int | None:
     index = ord(letter.upper()) - ord("A")
     return index if index < count else None

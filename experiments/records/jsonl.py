@@ -43,11 +43,19 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
         raise UserError(f"{path}, line {number}: not a record of this kind ({error!r}); {remedy}") from error
 
 
-def append(file: FileIO, line: str) -> None:
-    """Adds a line to a file opened for appending without a buffer, whole or with an OSError."""
+def append(file: FileIO, line: str, sync: bool = False) -> None:
+    """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk when this returns.
+
+    Raises UserError when there is no room for it; what is there of the line is cut away when the run is resumed.
+    """
     content = line.encode() + b"\n"
-    if file.write(content) != len(content):
-        raise OSError("no space left for a whole line")
+    try:
+        if file.write(content) != len(content):
+            raise OSError("no space left for a whole line")
+        if sync:
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
 
 
 def cut(path: Path) -> None:

@@ -24,7 +24,6 @@ from contextlib import ExitStack
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
@@ -120,9 +119,7 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -143,11 +140,11 @@ class Recorder:
 
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step."""
-        self._append(f"traces/train-{stage}.jsonl", encode(trace))
+        jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
 
     def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
         """Records a training step and makes it the point from which a killed run goes on."""
-        self._append(LEARNING, step.encode())
+        jsonl.append(self._file(LEARNING), step.encode())
         sizes = {}
         for name, file in self._files.items():
             if _is_training(name):
@@ -159,18 +156,9 @@ class Recorder:
     def evaluated(self, trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Records one evaluated question: the trace first, because the score vouches for it."""
         scored = Scored.of(trace, item, score, harm)
-        self._append(_evaluation(trace.method), encode(trace))
-        self._append(SCORES, scored.encode())
+        jsonl.append(self._file(_evaluation(trace.method)), encode(trace))
+        jsonl.append(self._file(SCORES), scored.encode())
         return scored
-
-    def _append(self, name: str, line: str) -> None:
-        try:
-            jsonl.append(self._file(name), line)
-        except OSError as error:
-            where = self.run.path / name
-            raise UserError(
-                f"cannot write {where}: {error}; make room and go on with resume={self.run.path}"
-            ) from error
 
     def _file(self, name: str) -> FileIO:
         if name not in self._files:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from actors.errors import UserError
@@ -67,9 +65,7 @@ class Results:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()
 
     @property
@@ -79,8 +75,4 @@ class Results:
 
     def append(self, result: TrialResult) -> None:
         """On disk when this returns. Raises UserError when there is no room for it."""
-        try:
-            jsonl.append(self._file, result.encode())
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise UserError(f"cannot write {self._folder / RESULTS}: {error}; make room and resume") from error
+        jsonl.append(self._file, result.encode(), sync=True)

@@ -82,14 +82,11 @@ class UsageLog:
         except BaseException:
             try:
                 self._append(meter.read())
-            except OSError as error:
-                log.warning("%s: what %s spent is lost: %s", self._path, name, error)
+            except UserError as error:
+                log.warning("what %s spent is lost: %s", name, error)
             raise
         else:
-            try:
-                self._append(meter.read())
-            except OSError as error:
-                raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+            self._append(meter.read())
         finally:
             for handle in timer:
                 handle.cancel()
@@ -105,16 +102,19 @@ class UsageLog:
         def tick() -> None:
             try:
                 self._append(meter.read())
-            except OSError as error:
-                log.warning("%s: %s", self._path, error)  # the end of the phase will say so to the user
+            except UserError as error:
+                log.warning("%s", error)  # the end of the phase will say so to the user
             timer[:] = [loop.call_later(self._every_s, tick)]
 
         timer.append(loop.call_later(self._every_s, tick))
         return timer
 
     def _append(self, spent: Spent) -> None:
-        with self._path.open("ab", buffering=0) as file:
-            jsonl.append(file, spent.encode())
+        try:
+            with self._path.open("ab", buffering=0) as file:
+                jsonl.append(file, spent.encode())
+        except OSError as error:
+            raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
 
 
 class _Meter:
