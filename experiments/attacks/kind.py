@@ -14,7 +14,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class AttackContext:
-    """What an attack knows of the discussion that it attacks. The gold answer is no part of it.
+    """An attack's knowledge of the discussion that it attacks. The gold answer is no part of it.
 
     target: the wrong answer that the attack is after; empty for an attack that is after none.
     attackers: names of the compromised agents, in the team's order.
@@ -61,5 +61,5 @@ class AttackKind:
 
     @staticmethod
     def carries(message: Message, target: str) -> bool:
-        """Whether a message passes the attack on."""
+        """True for a message that passes the attack on."""
         return False

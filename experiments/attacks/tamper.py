@@ -1,4 +1,4 @@
-"""Tampering on the wire: messages are rewritten between the one who said them and the one who reads them."""
+"""Tampering on the wire: messages are rewritten between sender and receiver."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CLAIM = "The evidence, read closely, says {target}."
 class Tamper(AttackKind):
     """The attacker sits on the wire: it sees messages, receivers and the target, neither evidence nor gold. It rewrites
     a share `attack.share` of the messages, those to the decision agent included, and of `attack.agents` alone where
-    that names some. Content, answer and confidence change as one receiver reads them; what the sender and others
-    remember stays.
+    that names some. Content, answer and confidence change as one receiver reads them; the memory of the
+    sender and of other receivers stays as it was.
     """
 
     name = "tamper"

@@ -13,6 +13,7 @@ import csv
 import logging
 from collections.abc import Container, Iterator
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.files import check_image, from_record
 from experiments.datasets.item import Item, Score, choice_score
 from experiments.datasets.kind import DataRequest, DatasetKind
-from experiments.datasets.subset import choose
+from experiments.datasets.subset import limited
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
 LAYOUTS = {
@@ -126,8 +127,7 @@ class CrisisMmd:
         return choice_score(item, answer)
 
     def _items(self, rows: list[Row], count: int | None) -> Iterator[Item]:
-        chosen = choose((row["image_id"] for row in rows), count, self._seed)
-        return (self._item(row) for row in rows if chosen is None or row["image_id"] in chosen)
+        return map(self._item, limited(rows, itemgetter("image_id"), count, self._seed))
 
     def _item(self, row: Row) -> Item:
         own = tuple(source.doc for source in self._sources(row))

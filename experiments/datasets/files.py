@@ -45,7 +45,7 @@ def find(root: Path, name: str, release: str, *, packed: bool = False) -> Path:
 
 
 def read_lines(path: Path, parse: Callable[[Record], T | None]) -> Iterator[T]:
-    """What `parse` makes of each JSON object of a .jsonl or .jsonl.gz file, one at a time; None is left out.
+    """The objects of a .jsonl or .jsonl.gz file as `parse` reads them, one at a time; None is left out.
 
     Raises UserError with file and line for a line that is not a JSON object, for one that `parse` cannot read
     (KeyError, TypeError, ValueError or a UserError of its own), and for a compressed file that ends too early.

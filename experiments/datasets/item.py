@@ -1,4 +1,4 @@
-"""What a loader yields: labelled items over a corpus of sources. Labels stay on this side of the runner."""
+"""Labelled questions over a corpus of sources, as a loader yields them. No agent or method sees a label."""
 
 from __future__ import annotations
 
@@ -74,4 +74,4 @@ class Dataset(Protocol):
         """Every source of the benchmark, once."""
 
     def score(self, item: Item, answer: str | None) -> Score:
-        """An answer of None (nothing usable was said) scores zero and is never replaced by a guess."""
+        """An answer of None (no usable reply) scores zero and is never replaced by a guess."""

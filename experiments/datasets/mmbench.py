@@ -63,7 +63,7 @@ class MmBench:
         for row in self._rows():
             group = row["index"]
             if group not in self._groups:
-                continue  # a rotation: its question's picture and hint have been told
+                continue  # a rotation has the picture and hint of its question's first row
             hint, picture = own_docs(group)
             if row["hint"] and (docs is None or hint in docs):
                 yield Source(hint, hint, Kind.TEXT, "Hint", row["hint"])
@@ -90,12 +90,12 @@ class MmBench:
     @cached_property
     def _groups(self) -> dict[str, tuple[Item, ...]]:
         """Each question's items by its index, in file order: what the file holds, or rotated here."""
-        told: dict[str, list[Item]] = {}
+        groups: dict[str, list[Item]] = {}
         for row in self._rows():
             group = str(int(row["index"]) % ROTATION)
-            told.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row['index']}"))
+            groups.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row['index']}"))
         # As the authors' script does, a rotation without its question's first row is left out.
-        whole = {group: items for group, items in told.items() if items[0].question.id == group}
+        whole = {group: items for group, items in groups.items() if items[0].question.id == group}
         if not whole:
             raise UserError(f"{self._file} has no questions: copy {RELEASE}")
         return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
@@ -117,8 +117,8 @@ class MmBench:
     def _file(self) -> Path:
         files = sorted(self._root.glob("*.tsv"))
         if len(files) != 1:
-            found = ", ".join(file.name for file in files) or "none"
-            raise UserError(f"{self._root} must hold one .tsv file and holds {found}: copy one of {RELEASE} there")
+            names = ", ".join(file.name for file in files) or "none"
+            raise UserError(f"{self._root} must hold one .tsv file and holds {names}: copy one of {RELEASE} there")
         return files[0]
 
 
@@ -152,13 +152,13 @@ def item(row: Row) -> Item:
 
 def rotated(first: Item) -> tuple[Item, ...]:
     """The question with its choices moved on by 0, 1, ... places, indexed as the release does."""
-    asked, index = first.question, int(first.question.id)
-    turns = range(len(asked.choices))
+    question, index = first.question, int(first.question.id)
+    turns = range(len(question.choices))
     questions: Iterable[Question] = (
-        Question(str(index + turn * ROTATION), asked.text, asked.choices[turn:] + asked.choices[:turn])
+        Question(str(index + turn * ROTATION), question.text, question.choices[turn:] + question.choices[:turn])
         for turn in turns
     )
-    return tuple(replace(first, question=question) for question in questions)
+    return tuple(replace(first, question=moved) for moved in questions)
 
 
 def own_docs(group: str) -> tuple[str, str]:

@@ -73,7 +73,7 @@ class Mmqa:
         return text_score(item, answer)
 
     def _items(self, name: str, count: int | None) -> Iterator[Item]:
-        """Two passes over the file, so that only the ids of the chosen questions are held."""
+        """Two passes over the file, so that only the ids of the chosen questions stay in memory."""
         path = find(self._root, name, RELEASE, packed=True)
         chosen = None if count is None else choose(read_lines(path, self._selected_id), count, self._seed)
 

@@ -1,4 +1,4 @@
-"""Which questions a run asks."""
+"""The choice of questions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass
 class DataSettings:
-    """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
+    """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
 
     kind: str = "sample"
     """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""

@@ -1,12 +1,21 @@
-"""Which questions a limited run uses."""
+"""The choice of questions of a limited run."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+
+T = TypeVar("T")
+
+
+def limited(items: Sequence[T], id_of: Callable[[T], str], count: int | None, seed: int) -> Iterator[T]:
+    """Those of `items` whose ids `choose` takes, in their own order."""
+    chosen = choose(map(id_of, items), count, seed)
+    return (item for item in items if chosen is None or id_of(item) in chosen)
 
 
 def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] | None:

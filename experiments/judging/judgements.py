@@ -1,4 +1,4 @@
-"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order, and what it tells.
+"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order.
 
 A killed run judges only what is missing. A judgement that failed stays in the file as such; to have these judged
 again, delete judgements.jsonl and resume: with the completion cache only they are computed anew.
@@ -35,13 +35,13 @@ class Judged:
 
     def encode(self) -> str:
         """One line of plain ASCII, without its newline."""
-        told = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
-        return json.dumps(told, separators=(",", ":"))
+        fields = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
+        return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> Judged:
-        told = json.loads(line)
-        return Judged(told.pop("method"), told.pop("question"), told.pop("judge"), Judgement(**told))
+        fields = json.loads(line)
+        return Judged(fields.pop("method"), fields.pop("question"), fields.pop("judge"), Judgement(**fields))
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:
@@ -57,7 +57,7 @@ async def judge_run(
 
     Args:
         items: by question id, all that were evaluated.
-        concurrency: judgements asked for at once.
+        concurrency: judgements requested at once.
 
     Raises:
         UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.

@@ -122,19 +122,19 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
     None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
     """
-    said = " ".join(answer.split())
+    named = " ".join(answer.split())
     plain = [" ".join(choice.split()) for choice in choices]
     for form in (str, str.casefold):
-        matches = [i for i, choice in enumerate(plain) if form(choice) == form(said)]
+        matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
         if matches:
             return matches[0] if len(matches) == 1 else None
-    if letter := _LETTER.fullmatch(said):
+    if letter := _LETTER.fullmatch(named):
         return _index(letter[1], len(plain))
-    if lettered := _LETTERED.fullmatch(said):
+    if lettered := _LETTERED.fullmatch(named):
         index = _index(lettered[1], len(plain))
         if index is not None:
             return index if choice_of(lettered[2], choices) == index else None
-    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(said) != ""]
+    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -152,7 +152,7 @@ def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> 
 
     Raises ValueError when nothing supports: such a question has no recall and is to be left out of the mean.
     """
-    wanted = frozenset(supporting)
-    if not wanted:
+    documents = frozenset(supporting)
+    if not documents:
         raise ValueError("recall needs at least one supporting document")
-    return len(wanted.intersection(retrieved[:k])) / len(wanted)
+    return len(documents.intersection(retrieved[:k])) / len(documents)

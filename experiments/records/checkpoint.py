@@ -1,4 +1,4 @@
-"""A learner's state on disk, with how far every record file had got: a killed run goes on from exactly there."""
+"""A learner's state on disk, with the sizes of the record files at that moment: a killed run goes on from there."""
 
 from __future__ import annotations
 

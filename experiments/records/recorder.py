@@ -1,4 +1,4 @@
-"""What a run writes while it runs: append-only records, a line at a time, that a killed run takes up again.
+"""The run folder: append-only records, a line at a time, with which a killed run goes on.
 
     runs/<time>-<experiment>/
         config.yaml                    written by the runner; its presence makes the folder a run
@@ -43,7 +43,7 @@ DAMAGED = "start a new run"
 
 
 class RunFolder:
-    """Where things lie in a run folder, and its records as iterators, readable while the run goes on."""
+    """The paths in a run folder, and its records as iterators, readable while the run goes on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What a sweep has found so far: a line per finished trial, from which its tables, figures and report are made."""
+"""The results of a sweep so far: a line per finished trial, from which its tables, figures and report are made."""
 
 from __future__ import annotations
 

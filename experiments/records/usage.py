@@ -1,4 +1,4 @@
-"""usage.jsonl: what a run really spent, by phase and agent, each time that it was started.
+"""usage.jsonl: calls and tokens that a run really spent, by phase and agent, each time that it was started.
 
 Caches and crashes decide what a run spends, so neither traces nor metrics.json hold it. Lines are increments and are
 only ever appended: a phase has several where it lasted long or was resumed, and their sum is what it cost in all.
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one phase took: seconds of wall clock, and what each agent spent (those that spent nothing are left out)."""
+    """The cost of one phase: seconds of wall clock, and each agent's usage (agents without any are left out)."""
 
     phase: str
     seconds: float
@@ -45,13 +45,15 @@ class Spent:
 
     def encode(self) -> str:
         agents = {name: {key: n for key, n in asdict(usage).items() if n} for name, usage in self.agents.items()}
-        told = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
-        return json.dumps(told, separators=(",", ":"))
+        record = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
+        return json.dumps(record, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> Spent:
-        told = json.loads(line)
-        return Spent(told["phase"], told["seconds"], {name: Usage(**usage) for name, usage in told["agents"].items()})
+        record = json.loads(line)
+        return Spent(
+            record["phase"], record["seconds"], {name: Usage(**usage) for name, usage in record["agents"].items()}
+        )
 
 
 class UsageLog:
@@ -118,7 +120,7 @@ class UsageLog:
 
 
 class _Meter:
-    """What has been spent since it was last read."""
+    """Usage since the last reading."""
 
     def __init__(self, phase: str, spent: Callable[[], Mapping[str, Usage]]) -> None:
         self._phase = phase
@@ -154,7 +156,7 @@ def by_phase(folder: RunFolder) -> dict[str, Spent]:
 
 
 def by_agent(folder: RunFolder) -> dict[str, Usage]:
-    """What each agent spent in all, in alphabetical order."""
+    """Each agent's usage in all, in alphabetical order."""
     agents: dict[str, Usage] = {}
     for line in read(folder):
         for name, usage in line.agents.items():
@@ -167,7 +169,7 @@ def total(folder: RunFolder) -> Usage:
 
 
 def notes(usage: Usage) -> Iterator[str]:
-    """What was spent in all, in two or three lines; nothing where no model was asked."""
+    """The usage in all, in two or three lines; none where no model was called."""
     if usage == Usage():
         return
     answered = usage.calls + usage.reused

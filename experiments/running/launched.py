@@ -102,7 +102,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     def started(kind: str, loading: int) -> None:
         bar.advance(note=left(loading))
 
-    await cluster.wait_until_ready(started, news=progress.tell)
+    await cluster.wait_until_ready(started, news=progress.print)
 
 
 def _launch_pool(config: Config, model: ModelSettings, cluster: Cluster, pool: str) -> None:

@@ -90,7 +90,7 @@ def _settle(part: Path, folder: Path, made: str) -> None:
 
 
 def build(seed: int, train: int, dev: int) -> Release:
-    """The data set in memory, pictures undrawn. No shelf, hence no entity asked about, serves both splits."""
+    """The data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
     rng = Random(derive_seed(seed, "world"))
     endless = shelves(rng, seed)
     sets = {}
@@ -118,17 +118,17 @@ def _packed(records: Iterable[Record]) -> bytes:
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
     """As many questions of each type as its weight says, at least one where `number` allows; no wording twice."""
     records: list[Record] = []
-    asked: set[str] = set()
+    used: set[str] = set()
     for place, name in enumerate(_shares(number, rng)):
         for attempt in range(2000):
             shelf = own[(place + attempt // 20) % len(own)]
             draft = TYPES[name].draft(Asker(shelf, rng))
-            if draft is not None and draft.said not in asked:
+            if draft is not None and draft.text not in used:
                 break
         else:
             raise UserError(f"no further question of type {name} in {len(own)} tables: ask for fewer questions")
-        asked.add(draft.said)
-        qid = identity(split, place, draft.said)
+        used.add(draft.text)
+        qid = identity(split, place, draft.text)
         records.append(_record(qid, name, draft, shelf, own, rng))
     return records
 
@@ -163,15 +163,15 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
         for entity in other.entities
         if draft.sight is None or not draft.sight.on(entity)
     ]
-    likeness = difflib.SequenceMatcher(None, draft.said, draft.pseudo, autojunk=False).ratio()
+    likeness = difflib.SequenceMatcher(None, draft.text, draft.pseudo, autojunk=False).ratio()
     return {
         "qid": qid,
-        "question": draft.said,
+        "question": draft.text,
         "answers": list(draft.answers),
         "metadata": {
             "type": name,
             "modalities": list(TYPES[name].modalities),
-            "wiki_entities_in_question": _mentioned(draft.said, shelf),
+            "wiki_entities_in_question": _mentioned(draft.text, shelf),
             "wiki_entities_in_answers": _mentioned(" | ".join(str(a["answer"]) for a in draft.answers), shelf),
             "pseudo_language_question": draft.pseudo,
             "rephrasing_meta": {"accuracy": 1.0, "edit_distance": round(1 - likeness, 4), "confidence": 1.0},
