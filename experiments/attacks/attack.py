@@ -52,9 +52,10 @@ class Attack:
         sample: int = 0,
     ) -> Trace:
         """One discussion, attacked if the phase is. `question` is the item's, with evidence; `number` its position
-        among those of the phase. Messages recorded under an attack are replayed as they were recorded."""
+        among those of the phase."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
+        # Recorded messages already are what the attack made of them.
         attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
         trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
         attacked = tuple(name for name in self.attackers if name in trace.agents)
@@ -101,6 +102,7 @@ class _AttackedTeam:
     async def ask(self, turn: Turn) -> Message:
         changed = self._change(turn)
         message = await self._team.ask(changed)
+        # The agent's own record lists what reached it; the trace's must list what was sent.
         if changed is turn or changed.heard == turn.heard:
             return message
         arrived = {heard.message.id: heard.message for heard in changed.heard}

@@ -27,6 +27,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     else:
         if not 1 <= settings.number <= len(agents):
             raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
+        # An order by seed: a larger number adds attackers to those of a smaller one.
         named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
     if twice := [name for name in agents if named.count(name) > 1]:
         raise UserError(f"attack.agents names {twice[0]} twice: name each agent once")
@@ -36,7 +37,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
 
 def _name(agent: object, agents: Sequence[str]) -> str:
     """The name of an agent given by position or by name."""
-    if isinstance(agent, int) and not isinstance(agent, bool):
+    if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
         if not 0 <= agent < len(agents):
             raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {len(agents) - 1}")
         return agents[agent]

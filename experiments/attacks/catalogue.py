@@ -18,7 +18,7 @@ from experiments.attacks.tamper import Tamper
 ATTACKS: tuple[type[AttackKind], ...] = (AttackKind, Input, Response, Collude, Sleeper, Tamper, Poison, Contagion)
 
 
-@cache
+@cache  # the measures of every attacked discussion look it up
 def attack_kind(name: str) -> type[AttackKind]:
     """The attack of a name: one of `ATTACKS`, an installed package's, or `package.module:Class`.
 

@@ -39,6 +39,7 @@ class Harm:
         kind = attack_kind(trace.attack)
         aims = [aimed_at(item, target)]
         if kind.several_targets and len(trace.attacked) > 1:
+            # The trace names one target; the others are known by what the attackers answered.
             given = {turn.answer for turn in trace.turns if turn.agent in trace.attacked and turn.answer}
             aims += [aimed_at(item, answer) for answer in given if not dataset.score(item, answer).utility]
 
@@ -62,7 +63,7 @@ def _honest_rounds(trace: Trace) -> list[list[Message]]:
 
 
 def _share(which: Sequence[bool]) -> float:
-    return sum(which) / len(which) if which else 0.0
+    return sum(which) / len(which) if which else 0.0  # a silent round infects nobody
 
 
 def mean_by_round(shares: Sequence[Sequence[float]]) -> list[float]:

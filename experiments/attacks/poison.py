@@ -35,5 +35,6 @@ class Poison(AttackKind):
         source = Source(ID, ID, kind, context.target, form.format(question=question.text, target=context.target))
         texts = [known for known in question.evidence if known.kind is not Kind.IMAGE]
         pictures = [known for known in question.evidence if known.kind is Kind.IMAGE]
+        # First of its modality: retrieval lists texts before pictures.
         planted = (source, *texts, *pictures) if kind is Kind.TEXT else (*texts, source, *pictures)
         return replace(question, evidence=planted)

@@ -49,6 +49,7 @@ class Targets:
 
     def _is_wrong(self, item: Item, candidate: str) -> bool:
         score = self._dataset.score(item, candidate)
+        # Not even partly right: success would otherwise be counted for half-right answers.
         return score.utility == 0 and score.f1 == 0
 
     def _candidates(self, item: Item) -> Iterator[str]:
@@ -59,7 +60,7 @@ class Targets:
         answers = self._pooled()
         for key in _keys(item):
             pool = answers.get(key, [])
-            start = seed % len(pool) if pool else 0
+            start = seed % len(pool) if pool else 0  # another place for every question, or all would share a target
             yield from chain(pool[start:], pool[:start])
 
     def _pooled(self) -> dict[tuple[str, ...], list[str]]:

@@ -95,9 +95,10 @@ class CrisisMmd:
         self._train = train
         self._limit = limit
         self._seed = seed
-        self._read: dict[str, list[Row]] = {}
+        self._read: dict[str, list[Row]] = {}  # by split, because the corpus and the questions need the same rows
 
     def train(self) -> Iterator[Item]:
+        # One post may have several pictures, and these may stand in different splits.
         evaluated = {row["tweet_id"] for row in self._rows(self._split)}
         return self._items([row for row in self._rows("train") if row["tweet_id"] not in evaluated], self._train)
 

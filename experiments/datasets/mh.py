@@ -46,7 +46,7 @@ TASKS = {  # Table 1; the release numbers its questions from 0, and in other pro
 }
 BATTLE = "battle screen"  # the title of questions' pictures; by a monster's name they would be that entity's
 NODE_COLUMNS, RELATION_COLUMNS = 5, 5
-OF_NO_MONSTER = ("Element", "Pierce Pod")
+OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -136,7 +136,7 @@ class Mh:
     def _records(self) -> dict[str, dict[str, str]]:
         """The rows by id: the `File`, with a number where several questions are about one."""
         path = find(self._root / "questions_mh", "question_list.xlsx", RELEASE)
-        counted: Counter[str] = Counter()
+        counted: Counter[str] = Counter()  # several questions may be about one File
         records = {}
         for record in read_records(path, COLUMNS):
             file = record["File"]
@@ -172,6 +172,7 @@ class Mh:
             ):
                 entity = entity_name(name, monster, self._monsters)
                 known = entities.get(entity)
+                # Another monster's sheet may only mention it, with empty columns.
                 if known is None or not (known.frames or known.caption or known.information):
                     frames = frames_of(folder / "Knowledge_Images", picture)
                     entities[entity] = Entity(entity, frames, caption, information)
@@ -209,7 +210,7 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
     for path in filter(None, (part.strip() for part in route.split(";"))):
         inside, entities = monster, []
         for name in map(str.strip, path.split(">")):
-            inside = name if name in monsters else inside
+            inside = name if name in monsters else inside  # further names are of that monster's part
             entities.append(entity_name(name, inside, monsters))
         paths.append(tuple(entities))
     return tuple(paths)
@@ -235,6 +236,7 @@ def frames_of(folder: Path, name: str) -> tuple[str, ...]:
 
 
 def _in_time(file: Path) -> tuple[list[int], str]:
+    # By number: frame-10 comes after frame-9.
     return [int(number) for number in re.findall(r"\d+", file.stem)], file.name
 
 

@@ -71,6 +71,7 @@ class MmBench:
                 where = f"{self._file}, row {group}"
                 file = files.get(row["image"], self._cache / f"{self._file.stem}-{group}.jpg")
                 if row["image"] not in files:
+                    # `files` knows rows by index, so a reference to an earlier row was found there.
                     if len(row["image"]) <= REFERENCE:
                         raise UserError(f"{where}: no row before it holds the picture {row['image']}")
                     write_picture(file, row["image"], where)
@@ -79,6 +80,7 @@ class MmBench:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of one rotation: the answer must name the right choice by its text or letter, and no other."""
+        # By text, not by place: two choices of a question may be the same words.
         named = None if answer is None else choice_of(answer, item.question.choices)
         accuracy = float(named is not None and item.question.choices[named] == item.gold[0])
         return Score(accuracy, accuracy)
@@ -101,7 +103,7 @@ class MmBench:
         return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
 
     def _rows(self) -> Iterator[Row]:
-        csv.field_size_limit(2**31 - 1)  # a picture is one field
+        csv.field_size_limit(2**31 - 1)  # a picture is one field, and the default limit is 128 KiB
         try:
             with self._file.open(encoding="utf-8", newline="") as lines:
                 rows = csv.DictReader(lines, delimiter="\t")

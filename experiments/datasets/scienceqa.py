@@ -177,6 +177,7 @@ class ScienceQa:
     def _lectures(self) -> dict[str, tuple[str, str]]:
         """Category and text by id, of the lectures that two or more training problems share."""
         training = [self._problems[pid] for pid in self._splits["train"] if pid in self._problems]
+        # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
         uses = Counter(lecture_id(problem["lecture"]) for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
         for problem in training:

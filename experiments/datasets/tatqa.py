@@ -119,6 +119,7 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
     """
     first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
     head, section = rows[:first], ""
+    # A header's last row may be the label of the first section.
     if head[-1][0] and not any(head[-1][1:]) and any(any(row[1:]) for row in head):
         section = head.pop()[0].rstrip(":")
     headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
@@ -140,8 +141,10 @@ def same_number(answer: str, gold: str) -> bool:
     if len(numbers) != 1:
         return False
     digits = float(re.sub(r"[^\d.]", "", numbers[0]).rstrip(".") or "nan")
+    # Financial reports write losses in brackets.
     negative = "-" in numbers[0] or (numbers[0].startswith("(") and numbers[0].endswith(")"))
     decimals = len(gold.partition(".")[2])
+    # 1e-9: a difference of just half a unit must count, whatever binary fractions make of it.
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
 
 

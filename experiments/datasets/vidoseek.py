@@ -178,7 +178,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _make(request: DataRequest) -> ViDoSeek:
-    root = request.root
+    root = request.root  # first, because a missing folder matters more than the warning
     if not request.whole_corpus:
         log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
     read = ocr.Ocr(request.cache / "ocr") if ocr.available() else None

@@ -109,7 +109,7 @@ class WebQa:
         """Documents of the pictures to write to files."""
         questions = self._questions.values() if self._all_pictures else ()
         if self._starts is None:
-            return ()
+            return ()  # there are no pictures to write
         pools = {doc for record in questions for doc in item(record).pool}
         for split, count in (("train", self._train), ("val", self._limit)):
             if any(record["split"] == split for record in self._questions.values()):
@@ -131,7 +131,7 @@ class WebQa:
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {RELEASE}")
         with path.open("rb") as lines:
-            lines.seek(starts[line])
+            lines.seek(starts[line])  # instead of reading tens of gigabytes
             stored, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
         if stored != id:
             raise UserError(f"{path} has picture {stored[:40]!r} where imgs.lineidx has {id}: copy both again")

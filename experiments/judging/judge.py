@@ -18,7 +18,7 @@ from experiments.datasets.item import Item
 
 CORRECT = 4
 REJECTED = "## Your reply that had no readable grade"
-MAX_TOKENS = 512
+MAX_TOKENS = 512  # two lines need a tenth of it; some judges reason before they grade
 
 RUBRIC = """You grade one answer to a question against the reference answer, which is right. The reference may have \
 several parts: all of them are needed, in any order. Judge what the answer says and not how it is worded, from the \
@@ -44,6 +44,7 @@ Reason: one short sentence
 Grade: one whole number from 1 to 5"""
 
 _THOUGHT = re.compile(r"\A.*</think>|<think>.*", re.IGNORECASE | re.DOTALL)
+# Possessive (`*+`): an answer made of thousands of asterisks must not cost quadratic time.
 _GRADE_LINE = re.compile(r"^(?:[^\w\n]|_)*+grade(?:[^\w:\n]|_)*+:(.*)$", re.IGNORECASE | re.MULTILINE)
 _GRADE = re.compile(r"([1-5])(?: ?/ ?5| out of 5)?", re.IGNORECASE)
 _REASON_LINE = re.compile(r"^(?:[^\w\n]|_)*+reason(?:[^\w:\n]|_)*+:(.*)$", re.IGNORECASE | re.MULTILINE)

@@ -71,7 +71,7 @@ async def judge_run(
         return await judge.grade(items[scored.question], scored.answer)
 
     with path.open("ab", buffering=0) as file:
-        file.truncate(size)
+        file.truncate(size)  # without a half-written last line
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
             jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
             bar.advance()

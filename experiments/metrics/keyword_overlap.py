@@ -92,6 +92,7 @@ def _bag(text: str, category: str, lemmatise: Lemmatise | None) -> Counter[str]:
     if category == "number":
         return Counter(str(number) for word in words if (number := _whole(word)) is not None)
     if category in DOMAINS:
+        # A set, as in the script: "red, red and blue" names two colours.
         return Counter(set(words) & set(DOMAINS[category]))
     return Counter(words)
 
@@ -108,6 +109,7 @@ def _digit(word: str) -> str:
 
 
 def _whole(word: str) -> int | None:
+    # `isdigit` alone will not do: it holds for "²", which is no number to `int`.
     try:
         return int(word)
     except ValueError:

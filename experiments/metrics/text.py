@@ -99,11 +99,12 @@ def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
         for j, bag in enumerate(answer):
             if f1 := _bag_f1(bag, gold_bag):
                 pairs.add_edge(("gold", i), ("answer", j), weight=f1)
-    best = nx.max_weight_matching(pairs)
+    best = nx.max_weight_matching(pairs)  # exact, where pairing greedily would not be
     return float(sum(pairs.edges[pair]["weight"] for pair in best)) / max(len(answer), len(gold))
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:
+    # DROP's rule: a right unit beside a wrong number earns nothing.
     numbers = {token for token in gold if _NUMBER.fullmatch(token)}
     common = len(answer & gold)
     if not common or (numbers and not numbers & answer):

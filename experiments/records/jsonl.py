@@ -21,7 +21,7 @@ def lines(path: Path) -> Iterator[bytes]:
     """The complete lines, each with its newline; none where there is no file."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with path.open("rb") as file:  # bytes: a half-written last line may end inside a character
         for line in file:
             if not line.endswith(b"\n"):
                 return
@@ -50,6 +50,7 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
     """
     content = line.encode() + b"\n"
     try:
+        # One call for the whole line, so that a killed run leaves at most its last line torn.
         if file.write(content) != len(content):
             raise OSError("no space left for a whole line")
         if sync:

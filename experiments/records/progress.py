@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-PLAIN_EVERY_S = 5.0
+PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 
 
 class Progress:

@@ -104,10 +104,11 @@ class Recorder:
         self.run = run
         self._files: dict[str, FileIO] = {}
         self._open = ExitStack()
-        with ExitStack() as undo:
+        with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
             (run.path / "traces").mkdir(exist_ok=True)
             try:
+                # The kernel lets go of it when the process dies, so no stale lock stops a resumption.
                 fcntl.flock(self._file(LEARNING), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
@@ -148,7 +149,7 @@ class Recorder:
         sizes = {}
         for name, file in self._files.items():
             if _is_training(name):
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
                 sizes[name] = file.tell()
         self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
         self.checkpoint.write(self.run.topology)
@@ -177,7 +178,7 @@ class Recorder:
                     f"or delete {self.run.topology} and resume to learn again from the start"
                 )
             file.truncate(sizes.get(name, 0))
-            file.seek(0, os.SEEK_END)
+            file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
 
     def _cut_evaluation(self) -> dict[str, set[str]]:
         """Ids of the questions of which trace and score are both complete, by method; cuts away the others."""

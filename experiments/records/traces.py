@@ -43,6 +43,7 @@ def _message(values: dict[str, Any]) -> Message:
     if "status" in values:
         values["status"] = Status(values["status"])
     if "fields" in values:
+        # Pairs again: JSON knows lists only, and `_tuples` converts the outer one.
         values["fields"] = [(name, value) for name, value in values["fields"]]
     return Message(**_tuples(values))
 

@@ -60,7 +60,7 @@ class Results:
         except BlockingIOError as error:
             self._file.close()
             raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
-        jsonl.cut(folder / RESULTS)
+        jsonl.cut(folder / RESULTS)  # under the lock: another process may be writing that line
 
     def __enter__(self) -> Self:
         return self

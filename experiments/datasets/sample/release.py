@@ -68,7 +68,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         for image, scene in release.scenes.items():
             (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
         (part / MADE).write_text(made)
-        part.chmod(0o755)
+        part.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         _settle(part, folder, made)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -121,6 +121,7 @@ def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[R
     used: set[str] = set()
     for place, name in enumerate(_shares(number, rng)):
         for attempt in range(2000):
+            # The next shelf after twenty failures: a shelf may have no sound question of a type.
             shelf = own[(place + attempt // 20) % len(own)]
             draft = TYPES[name].draft(Asker(shelf, rng))
             if draft is not None and draft.text not in used:
@@ -138,6 +139,7 @@ def _shares(number: int, rng: Random) -> list[str]:
     exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
     least = 1 if number >= len(TYPES) else 0
     counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
+    # Rounding down leaves some over: they go to the types that are furthest below their share.
     by_need = sorted(TYPES, key=lambda name: counts[name] - exact[name])
     while sum(counts.values()) < number:
         counts[by_need[0]] += 1
@@ -153,7 +155,7 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
     texts = [doc for doc, part in draft.support if part == "text"]
     images = [doc for doc, part in draft.support if part == "image"]
     elsewhere = [other for other in own if other is not shelf]
-    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)
+    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)  # like shelves first: harder distractors
     near = [passage.id for passage in shelf.passages]
     far = [passage.id for other in elsewhere for passage in other.passages]
     near_images = [entity.image_id for entity in shelf.entities]

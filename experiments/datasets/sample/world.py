@@ -78,6 +78,7 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
         twin = " " in domain.title and rng.random() < 0.3
         titles.append(names.near(rng.choice(titles), domain.title) if twin else names.fresh(domain.title))
     size = len(titles)
+    # The order of draws from `rng` decides every byte of the data set: keep it, or raise `release.VERSION`.
     cells = _cells(domain, size, rng, names)
     facts = {relation.name: _values(relation, size, rng, names) for relation in domain.relations}
     entities = []
