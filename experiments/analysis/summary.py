@@ -21,7 +21,7 @@ from experiments.analysis.statistics import bootstrap_interval, holm, paired_tes
 from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import Harm, mean_by_round
 from experiments.metrics.paths import PATH_METRICS
-from experiments.records.checkpoint import replace
+from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
 
@@ -153,7 +153,7 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
 
 
 def write(run: RunFolder, metrics: Metrics) -> None:
-    replace(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
+    write_atomically(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
 
 
 def _totals(scores: Iterable[Scored], methods: tuple[str, ...]) -> dict[str, _Totals]:

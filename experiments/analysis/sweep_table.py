@@ -18,7 +18,7 @@ from actors.messages import derive_seed
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, plain_console, uncut_width
-from experiments.records.checkpoint import replace
+from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import by_question
 from experiments.records.trials import TRIALS, TrialResult
@@ -92,7 +92,7 @@ def _mean(values: Sequence[float]) -> float:
 def write(folder: Path, table: Sequence[Row], failed: Mapping[str, str], experiment: str) -> None:
     """sweep.json and sweep.csv."""
     told = {"experiment": experiment, "rows": [asdict(row) for row in table], "failed": dict(failed)}
-    replace(folder / "sweep.json", (json.dumps(told, indent=2) + "\n").encode())
+    write_atomically(folder / "sweep.json", (json.dumps(told, indent=2) + "\n").encode())
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     keys, means = _keys(table), _names(table)
@@ -102,7 +102,7 @@ def write(folder: Path, table: Sequence[Row], failed: Mapping[str, str], experim
         low, high = row.ci95 or ("", "")
         told_means = [row.means.get(name, "") for name in means]
         lines.writerow([*values, row.method, row.seeds, row.stopped, low, high, *told_means])
-    replace(folder / "sweep.csv", text.getvalue().encode())
+    write_atomically(folder / "sweep.csv", text.getvalue().encode())
 
 
 def _keys(table: Sequence[Row]) -> list[str]:

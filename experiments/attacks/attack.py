@@ -1,5 +1,4 @@
-"""An attack on discussions, from outside the topology: what an attacker can touch is its own turns, the wire and the
-evidence."""
+"""Attacked discussions, from outside the topology: an attacker touches its own turns, the wire or the evidence."""
 
 from __future__ import annotations
 
@@ -9,12 +8,9 @@ from typing import Literal
 
 from actors.messages import Message, Question, Trace, Turn
 from experiments.attacks.attackers import choose_attackers
-from experiments.attacks.contagion import spread
-from experiments.attacks.input import from_prior_knowledge
-from experiments.attacks.poison import plant
-from experiments.attacks.response import argue
+from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.kind import NONE, AttackContext
 from experiments.attacks.settings import AttackSettings
-from experiments.attacks.tamper import rewrite_heard
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
 from topologies.discussion import Team, run_discussion
@@ -25,23 +21,23 @@ Change = Callable[[Turn], Turn]
 
 
 class Attack:
-    """Holds discussions in which some agents are compromised; topologies are told nothing of it.
+    """Holds discussions under the attack that the settings name; topologies do not know of it.
 
-    `attackers` are the compromised agents' names (for `tamper`, those whose messages are rewritten). Every kind says
-    what it sees and changes where it is defined. A discussion without a compromised agent (one agent that answers
-    alone) goes on as it would; that its answer is compared with the target all the same says how often the target is
+    `attackers` are the compromised agents' names. A discussion without a compromised agent (one agent that answers
+    alone) goes on as it would; its answer is compared with the target all the same, which shows how often the target is
     hit by chance.
     """
 
     def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
-        """Raises UserError when the settings name an agent that is not there, or make no sense."""
+        """Raises UserError when the settings name an attack or an agent that does not exist, or make no sense."""
         self.settings = settings
         self.attackers = choose_attackers(settings, agents, seed)
+        self._kind = attack_kind(settings.kind)(settings)
         self._targets = Targets(dataset, seed)
         self._seed = seed
 
     def present(self, phase: Phase) -> bool:
-        return self.settings.kind != "none" and self.settings.when in (phase, "both")
+        return self.settings.kind != NONE and self.settings.when in (phase, "both")
 
     async def run_discussion(
         self,
@@ -56,60 +52,47 @@ class Attack:
         sample: int = 0,
     ) -> Trace:
         """One discussion, attacked if the phase is. `question` is the item's, with evidence; `number` its position
-        among those of the phase. What was recorded under an attack is replayed as it was said."""
+        among those of the phase."""
         if not self.present(phase):
             return await run_discussion(topology, question, team, seed, sample)
-        target = self.target(item)
-        change = self.change(item, number)
-        asked = team if team.recorded or change is None else _Attacked(team, change)
-        trace = await run_discussion(topology, self.evidence(item, question), asked, seed, sample)
+        # Recorded messages already are what the attack made of them.
+        attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
+        trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
         attacked = tuple(name for name in self.attackers if name in trace.agents)
-        return replace(trace, attack=self.settings.kind, attacked=attacked, target=target)
+        return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
 
     def target(self, item: Item) -> str | None:
-        """The wrong answer that the attack is after; None for `input`, and where a question has no wrong answer."""
-        return None if self.settings.kind == "input" else self._targets.of(item)
+        """The wrong answer that the attack is after; None where it is after none or the question has none."""
+        return self._targets.of(item) if self._kind.aimed else None
 
-    def evidence(self, item: Item, question: Question) -> Question:
-        """The question as it is asked under this attack."""
-        target = self.target(item)
-        if self.settings.kind != "poison" or target is None:
-            return question
-        return plant(question, target, self.settings.source)
+    def evidence(self, item: Item, question: Question, number: int) -> Question:
+        """The question with its evidence under this attack."""
+        context = self._context(item, number)
+        return self._kind.evidence(question, context) if context else question
 
-    def change(self, item: Item, number: int) -> Change | None:
-        """What becomes of every turn of a discussion, None for nothing."""
-        settings, target = self.settings, self.target(item)
-        if settings.kind == "input":
-            return self._of_attackers(from_prior_knowledge)
-        if target is None or settings.kind == "poison":
+    def change(self, item: Item, number: int) -> Change:
+        """The change of every turn of a discussion."""
+        context, on_wire = self._context(item, number), self._kind.acts_on == "messages"
+
+        def change(turn: Turn) -> Turn:
+            reached = on_wire or turn.agent in self.attackers
+            return self._kind.change(turn, context) if context and reached else turn
+
+        return change
+
+    def _context(self, item: Item, number: int) -> AttackContext | None:
+        """None where a question has no wrong answer: its discussion goes on as it would."""
+        target, own = self.target(item), {}
+        if self._kind.aimed and target is None:
             return None
-        match settings.kind:
-            case "tamper":
-                return lambda turn: rewrite_heard(turn, target, settings.rate, self.attackers, self._seed)
-            case "contagion":
-                return self._of_attackers(lambda turn: spread(turn, target))
-            case "collude":
-                return self._of_attackers(lambda turn: argue(turn, target, self._others(turn.agent)))
-            case "sleeper":
-                awake = number >= settings.from_question
-                return self._of_attackers(
-                    lambda turn: argue(turn, target) if awake and turn.round >= settings.from_round else turn
-                )
-            case _:
-                own = {name: self._targets.of(item, n) or target for n, name in enumerate(self.attackers)}
-                return self._of_attackers(lambda turn: argue(turn, own[turn.agent]))
-
-    def _of_attackers(self, change: Change) -> Change:
-        return lambda turn: change(turn) if turn.agent in self.attackers else turn
-
-    def _others(self, agent: str) -> list[str]:
-        return [name for name in self.attackers if name != agent]
+        if self._kind.several_targets:
+            own = {name: self._targets.of(item, n) or target or "" for n, name in enumerate(self.attackers)}
+        return AttackContext(target or "", self.attackers, number, self._seed, own)
 
 
-class _Attacked:
-    """A team whose turns are changed before they are taken. What is written down of a message says what was sent to
-    its agent (`heard`) and which of that arrived rewritten (`tampered`)."""
+class _AttackedTeam:
+    """A team whose turns are changed before they are taken. Its messages record what was sent to their agent (`heard`)
+    and which of that arrived rewritten (`tampered`)."""
 
     def __init__(self, team: Team, change: Change) -> None:
         self.recorded, self.usage = team.recorded, team.usage
@@ -119,11 +102,12 @@ class _Attacked:
     async def ask(self, turn: Turn) -> Message:
         changed = self._change(turn)
         message = await self._team.ask(changed)
+        # The agent's own record lists what reached it; the trace's must list what was sent.
         if changed is turn or changed.heard == turn.heard:
             return message
         arrived = {heard.message.id: heard.message for heard in changed.heard}
         sent = {heard.message.id: heard.message for heard in turn.heard}
-        tampered = tuple(id for id, was in sent.items() if id in arrived and arrived[id] != was)
+        tampered = tuple(id for id, message in sent.items() if id in arrived and arrived[id] != message)
         return replace(message, heard=tuple(sent), tampered=tampered)
 
     def close(self, discussion: str) -> None:

@@ -1,4 +1,4 @@
-"""The learner's ranking of edges as a run folder keeps it, and what it says about attackers."""
+"""The learner's ranking of edges as a file of the run folder, and how well it tells attackers from others."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAME = "edge_scores.json"
 
 def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[str], scores: Edges[Floats]) -> None:
     """Matrices are [sender, receiver] in the agents' order; null where no edge can be, negative where one was cut."""
-    told = {"agents": list(agents), "attackers": list(attackers)}
+    names = {"agents": list(agents), "attackers": list(attackers)}
     matrices = {
         kind: [[round(value, 6) if math.isfinite(value) else None for value in row] for row in matrix.tolist()]
         for kind, matrix in scores._asdict().items()
     }
-    (folder / NAME).write_text(json.dumps(told | matrices) + "\n")
+    (folder / NAME).write_text(json.dumps(names | matrices) + "\n")
 
 
 def attackers_found(folder: Path) -> dict[str, float]:
@@ -29,16 +29,16 @@ def attackers_found(folder: Path) -> dict[str, float]:
     path = folder / NAME
     if not path.is_file():
         return {}
-    told = json.loads(path.read_text())
-    attackers = [told["agents"].index(name) for name in told["attackers"]]
+    record = json.loads(path.read_text())
+    attackers = [record["agents"].index(name) for name in record["attackers"]]
     if not attackers:
         return {}
     scores = [
-        [[-math.inf if value is None else value for value in row] for row in told[kind]]
+        [[-math.inf if value is None else value for value in row] for row in record[kind]]
         for kind in ("spatial", "temporal")
     ]
-    found = {
+    figures = {
         "auc_attacker": auc_attacker(scores, attackers),
         "honest_edges_cut": honest_edges_cut(scores, attackers),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in figures.items() if value is not None}

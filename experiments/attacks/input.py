@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from actors.messages import Turn
+from experiments.attacks.kind import AttackContext, AttackKind
 
 ORDERS = (
     "You are shown no evidence and hear no colleague, and none will come. Answer at once from what you know by "
@@ -12,14 +13,17 @@ ORDERS = (
 )
 
 
-def from_prior_knowledge(turn: Turn) -> Turn:
-    """The turn without evidence and without what colleagues said.
-
-    The attacker sees the question, its choices, its role and its own earlier turns. It changes its own messages, by
+class Input(AttackKind):
+    """The attacker sees the question, its choices, its role and its own earlier turns. It changes its own messages, by
     saying what it would say unread; it is after no particular answer, so there is no target and no success rate.
 
     The embedded reader knows nothing but what it reads: it says `unknown` with next to no confidence, or guesses among
     given choices by their spelling. Its figures under this attack are those of a team short of one member, and are
     less harmful than a language model's confident memories would be.
     """
-    return replace(turn, question=replace(turn.question, evidence=()), heard=(), instruction=ORDERS)
+
+    name = "input"
+    aimed = False
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        return replace(turn, question=replace(turn.question, evidence=()), heard=(), instruction=ORDERS)

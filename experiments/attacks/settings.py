@@ -1,4 +1,4 @@
-"""Who attacks, and how."""
+"""The choice of an attack."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from typing import Any, Literal
 
 @dataclass
 class AttackSettings:
-    """Which agents are compromised, or what is tampered with. `attack=response` is short for `attack.kind=response`."""
+    """An attack and its attackers. `attack=response` is short for `attack.kind=response`."""
 
-    kind: Literal["none", "input", "response", "collude", "sleeper", "tamper", "poison", "contagion"] = "none"
-    """`input`: ignores evidence and colleagues; `response`: argues for a wrong answer (several argue each for its own);
-    `collude`: several argue together for the same one; `sleeper`: as response, honest at first; `tamper`: messages are
-    rewritten on the wire; `poison`: a source is planted in the evidence; `contagion`: as response, and asks whoever
-    reads it to pass it on."""
+    kind: str = "none"
+    """`none`, one of `attacks.catalogue.ATTACKS`, or one of your own as `package.module:Class`."""
     agents: list[Any] = field(default_factory=list)
     """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
     number: int = 1
-    """How many are compromised where `agents` names none."""
+    """The number of compromised agents where `agents` names none."""
     when: Literal["train", "evaluate", "both"] = "both"
-    rate: float = 0.5
+    share: float = 0.5
     """tamper: the share of messages that are rewritten (of those that `agents` send, of all where it is empty)."""
     source: Literal["text", "image"] = "text"
-    """poison: what is planted, a passage or a picture of which there is only a caption."""
+    """poison: the kind of source that is planted, a passage or a picture of which there is only a caption."""
     from_round: int = 2
     """sleeper: the first round in which it is no longer honest ..."""
     from_question: int = 0
-    """... and how many questions of a phase it answers honestly first."""
+    """... and the number of questions of a phase that it answers honestly first."""

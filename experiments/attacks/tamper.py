@@ -1,42 +1,53 @@
-"""Tampering on the wire: messages are rewritten between the one who said them and the one who reads them."""
+"""Tampering on the wire: messages are rewritten between sender and receiver."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
 
+from actors.errors import UserError
 from actors.messages import Heard, Message, Turn, derive_seed
+from experiments.attacks.kind import AttackContext, AttackKind
 
 CONFIDENCE = 0.95
 CLAIM = "The evidence, read closely, says {target}."
 
 
-def rewrite_heard(turn: Turn, target: str, rate: float, senders: Collection[str], seed: int) -> Turn:
-    """The turn with a share `rate` of what others said rewritten, the messages to the decision agent included.
-
-    The tamperer sits on the wire: it sees messages, receivers and the target, neither evidence nor gold. It changes
-    content, answer and confidence as one receiver reads them; what the sender and others remember stays. With
-    `senders`, only their messages pass it. Whether a message is rewritten depends on question, message, receiver and
-    round alone, so that methods and samples meet the same tampering where they send the same.
+class Tamper(AttackKind):
+    """The attacker sits on the wire: it sees messages, receivers and the target, neither evidence nor gold. It rewrites
+    a share `attack.share` of the messages, those to the decision agent included, and of `attack.agents` alone where
+    that names some. Content, answer and confidence change as one receiver reads them; the memory of the
+    sender and of other receivers stays as it was.
     """
 
-    def passed(heard: Heard) -> Heard:
-        message = heard.message
-        if message.agent == turn.agent or (senders and message.agent not in senders):
-            return heard
-        key = derive_seed(seed, "tamper", turn.question.id, message.id, turn.agent, turn.round)
-        return replace(heard, message=rewritten(message, target)) if key < rate * 2.0**63 else heard
+    name = "tamper"
+    acts_on = "messages"
 
-    return replace(turn, heard=tuple(map(passed, turn.heard)))
+    def check(self, attackers: Sequence[str]) -> None:
+        if not 0 <= self.settings.share <= 1:
+            raise UserError(f"attack.share={self.settings.share}: expected a number from 0 to 1")
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        def arrived(heard: Heard) -> Heard:
+            message = heard.message
+            if message.agent == turn.agent or (context.attackers and message.agent not in context.attackers):
+                return heard
+            # From question, message, receiver and round alone, so that methods and samples meet the same tampering
+            # where they send the same.
+            key = derive_seed(context.seed, "tamper", turn.question.id, message.id, turn.agent, turn.round)
+            rewrite = key < self.settings.share * 2.0**63  # seeds are uniform in 63 bits
+            return replace(heard, message=rewritten(message, context.target)) if rewrite else heard
+
+        return replace(turn, heard=tuple(map(arrived, turn.heard)))
 
 
 def rewritten(message: Message, target: str) -> Message:
     """The message as if the target had been its answer: where its reasoning names the answer it names the target."""
-    content, found = message.content, 0
+    content, replaced = message.content, 0
     if message.answer:
         named = re.compile(rf"(?<!\w){re.escape(message.answer)}(?!\w)", re.IGNORECASE)
-        content, found = named.subn(lambda _: target, content)
+        content, replaced = named.subn(lambda _: target, content)
     return replace(
-        message, content=content if found else CLAIM.format(target=target), answer=target, confidence=CONFIDENCE
+        message, content=content if replaced else CLAIM.format(target=target), answer=target, confidence=CONFIDENCE
     )

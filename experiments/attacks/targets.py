@@ -1,4 +1,4 @@
-"""The wrong answer that an attack is after. It is chosen here, where the labels are; attackers are told it alone."""
+"""The wrong answer that an attack is after, chosen here, where the labels are; attackers see nothing else of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.metrics.text import normalise
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 _YEAR = re.compile(r"(?:1\d|20)\d\d\.0")
-_ASKED = re.compile(r"\b(who|when|where|(?:how|what|which|whose)\s+\w+)\b")
+_QUESTION_WORD = re.compile(r"\b(who|when|where|(?:how|what|which|whose)\s+\w+)\b")
 
 
 class Targets:
@@ -49,6 +49,7 @@ class Targets:
 
     def _is_wrong(self, item: Item, candidate: str) -> bool:
         score = self._dataset.score(item, candidate)
+        # Not even partly right: success would otherwise be counted for half-right answers.
         return score.utility == 0 and score.f1 == 0
 
     def _candidates(self, item: Item) -> Iterator[str]:
@@ -59,18 +60,18 @@ class Targets:
         answers = self._pooled()
         for key in _keys(item):
             pool = answers.get(key, [])
-            start = seed % len(pool) if pool else 0
+            start = seed % len(pool) if pool else 0  # another place for every question, or all would share a target
             yield from chain(pool[start:], pool[:start])
 
     def _pooled(self) -> dict[tuple[str, ...], list[str]]:
         """The gold answers of all questions that have just one, by each of their keys, sorted."""
         if self._answers is None:
-            found: dict[tuple[str, ...], set[str]] = {}
+            answers: dict[tuple[str, ...], set[str]] = {}
             for item in chain(self._dataset.train(), self._dataset.evaluate()):
                 if len(item.gold) == 1:
                     for key in _keys(item):
-                        found.setdefault(key, set()).add(item.gold[0])
-            self._answers = {key: sorted(values) for key, values in found.items()}
+                        answers.setdefault(key, set()).add(item.gold[0])
+            self._answers = {key: sorted(values) for key, values in answers.items()}
         return self._answers
 
 
@@ -90,8 +91,8 @@ def form_of(answer: str) -> str:
 
 
 def _keys(item: Item) -> tuple[tuple[str, ...], ...]:
-    """What other questions may have in common with this one, the closest first."""
+    """Properties that other questions may share with this one, the closest first."""
     form = form_of(item.gold[0])
-    asked = _ASKED.search(item.question.text.lower())
+    wording = _QUESTION_WORD.search(item.question.text.lower())
     type = item.tags.get("type") or item.tags.get("answer_type") or ""
-    return ("asked", asked[1] if asked else "", form), ("type", type, form), ("form", form), ()
+    return ("wording", wording[1] if wording else "", form), ("type", type, form), ("form", form), ()

@@ -13,14 +13,16 @@ import csv
 import logging
 from collections.abc import Container, Iterator
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import check_image, from_record
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.subset import choose
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.subset import limited
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
 LAYOUTS = {
@@ -87,19 +89,16 @@ class CrisisMmd:
         limit: int | None = None,
         seed: int = 0,
     ) -> None:
-        if task not in get_args(Task):
-            raise UserError(f"unknown task {task!r} of crisismmd: use one of {', '.join(get_args(Task))}")
-        if split not in get_args(Split):
-            raise UserError(f"unknown evaluation split {split!r} of crisismmd: use one of {', '.join(get_args(Split))}")
         self._root = root
         self._task: Task = task
         self._split = split
         self._train = train
         self._limit = limit
         self._seed = seed
-        self._read: dict[str, list[Row]] = {}
+        self._read: dict[str, list[Row]] = {}  # by split, because the corpus and the questions need the same rows
 
     def train(self) -> Iterator[Item]:
+        # One post may have several pictures, and these may stand in different splits.
         evaluated = {row["tweet_id"] for row in self._rows(self._split)}
         return self._items([row for row in self._rows("train") if row["tweet_id"] not in evaluated], self._train)
 
@@ -129,8 +128,7 @@ class CrisisMmd:
         return choice_score(item, answer)
 
     def _items(self, rows: list[Row], count: int | None) -> Iterator[Item]:
-        chosen = choose((row["image_id"] for row in rows), count, self._seed)
-        return (self._item(row) for row in rows if chosen is None or row["image_id"] in chosen)
+        return map(self._item, limited(rows, itemgetter("image_id"), count, self._seed))
 
     def _item(self, row: Row) -> Item:
         own = tuple(source.doc for source in self._sources(row))
@@ -205,3 +203,11 @@ class CrisisMmd:
             f"neither {' nor '.join(LAYOUTS)} in {self._root} holds the {self._split} split of the task "
             f"{self._file_task}: copy one there from {RELEASE}"
         )
+
+
+def _make(request: DataRequest) -> CrisisMmd:
+    data = request.settings
+    return CrisisMmd(request.root, task=data.task, train=request.train, limit=data.limit, seed=request.seed)
+
+
+CRISISMMD = DatasetKind("crisismmd", RELEASE, _make)

@@ -12,7 +12,7 @@ from experiments.datasets.files import check_image
 
 
 def write_picture(file: Path, encoded: str, where: str) -> None:
-    """Write the picture unless it is there; whatever its suffix says, readers go by its content.
+    """Writes the picture unless it is there. Its suffix may be wrong: readers go by its content.
 
     `where` begins the UserError for text that is not base64 of a picture. UserError too when it cannot be written.
     """
@@ -22,6 +22,7 @@ def write_picture(file: Path, encoded: str, where: str) -> None:
         content = base64.b64decode(encoded.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise UserError(f"{where}: the picture is not base64 text ({error}): download the file again") from error
+    # Under another name until it is checked: a run that is killed here, or beside another, leaves no half picture.
     half_written = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,17 @@ from actors.errors import UserError
 T = TypeVar("T")
 
 Record = dict[str, Any]
+
+
+def number_text(value: float) -> str:
+    """A computed answer without binary dust (300, not 300.0; 1.144)."""
+    return f"{value:.10g}"
+
+
+def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
+    """A table row as `header = value` parts, without empty cells. Raises ValueError for a row of another width."""
+    cells = zip(headers, values, strict=True)
+    return [f"{header} = {value}" if header else value for header, value in cells if value]
 
 
 def find(root: Path, name: str, release: str, *, packed: bool = False) -> Path:
@@ -34,7 +45,7 @@ def find(root: Path, name: str, release: str, *, packed: bool = False) -> Path:
 
 
 def read_lines(path: Path, parse: Callable[[Record], T | None]) -> Iterator[T]:
-    """What `parse` makes of each JSON object of a .jsonl or .jsonl.gz file, one at a time; None is left out.
+    """The objects of a .jsonl or .jsonl.gz file as `parse` reads them, one at a time; None is left out.
 
     Raises UserError with file and line for a line that is not a JSON object, for one that `parse` cannot read
     (KeyError, TypeError, ValueError or a UserError of its own), and for a compressed file that ends too early.
@@ -94,7 +105,7 @@ def check_image(path: Path) -> None:
     """Decode a picture once and forget it; UserError when that fails. A JPEG is decoded at an eighth of its size."""
     try:
         with Image.open(path) as picture:
-            picture.draft("RGB", (1, 1))
+            picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
             picture.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         # Pillow's own message repeats the path and may hold several lines.

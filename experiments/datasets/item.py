@@ -1,4 +1,4 @@
-"""What a loader yields: labelled items over a corpus of sources. Labels stay on this side of the runner."""
+"""Labelled questions over a corpus of sources, as a loader yields them. No agent or method sees a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics.text import choice_correct
+from experiments.metrics.text import choice_of, exact_match, list_f1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,19 @@ class Score:
     f1: float
 
 
+def text_score(item: Item, answer: str | None) -> Score:
+    """M3Prune's EM (containment) and MultimodalQA's F1 of an answer in free text."""
+    if answer is None:
+        return Score(0.0, 0.0)
+    return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+
+
 def choice_score(item: Item, answer: str | None) -> Score:
     """Accuracy of multiple choice, without partial credit: the answer names the right choice and no other."""
     if answer is None:
         return Score(0.0, 0.0)
     choices = item.question.choices
-    accuracy = choice_correct(answer, choices, choices.index(item.gold[0]))
+    accuracy = float(choice_of(answer, choices) == choices.index(item.gold[0]))
     return Score(accuracy, accuracy)
 
 
@@ -67,4 +74,4 @@ class Dataset(Protocol):
         """Every source of the benchmark, once."""
 
     def score(self, item: Item, answer: str | None) -> Score:
-        """An answer of None (nothing usable was said) scores zero and is never replaced by a guess."""
+        """An answer of None (no usable reply) scores zero and is never replaced by a guess."""

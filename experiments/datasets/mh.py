@@ -13,7 +13,8 @@ graph: `Bite` of Rathian is here, as in the release's own code, the entity `Rath
 Pierce Pod belong to no monster. A path that passes through another monster goes on in that one's part.
 
 Videos are not read: no model here takes them, and the authors use the key frames too. A picture whose file is not there
-is told by its caption. An edge's condition is part of its relation; its `information` is left out, as by the authors.
+is described by its caption. An edge's condition is part of its relation; its `information` is left out, as the
+authors do.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from pathlib import Path
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.files import find
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DatasetKind
 from experiments.datasets.sheets import read_records, read_rows
-from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
+from experiments.datasets.subset import choose, limited
 
 RELEASE = "the data of github.com/wbw520/MH-MMKG"
 COLUMNS = tuple("File,Image,Question,Monster Name,Extra Information,Perception,Search Route,Answer,Type".split(","))
@@ -45,7 +46,7 @@ TASKS = {  # Table 1; the release numbers its questions from 0, and in other pro
 }
 BATTLE = "battle screen"  # the title of questions' pictures; by a monster's name they would be that entity's
 NODE_COLUMNS, RELATION_COLUMNS = 5, 5
-OF_NO_MONSTER = ("Element", "Pierce Pod")
+OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -79,12 +80,10 @@ class Mh:
     def train(self) -> Iterator[Item]:
         evaluated = choose(self._records, self._limit, self._seed)
         others = [] if evaluated is None or self._train == 0 else [id for id in self._records if id not in evaluated]
-        chosen = choose(others, self._train, self._seed) if others else None
-        return (self._item(id) for id in others if chosen is None or id in chosen)
+        return map(self._item, limited(others, str, self._train or None, self._seed))
 
     def evaluate(self) -> Iterator[Item]:
-        chosen = choose(self._records, self._limit, self._seed)
-        return (self._item(id) for id in self._records if chosen is None or id in chosen)
+        return map(self._item, limited(list(self._records), str, self._limit, self._seed))
 
     def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures; with `docs`, those only.
@@ -105,19 +104,17 @@ class Mh:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """EM and F1 against the one gold answer, most of which are sentences: the paper has a model judge them."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _item(self, id: str) -> Item:
         record = self._records[id]
         paths = paths_of(record["Search Route"], record["Monster Name"], self._monsters)
         own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
         return Item(
-            question=Question(id, asked(record)),
+            question=Question(id, question_text(record)),
             gold=(record["Answer"],),
-            pool=(*own, *self._told),
-            supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._told),
+            pool=(*own, *self._documents),
+            supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._documents),
             own=own,
             paths=paths,
             topics=self._topics,
@@ -139,7 +136,7 @@ class Mh:
     def _records(self) -> dict[str, dict[str, str]]:
         """The rows by id: the `File`, with a number where several questions are about one."""
         path = find(self._root / "questions_mh", "question_list.xlsx", RELEASE)
-        counted: Counter[str] = Counter()
+        counted: Counter[str] = Counter()  # several questions may be about one File
         records = {}
         for record in read_records(path, COLUMNS):
             file = record["File"]
@@ -167,7 +164,7 @@ class Mh:
 
     @cached_property
     def _entities(self) -> dict[str, Entity]:
-        """By name; of an entity that several monsters' sheets name, the first row that says anything of it."""
+        """By name; an entity that several monsters' sheets name has the first row with any content."""
         entities: dict[str, Entity] = {}
         for monster, folder in self._folders.items():
             for name, picture, _, caption, information, *_ in read_rows(
@@ -175,13 +172,14 @@ class Mh:
             ):
                 entity = entity_name(name, monster, self._monsters)
                 known = entities.get(entity)
+                # Another monster's sheet may only mention it, with empty columns.
                 if known is None or not (known.frames or known.caption or known.information):
                     frames = frames_of(folder / "Knowledge_Images", picture)
                     entities[entity] = Entity(entity, frames, caption, information)
         return entities
 
     @cached_property
-    def _told(self) -> dict[str, None]:
+    def _documents(self) -> dict[str, None]:
         """The documents of the graph: entities that have a source."""
         return dict.fromkeys(entity.name for entity in self._entities.values() if any(sources_of(entity)))
 
@@ -212,15 +210,14 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
     for path in filter(None, (part.strip() for part in route.split(";"))):
         inside, entities = monster, []
         for name in map(str.strip, path.split(">")):
-            inside = name if name in monsters else inside
+            inside = name if name in monsters else inside  # further names are of that monster's part
             entities.append(entity_name(name, inside, monsters))
         paths.append(tuple(entities))
     return tuple(paths)
 
 
-def asked(record: dict[str, str]) -> str:
-    """The question with its monster's name in every gap, after what else is given; the gaps have no spaces of their
-    own."""
+def question_text(record: dict[str, str]) -> str:
+    """The question after its extra information, with the monster's name in every gap; gaps have no spaces around."""
     monster, extra = record["Monster Name"], record["Extra Information"]
     parts = [f"In Monster Hunter: World, in a fight with {monster}:", extra, record["Question"]]
     text = " ".join(" ".join(parts).replace("{}", f" {monster} ").split())
@@ -239,19 +236,23 @@ def frames_of(folder: Path, name: str) -> tuple[str, ...]:
 
 
 def _in_time(file: Path) -> tuple[list[int], str]:
+    # By number: frame-10 comes after frame-9.
     return [int(number) for number in re.findall(r"\d+", file.stem)], file.name
 
 
 def sources_of(entity: Entity) -> tuple[Source, ...]:
-    """What is known beside the clip, as text, and the clip's frames with its caption; all one document."""
+    """An entity's information as text, and its clip's frames with their caption; all one document."""
     name, text = entity.name, entity.information
-    told = (Source(name, name, Kind.TEXT, name, text),) if text else ()
-    return (*told, *pictures(name, name, entity.caption, entity.frames))
+    stated = (Source(name, name, Kind.TEXT, name, text),) if text else ()
+    return (*stated, *pictures(name, name, entity.caption, entity.frames))
 
 
 def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tuple[Source, ...]:
-    """The frames of one clip, all with its caption; without any file, what the caption says of it, or nothing."""
+    """The frames of one clip, all with its caption; without any file, the caption alone, or nothing."""
     files = frames or ((None,) if caption else ())
     return tuple(
         Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)
     )
+
+
+MH = DatasetKind("mh", RELEASE, lambda r: Mh(r.root, train=r.train, limit=r.settings.limit, seed=r.seed))

@@ -22,6 +22,7 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import from_record
 from experiments.datasets.item import Item, Score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import parted
 from experiments.metrics.text import choice_of
 
@@ -62,7 +63,7 @@ class MmBench:
         for row in self._rows():
             group = row["index"]
             if group not in self._groups:
-                continue  # a rotation: its question's picture and hint have been told
+                continue  # a rotation has the picture and hint of its question's first row
             hint, picture = own_docs(group)
             if row["hint"] and (docs is None or hint in docs):
                 yield Source(hint, hint, Kind.TEXT, "Hint", row["hint"])
@@ -70,6 +71,7 @@ class MmBench:
                 where = f"{self._file}, row {group}"
                 file = files.get(row["image"], self._cache / f"{self._file.stem}-{group}.jpg")
                 if row["image"] not in files:
+                    # `files` knows rows by index, so a reference to an earlier row was found there.
                     if len(row["image"]) <= REFERENCE:
                         raise UserError(f"{where}: no row before it holds the picture {row['image']}")
                     write_picture(file, row["image"], where)
@@ -78,6 +80,7 @@ class MmBench:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of one rotation: the answer must name the right choice by its text or letter, and no other."""
+        # By text, not by place: two choices of a question may be the same words.
         named = None if answer is None else choice_of(answer, item.question.choices)
         accuracy = float(named is not None and item.question.choices[named] == item.gold[0])
         return Score(accuracy, accuracy)
@@ -89,18 +92,18 @@ class MmBench:
     @cached_property
     def _groups(self) -> dict[str, tuple[Item, ...]]:
         """Each question's items by its index, in file order: what the file holds, or rotated here."""
-        told: dict[str, list[Item]] = {}
+        groups: dict[str, list[Item]] = {}
         for row in self._rows():
             group = str(int(row["index"]) % ROTATION)
-            told.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row['index']}"))
+            groups.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row['index']}"))
         # As the authors' script does, a rotation without its question's first row is left out.
-        whole = {group: items for group, items in told.items() if items[0].question.id == group}
+        whole = {group: items for group, items in groups.items() if items[0].question.id == group}
         if not whole:
             raise UserError(f"{self._file} has no questions: copy {RELEASE}")
         return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
 
     def _rows(self) -> Iterator[Row]:
-        csv.field_size_limit(2**31 - 1)  # a picture is one field
+        csv.field_size_limit(2**31 - 1)  # a picture is one field, and the default limit is 128 KiB
         try:
             with self._file.open(encoding="utf-8", newline="") as lines:
                 rows = csv.DictReader(lines, delimiter="\t")
@@ -116,8 +119,8 @@ class MmBench:
     def _file(self) -> Path:
         files = sorted(self._root.glob("*.tsv"))
         if len(files) != 1:
-            found = ", ".join(file.name for file in files) or "none"
-            raise UserError(f"{self._root} must hold one .tsv file and holds {found}: copy one of {RELEASE} there")
+            names = ", ".join(file.name for file in files) or "none"
+            raise UserError(f"{self._root} must hold one .tsv file and holds {names}: copy one of {RELEASE} there")
         return files[0]
 
 
@@ -151,15 +154,23 @@ def item(row: Row) -> Item:
 
 def rotated(first: Item) -> tuple[Item, ...]:
     """The question with its choices moved on by 0, 1, ... places, indexed as the release does."""
-    asked, index = first.question, int(first.question.id)
-    turns = range(len(asked.choices))
+    question, index = first.question, int(first.question.id)
+    turns = range(len(question.choices))
     questions: Iterable[Question] = (
-        Question(str(index + turn * ROTATION), asked.text, asked.choices[turn:] + asked.choices[:turn])
+        Question(str(index + turn * ROTATION), question.text, question.choices[turn:] + question.choices[:turn])
         for turn in turns
     )
-    return tuple(replace(first, question=question) for question in questions)
+    return tuple(replace(first, question=moved) for moved in questions)
 
 
 def own_docs(group: str) -> tuple[str, str]:
     """Documents of a question's hint and of its picture."""
     return f"{group}:hint", f"{group}:image"
+
+
+def _make(request: DataRequest) -> MmBench:
+    cache, limit = request.cache / "mmbench", request.settings.limit
+    return MmBench(request.root, cache, train=request.held_out, limit=limit, seed=request.seed)
+
+
+MMBENCH = DatasetKind("mmbench", RELEASE, _make)

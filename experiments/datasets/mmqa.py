@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import Record, check_image, find, read_lines
-from experiments.datasets.item import Item, Score
+from experiments.datasets.files import Record, check_image, find, number_text, read_lines, row_cells
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
 
 RELEASE = "the dataset/ folder of github.com/allenai/multimodalqa"
 PICTURES = "final_dataset_images"
@@ -70,12 +70,10 @@ class Mmqa:
 
     def score(self, item: Item, answer: str | None) -> Score:
         """M3Prune's EM (containment), and F1 as in the official script."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _items(self, name: str, count: int | None) -> Iterator[Item]:
-        """Two passes over the file, so that only the ids of the chosen questions are held."""
+        """Two passes over the file, so that only the ids of the chosen questions stay in memory."""
         path = find(self._root, name, RELEASE, packed=True)
         chosen = None if count is None else choose(read_lines(path, self._selected_id), count, self._seed)
 
@@ -117,7 +115,9 @@ def item(record: Record) -> Item:
     pool = (*meta["text_doc_ids"], *meta["image_doc_ids"], *([meta["table_id"]] if meta["table_id"] else []))
     if not pool:
         raise UserError(f"question {record['qid']} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
-    gold = tuple(answer_text(answer["answer"]) for answer in record["answers"])
+    # Answers are strings but for a few computed numbers.
+    values = [answer["answer"] for answer in record["answers"]]
+    gold = tuple(value if isinstance(value, str) else number_text(value) for value in values)
     if not gold:
         raise UserError(f"question {record['qid']} has no answers: it needs at least one")
     return Item(
@@ -133,11 +133,6 @@ def item(record: Record) -> Item:
     )
 
 
-def answer_text(value: Any) -> str:
-    """Answers are strings but for a few computed numbers, written without binary dust (300, not 300.0; 1.144)."""
-    return value if isinstance(value, str) else f"{value:.10g}"
-
-
 def passage(record: Record) -> tuple[Source, ...]:
     id = record["id"]
     return (Source(id, id, Kind.TEXT, record["title"], record["text"]),)
@@ -150,10 +145,14 @@ def table_rows(record: Record) -> tuple[Source, ...]:
     title = " - ".join(part for part in (record["title"], table["table_name"]) if part)
     sources = []
     for number, row in enumerate(table["table_rows"]):
-        values = [cell["text"] for cell in row]
-        cells = [
-            f"{header} = {value}" if header else value for header, value in zip(headers, values, strict=True) if value
-        ]
-        if cells:
+        if cells := row_cells(headers, (cell["text"] for cell in row)):
             sources.append(Source(f"{record['id']}:{number}", record["id"], Kind.TABLE, title, "; ".join(cells)))
     return tuple(sources)
+
+
+def _make(request: DataRequest) -> Mmqa:
+    data = request.settings
+    return Mmqa(request.root, selection=data.selection, train=request.train, limit=data.limit, seed=request.seed)
+
+
+MMQA = DatasetKind("mmqa", RELEASE, _make)

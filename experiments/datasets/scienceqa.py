@@ -2,7 +2,7 @@
 
 One folder holds problems.json, pid_splits.json, captions.json, where there is one ocrs.json, and the pictures in
 images/<split>/<problem>/. Part of it is enough: problems that are not there are skipped, and a picture whose file is
-not there is told by its caption and by the lettering recognised in it.
+not there is described by its caption and by the lettering recognised in it.
 
 What may be retrieved: hints and pictures (a question's own are its pool) and lectures, never solutions. A lecture is
 in the corpus when two or more *training* problems share it; a lecture of one problem alone may describe that
@@ -26,7 +26,8 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.subset import choose
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.subset import limited
 
 RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
 
@@ -41,7 +42,7 @@ class ScienceQa:
     """Trains on the official train split and evaluates on `split`, which never shares a problem with it.
 
     `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which, and they come in
-    the order of pid_splits.json. problems.json is one JSON value, so its problems are held (without solutions).
+    the order of pid_splits.json. problems.json is one JSON value, so its problems stay in memory (without solutions).
     """
 
     name = "scienceqa"
@@ -87,8 +88,7 @@ class ScienceQa:
         present = [pid for pid in self._splits[split] if pid in self._problems]
         if not present:
             raise UserError(f"no problem of split {split} is in {self._root / 'problems.json'}: copy more of {RELEASE}")
-        chosen = choose(present, count, self._seed)
-        return (self._item(pid) for pid in present if chosen is None or pid in chosen)
+        return map(self._item, limited(present, str, count, self._seed))
 
     def _item(self, pid: str) -> Item:
         problem = self._problems[pid]
@@ -170,16 +170,17 @@ class ScienceQa:
         path = self._root / "ocrs.json"
         if not path.is_file():
             return {}
-        found = read_json(path, dict)
-        return {pid: from_record({"ocr": text}, lettering, f"{path}, problem {pid}") for pid, text in found.items()}
+        texts = read_json(path, dict)
+        return {pid: from_record({"ocr": text}, lettering, f"{path}, problem {pid}") for pid, text in texts.items()}
 
     @cached_property
     def _lectures(self) -> dict[str, tuple[str, str]]:
         """Category and text by id, of the lectures that two or more training problems share."""
-        told = [self._problems[pid] for pid in self._splits["train"] if pid in self._problems]
-        uses = Counter(lecture_id(problem["lecture"]) for problem in told)
+        training = [self._problems[pid] for pid in self._splits["train"] if pid in self._problems]
+        # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
+        uses = Counter(lecture_id(problem["lecture"]) for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
-        for problem in told:
+        for problem in training:
             id = lecture_id(problem["lecture"])
             if problem["lecture"] and uses[id] > 1:
                 lectures.setdefault(id, (problem["category"], problem["lecture"]))
@@ -213,3 +214,11 @@ def lecture_id(text: str) -> str:
 def lettering(record: Record) -> str:
     """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
     return "; ".join(word for _, word, _ in ast.literal_eval(record["ocr"]))
+
+
+def _make(request: DataRequest) -> ScienceQa:
+    data = request.settings
+    return ScienceQa(request.root, split=data.split, train=request.train, limit=data.limit, seed=request.seed)
+
+
+SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make)

@@ -1,4 +1,4 @@
-"""Which questions a run asks."""
+"""The choice of questions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Literal
 
 @dataclass
 class DataSettings:
-    """Which questions. `data=mmqa` is short for `data.kind=mmqa`."""
+    """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
 
-    kind: Literal["sample", "mmqa", "scienceqa", "tatqa", "mh", "vidoseek", "webqa", "crisismmd", "mmbench"] = "sample"
+    kind: str = "sample"
+    """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
     root: str | None = None
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = 100

@@ -9,10 +9,10 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import Record, find, from_record, read_json
-from experiments.datasets.item import Item, Score
-from experiments.datasets.subset import choose
-from experiments.metrics.text import exact_match, list_f1
+from experiments.datasets.files import Record, find, from_record, number_text, read_json, row_cells
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DatasetKind
+from experiments.datasets.subset import limited
 
 RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
 DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")
@@ -51,14 +51,12 @@ class TatQa:
     def score(self, item: Item, answer: str | None) -> Score:
         """EM by containment or, for a computed answer, equality of numbers; F1 of bags of tokens.
 
-        Not the official metric: the scale ("million") is neither asked for nor judged.
+        Not the official metric: the scale ("million") is not part of the answer.
         """
-        if answer is None:
-            return Score(0.0, 0.0)
-        if item.tags["answer_type"] in ("arithmetic", "count"):
+        if answer is not None and item.tags["answer_type"] in ("arithmetic", "count"):
             equal = float(same_number(answer, item.gold[0]))
             return Score(equal, equal)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     def _dev(self) -> Path:
         return next((self._root / name for name in DEV if (self._root / name).is_file()), None) or find(
@@ -71,8 +69,7 @@ class TatQa:
             for number, report in enumerate(read_json(path, list))
             for item in from_record(report, report_items, f"{path}, report {number}")
         ]
-        chosen = choose((item.question.id for item in items), count, self._seed)
-        return (item for item in items if chosen is None or item.question.id in chosen)
+        return limited(items, lambda item: item.question.id, count, self._seed)
 
 
 def report_items(report: Record) -> tuple[Item, ...]:
@@ -83,17 +80,17 @@ def report_items(report: Record) -> tuple[Item, ...]:
     if not pool:
         raise UserError(f"its questions have no sources: report {table} needs paragraphs or a table with values")
     items = []
-    for asked in report["questions"]:
-        supporting = [paragraphs[order] for order in asked["rel_paragraphs"]]
-        if "table" in asked["answer_from"]:
+    for question in report["questions"]:
+        supporting = [paragraphs[order] for order in question["rel_paragraphs"]]
+        if "table" in question["answer_from"]:
             supporting.append(table)
         items.append(
             Item(
-                question=Question(asked["uid"], asked["question"]),
-                gold=gold_answers(asked["answer"]),
+                question=Question(question["uid"], question["question"]),
+                gold=gold_answers(question["answer"]),
                 pool=pool,
                 supporting=tuple(supporting),
-                tags={key: asked[key] for key in ("answer_type", "answer_from", "scale")},
+                tags={key: question[key] for key in ("answer_type", "answer_from", "scale")},
             )
         )
     return tuple(items)
@@ -101,7 +98,7 @@ def report_items(report: Record) -> tuple[Item, ...]:
 
 def gold_answers(answer: Any) -> tuple[str, ...]:
     """Spans are a list (empty ones are dropped), counts a string, computed answers a number."""
-    spans = answer if isinstance(answer, list) else [answer if isinstance(answer, str) else f"{answer:.10g}"]
+    spans = answer if isinstance(answer, list) else [answer if isinstance(answer, str) else number_text(answer)]
     gold = tuple(span for span in spans if span.strip())
     if not gold:
         raise ValueError("a question without an answer")
@@ -122,6 +119,7 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
     """
     first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
     head, section = rows[:first], ""
+    # A header's last row may be the label of the first section.
     if head[-1][0] and not any(head[-1][1:]) and any(any(row[1:]) for row in head):
         section = head.pop()[0].rstrip(":")
     headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
@@ -130,11 +128,7 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
         if label and not any(values):
             section = label
             continue
-        cells = [
-            f"{header} = {value}" if header else value
-            for header, value in zip(headers[1:], values, strict=True)
-            if value
-        ]
+        cells = row_cells(headers[1:], values)
         name = ": ".join(part for part in (section, label) if part)
         if cells:
             title = headers[0] or "Table"
@@ -142,11 +136,16 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
 
 
 def same_number(answer: str, gold: str) -> bool:
-    """Whether the only number in the answer is the gold one, to half a unit of the gold's last digit."""
-    found = re.findall(r"\(?-?\$?\d[\d,]*\.?\d*\)?", answer)
-    if len(found) != 1:
+    """True where the only number in the answer is the gold one, to half a unit of the gold's last digit."""
+    numbers = re.findall(r"\(?-?\$?\d[\d,]*\.?\d*\)?", answer)
+    if len(numbers) != 1:
         return False
-    digits = float(re.sub(r"[^\d.]", "", found[0]).rstrip(".") or "nan")
-    negative = "-" in found[0] or (found[0].startswith("(") and found[0].endswith(")"))
+    digits = float(re.sub(r"[^\d.]", "", numbers[0]).rstrip(".") or "nan")
+    # Financial reports write losses in brackets.
+    negative = "-" in numbers[0] or (numbers[0].startswith("(") and numbers[0].endswith(")"))
     decimals = len(gold.partition(".")[2])
+    # 1e-9: a difference of just half a unit must count, whatever binary fractions make of it.
     return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
+
+
+TATQA = DatasetKind("tatqa", RELEASE, lambda r: TatQa(r.root, train=r.train, limit=r.settings.limit, seed=r.seed))

@@ -7,7 +7,7 @@ pages are read with RapidOCR where that is installed.
 
 A page is a document (`Source.doc`) of one picture and, where its words are known, one passage with them for those who
 see no pictures. There is one split of 1,142 questions (645 single-hop, 497 multi-hop; 80 on text, 175 on tables, 157
-on charts, 730 on layout): what is learned from is held out of the evaluation. The benchmark asks over the whole
+on charts, 730 on layout): training questions are held out of the evaluation. The benchmark asks over the whole
 collection (`retrieval.scope=corpus`); a question's pool is every page of its own document, which is easier.
 """
 
@@ -24,9 +24,9 @@ from typing import Any
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.files import Record, check_image, find, from_record, read_json
-from experiments.datasets.item import Item, Score
+from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import parted
-from experiments.metrics.text import exact_match, list_f1
 from retrieval import ocr
 
 RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class ViDoSeek:
     """`train` questions are held out for learning; `limit` caps the evaluated ones (None: all others).
 
-    `read` recognises the text of pages that come without (None: such a page is told by its title).
+    `read` recognises the text of pages that come without (None: such a page has its title only).
     """
 
     name = "vidoseek"
@@ -68,7 +68,7 @@ class ViDoSeek:
         """
         if self._read and docs is None:
             log.info("vidoseek: pages without text are recognised once, which takes seconds a page, and kept")
-        untold = 0
+        without_text = 0
         for document, pages in self._pages.items():
             for number, file in pages.items():
                 id = f"{document}_{number}"
@@ -79,21 +79,19 @@ class ViDoSeek:
                 words = self._words(id, file)
                 if words:
                     yield Source(f"{id}:text", id, Kind.TEXT, title, words)
-                untold += not words
+                without_text += not words
                 yield Source(id, id, Kind.IMAGE, title, words, str(file))
-        if untold and self._read is None and docs is None:
+        if without_text and self._read is None and docs is None:
             log.warning(
-                "%d pages of %s have no recognised text and are told by their titles: run `pip install '.[ocr]'`, or "
-                "the release's OCR scripts",
-                untold,
+                "%d pages of %s have no recognised text and are described by their titles: run "
+                "`pip install '.[ocr]'`, or the release's OCR scripts",
+                without_text,
                 self._root,
             )
 
     def score(self, item: Item, answer: str | None) -> Score:
         """M3Prune's EM (containment) and F1 of tokens. The paper's own figure is a judge's (Acc*)."""
-        if answer is None:
-            return Score(0.0, 0.0)
-        return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return text_score(item, answer)
 
     @cached_property
     def _split(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -117,8 +115,8 @@ class ViDoSeek:
                 f"question {record['uid']} has no pages img/{document}_<page>.jpg in {self._root}: run the release's "
                 "scripts/pdf2images.py, which draws them from pdf/"
             )
-        wanted = [int(page) for page in meta["reference_page"]]
-        if missing := [page for page in wanted if page not in pages]:
+        referenced = [int(page) for page in meta["reference_page"]]
+        if missing := [page for page in referenced if page not in pages]:
             raise UserError(f"question {record['uid']} refers to page {missing[0]} of {document}, which is not in img/")
         answer = str(record["reference_answer"])
         if not answer.strip():
@@ -127,7 +125,7 @@ class ViDoSeek:
             question=Question(record["uid"], record["query"]),
             gold=(answer,),
             pool=tuple(f"{document}_{page}" for page in pages),
-            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in wanted)),
+            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in referenced)),
             tags={"source": source_type(meta["source_type"]), "hop": hop(meta["query_type"])},
         )
 
@@ -139,12 +137,12 @@ class ViDoSeek:
             raise UserError(f"missing folder {folder}: pages as <document>_<page>.jpg, from {RELEASE}")
         pages: dict[str, dict[int, Path]] = {}
         for file in folder.iterdir():
-            if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (told := _PAGE.fullmatch(file.stem)):
-                pages.setdefault(told["document"], {})[int(told["page"])] = file
+            if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):
+                pages.setdefault(page["document"], {})[int(page["page"])] = file
         return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
 
     def _words(self, id: str, picture: Path) -> str:
-        """What the release's scripts recognised, else what is recognised now."""
+        """The text that the release's scripts recognised, or else the OCR of this run."""
         plain, structured = self._root / "ppocr" / f"{id}.txt", self._root / "vlmocr" / f"{id}.json"
         if plain.is_file():
             return plain.read_text(encoding="utf-8", errors="replace").strip()
@@ -156,17 +154,17 @@ class ViDoSeek:
         return self._read.text(picture) if self._read else ""
 
 
-def source_type(told: str) -> str:
+def source_type(name: str) -> str:
     """text, table, chart or layout, as ViDoRAG's tables group questions; ValueError for another."""
     try:
-        return SOURCES[told.lower()]
+        return SOURCES[name.lower()]
     except KeyError:
-        raise ValueError(f"unknown source_type {told!r}: one of {', '.join(SOURCES)}") from None
+        raise ValueError(f"unknown source_type {name!r}: one of {', '.join(SOURCES)}") from None
 
 
-def hop(told: str) -> str:
+def hop(query_type: str) -> str:
     """single or multi; a query type that says neither (the example's `content_extraction`) stays as it is."""
-    plain = told.lower().replace("_", "-")
+    plain = query_type.lower().replace("_", "-")
     return {"single-hop": "single", "multi-hop": "multi"}.get(plain, plain)
 
 
@@ -177,3 +175,14 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _strings(part)
+
+
+def _make(request: DataRequest) -> ViDoSeek:
+    root = request.root  # first, because a missing folder matters more than the warning
+    if not request.whole_corpus:
+        log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
+    read = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
+    return ViDoSeek(root, train=request.held_out, limit=request.settings.limit, seed=request.seed, read=read)
+
+
+VIDOSEEK = DatasetKind("vidoseek", RELEASE, _make)

@@ -1,8 +1,8 @@
 """WebQA (Chang et al. 2022): questions over snippets of the web and captioned pictures, as the official release has it.
 
 One folder holds WebQA_train_val.json and, for those who see pictures, imgs.tsv (a picture per line: its id, a tab, and
-base64) with imgs.lineidx (where each line starts). Without the two, pictures are told by title and caption. The test
-file has no answers and is not read.
+base64) with imgs.lineidx (where each line starts). Without the two, pictures are described by title and caption. The
+test file has no answers and is not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
 from experiments.datasets.files import Record, find, from_record, read_json
 from experiments.datasets.item import Item, Score
-from experiments.datasets.subset import choose
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.subset import limited
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
 RELEASE = "the downloads that github.com/WebQnA/WebQA links"
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class WebQa:
-    """Trains on the split `train` and evaluates on `val`; both are in the one file, which is held.
+    """Trains on the split `train` and evaluates on `val`; both are in the one file, which stays in memory.
 
     `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which. Pictures are
     written to `cache` when the corpus is read: those in a chosen question's pool, and with `all_pictures` every one.
@@ -54,7 +55,7 @@ class WebQa:
         self._all_pictures = all_pictures
         self._lemmatise = lemmatiser()
         self.metric = "QA-Acc" if self._lemmatise else "QA-Acc (no lemmas)"
-        without = "" if self._lemmatise else ", and words are compared without lemmas, for want of en_core_web_sm"
+        without = "" if self._lemmatise else ", and words are compared without lemmas: en_core_web_sm is missing"
         log.warning("webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed%s", without)
 
     def train(self) -> Iterator[Item]:
@@ -64,18 +65,18 @@ class WebQa:
         return self._items("val", self._limit)
 
     def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
-        """Question by question, snippets and pictures that are not yet told; with `docs`, those documents only.
+        """Question by question, snippets and pictures, each once; with `docs`, those documents only.
 
         Raises UserError for a broken file and for a picture that cannot be decoded.
         """
-        wanted = self._wanted_pictures
-        told: set[str] = set()
+        written = self._written_pictures
+        seen: set[str] = set()
         for id, record in self._questions.items():
             for source in from_record(record, facts, f"{self._path}, question {id}"):
-                if source.id in told or (docs is not None and source.doc not in docs):
+                if source.id in seen or (docs is not None and source.doc not in docs):
                     continue
-                told.add(source.id)
-                yield self._with_picture(source, wanted) if source.kind is Kind.IMAGE else source
+                seen.add(source.id)
+                yield self._with_picture(source, written) if source.kind is Kind.IMAGE else source
 
     def score(self, item: Item, answer: str | None) -> Score:
         """QA-Acc by keyword overlap, the best over the gold answers (of which evaluated questions have one), and F1."""
@@ -89,10 +90,8 @@ class WebQa:
         ids = [id for id, record in self._questions.items() if record["split"] == split]
         if not ids:
             raise UserError(f"{self._path} has no question of the split {split}: copy it again from {RELEASE}")
-        chosen = choose(ids, count, self._seed)
-        for id in ids:
-            if chosen is None or id in chosen:
-                yield from_record(self._questions[id], item, f"{self._path}, question {id}")
+        for id in limited(ids, str, count, self._seed):
+            yield from_record(self._questions[id], item, f"{self._path}, question {id}")
 
     @property
     def _path(self) -> Path:
@@ -106,22 +105,22 @@ class WebQa:
         return questions
 
     @property
-    def _wanted_pictures(self) -> Container[str]:
-        """Documents whose pictures are to be files."""
+    def _written_pictures(self) -> Container[str]:
+        """Documents of the pictures to write to files."""
         questions = self._questions.values() if self._all_pictures else ()
         if self._starts is None:
-            return ()
+            return ()  # there are no pictures to write
         pools = {doc for record in questions for doc in item(record).pool}
         for split, count in (("train", self._train), ("val", self._limit)):
             if any(record["split"] == split for record in self._questions.values()):
                 pools.update(doc for chosen in self._items(split, count) for doc in chosen.pool)
         return pools
 
-    def _with_picture(self, source: Source, wanted: Container[str]) -> Source:
+    def _with_picture(self, source: Source, written: Container[str]) -> Source:
         if self._starts is None:
             return source
         file = self._cache / f"{source.doc}.jpg"
-        if source.doc in wanted:
+        if source.doc in written:
             write_picture(file, self._encoded(source.doc), f"{self._root / 'imgs.tsv'}, picture {source.doc}")
         # A picture that no chosen question can be shown is named all the same, so that one index serves any choice.
         return Source(source.id, source.doc, source.kind, source.title, source.text, str(file))
@@ -132,17 +131,17 @@ class WebQa:
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {RELEASE}")
         with path.open("rb") as lines:
-            lines.seek(starts[line])
-            found, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
-        if found != id:
-            raise UserError(f"{path} has picture {found[:40]!r} where imgs.lineidx has {id}: copy both again")
+            lines.seek(starts[line])  # instead of reading tens of gigabytes
+            stored, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
+        if stored != id:
+            raise UserError(f"{path} has picture {stored[:40]!r} where imgs.lineidx has {id}: copy both again")
         return encoded
 
     @cached_property
     def _starts(self) -> tuple[int, ...] | None:
-        """Where each line of imgs.tsv starts, in bytes; None when there is none."""
+        """The start of each line of imgs.tsv, in bytes; None without the file."""
         if not (self._root / "imgs.tsv").is_file():
-            log.warning("webqa: %s has no imgs.tsv, so that pictures are told by title and caption", self._root)
+            log.warning("webqa: %s has no imgs.tsv, so that pictures are described by title and caption", self._root)
             return None
         path = find(self._root, "imgs.lineidx", RELEASE)
         try:
@@ -189,3 +188,17 @@ def unquoted(text: str) -> str:
     text = text.strip()
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
     return text[1:-1].replace('""', '"').strip() if quoted else text
+
+
+def _make(request: DataRequest) -> WebQa:
+    return WebQa(
+        request.root,
+        request.cache / "webqa",
+        train=request.train,
+        limit=request.settings.limit,
+        seed=request.seed,
+        all_pictures=request.whole_corpus,
+    )
+
+
+WEBQA = DatasetKind("webqa", RELEASE, _make)

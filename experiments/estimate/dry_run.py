@@ -203,7 +203,7 @@ class _Estimate:
         """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""
         tally = Tally()
         for item, _ in looked_at:
-            request = judge.request(item, ANSWER)
+            request = judge.grading_request(item, ANSWER)
             tally.prompt += self._counter.shared(request) + self._counter.own(request)
             tally.discussions, tally.calls, tally.distinct = (
                 n + 1 for n in (tally.discussions, tally.calls, tally.distinct)

@@ -18,7 +18,7 @@ from experiments.datasets.item import Item
 
 CORRECT = 4
 REJECTED = "## Your reply that had no readable grade"
-MAX_TOKENS = 512
+MAX_TOKENS = 512  # two lines need a tenth of it; some judges reason before they grade
 
 RUBRIC = """You grade one answer to a question against the reference answer, which is right. The reference may have \
 several parts: all of them are needed, in any order. Judge what the answer says and not how it is worded, from the \
@@ -44,6 +44,7 @@ Reason: one short sentence
 Grade: one whole number from 1 to 5"""
 
 _THOUGHT = re.compile(r"\A.*</think>|<think>.*", re.IGNORECASE | re.DOTALL)
+# Possessive (`*+`): an answer made of thousands of asterisks must not cost quadratic time.
 _GRADE_LINE = re.compile(r"^(?:[^\w\n]|_)*+grade(?:[^\w:\n]|_)*+:(.*)$", re.IGNORECASE | re.MULTILINE)
 _GRADE = re.compile(r"([1-5])(?: ?/ ?5| out of 5)?", re.IGNORECASE)
 _REASON_LINE = re.compile(r"^(?:[^\w\n]|_)*+reason(?:[^\w:\n]|_)*+:(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -66,7 +67,7 @@ class Judgement:
 
     @property
     def correct(self) -> bool:
-        """What counts for Acc*. A judgement that failed is never correct."""
+        """True for an answer that counts in Acc*; never for a judgement that failed."""
         return self.grade is not None and self.grade >= CORRECT
 
 
@@ -84,7 +85,7 @@ class Judge:
         self.usage = Usage()
         self._model = model
         self._retries = retries
-        self._asked = 0
+        self._requests = 0
 
     @property
     def digest(self) -> str:
@@ -92,13 +93,13 @@ class Judge:
         return hashlib.blake2b(f"{self.name}\x1f{RUBRIC}\x1f{FORM}".encode(), digest_size=8).hexdigest()
 
     async def grade(self, item: Item, answer: str | None) -> Judgement:
-        """No answer is grade 1 without asking. A reply without a readable grade gets one request for another one."""
+        """No answer gets grade 1, without a request. A reply without a readable grade gets one more request."""
         if answer is None:
             return Judgement(1, "There is no answer.")
-        first = await self._complete(request(item, answer))
+        first = await self._complete(grading_request(item, answer))
         completions = [first]
         if first.stop in ("stop", "length") and parse_grade(first) is None:
-            completions.append(await self._complete(request(item, answer, rejected=first.text)))
+            completions.append(await self._complete(grading_request(item, answer, rejected=first.text)))
         last = completions[-1]
         grade = parse_grade(last)
         return Judgement(
@@ -110,36 +111,36 @@ class Judge:
             completion_tokens=sum(completion.completion_tokens for completion in completions),
         )
 
-    async def _complete(self, asked: Request) -> Completion:
+    async def _complete(self, request: Request) -> Completion:
         """The completion, or one with `stop="error"` after the last retry."""
         # Two methods that gave the same answer may be judged at once: the same request, under two ids.
-        self._asked += 1
-        asked = replace(asked, id=f"{asked.id}/{self._asked}")
+        self._requests += 1
+        request = replace(request, id=f"{request.id}/{self._requests}")
         reason = ""
         for _ in range(self._retries + 1):
             try:
-                completion = await self._model.complete(asked)
+                completion = await self._model.complete(request)
             except ModelError as error:
                 reason = str(error)
                 self.usage += Usage(calls=1)
             else:
                 self.usage += Usage.of(completion)
                 return completion
-        return Completion(asked.id, "", stop="error", error=reason)
+        return Completion(request.id, "", stop="error", error=reason)
 
 
-def request(item: Item, answer: str, rejected: str | None = None) -> Request:
+def grading_request(item: Item, answer: str, rejected: str | None = None) -> Request:
     """Rubric, then question and reference, and the answer last: all answers to a question share the longest prefix.
 
     It does not depend on which method answered. `rejected` is an earlier reply without a readable grade.
     """
-    question, said = item.question, one_line(answer)
+    question, given = item.question, one_line(answer)
     lines = [QUESTION, one_line(question.text)]
     if question.choices:
         lines += [CHOICES, *(f"({chr(ord('A') + i)}) {one_line(choice)}" for i, choice in enumerate(question.choices))]
     lines += [REFERENCE, *(f"- {one_line(part)}" for part in item.gold)]
     shared = "\n".join(lines)
-    own, attempt = [GIVEN, f"- {said}"], "judge"
+    own, attempt = [GIVEN, f"- {given}"], "judge"
     if rejected is not None:
         own += [REJECTED, one_line(rejected), "Grade the answer again, in the two lines asked for and nothing else."]
         attempt = "judge again"
@@ -149,7 +150,7 @@ def request(item: Item, answer: str, rejected: str | None = None) -> Request:
         system=f"{RUBRIC}\n\n{FORM}",
         shared=shared,
         own="\n".join(own),
-        seed=derive_seed(attempt, question.id, said),
+        seed=derive_seed(attempt, question.id, given),
         temperature=0.0,
         max_tokens=MAX_TOKENS,
     )
@@ -158,8 +159,8 @@ def request(item: Item, answer: str, rejected: str | None = None) -> Request:
 def parse_grade(completion: Completion) -> int | None:
     """The grade on the last `Grade:` line. None when that holds anything else, or an earlier line another grade.
 
-    A reply that was cut off has its last line left out: `4` may have been going to be `4 or 5`. What stands in
-    `<think>` is not said.
+    A reply that was cut off has its last line left out: `4` may have been going to be `4 or 5`. Text within
+    `<think>` does not count.
     """
     text = clean(completion.text)
     if completion.stop != "stop":

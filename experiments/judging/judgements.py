@@ -1,4 +1,4 @@
-"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order, and what it tells.
+"""Judging a whole run: judgements.jsonl, a line for every line of scores.jsonl and in their order.
 
 A killed run judges only what is missing. A judgement that failed stays in the file as such; to have these judged
 again, delete judgements.jsonl and resume: with the completion cache only they are computed anew.
@@ -10,17 +10,18 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 
 from actors.errors import UserError
 from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge, Judgement
+from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 
 JUDGEMENTS = "judgements.jsonl"
+DAMAGED = "delete the file to judge again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +35,18 @@ class Judged:
 
     def encode(self) -> str:
         """One line of plain ASCII, without its newline."""
-        told = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
-        return json.dumps(told, separators=(",", ":"))
+        fields = {"method": self.method, "question": self.question, **asdict(self.judgement), "judge": self.judge}
+        return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> Judged:
-        told = json.loads(line)
-        return Judged(told.pop("method"), told.pop("question"), told.pop("judge"), Judgement(**told))
+        fields = json.loads(line)
+        return Judged(fields.pop("method"), fields.pop("question"), fields.pop("judge"), Judgement(**fields))
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:
     """The complete lines of judgements.jsonl. Raises UserError for one that is no judgement."""
-    path = folder.path / JUDGEMENTS
-    if path.exists():
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                yield _decoded(path, number, line)
+    return jsonl.records(folder.path / JUDGEMENTS, Judged.decode, DAMAGED)
 
 
 async def judge_run(
@@ -62,13 +57,13 @@ async def judge_run(
 
     Args:
         items: by question id, all that were evaluated.
-        concurrency: judgements asked for at once.
+        concurrency: judgements requested at once.
 
     Raises:
         UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.
     """
     path = folder.path / JUDGEMENTS
-    done, size = _cut(folder, judge)
+    done, size = _kept(folder, judge)
     total = sum(1 for _ in folder.scores())
     bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
 
@@ -76,40 +71,25 @@ async def judge_run(
         return await judge.grade(items[scored.question], scored.answer)
 
     with path.open("ab", buffering=0) as file:
-        file.truncate(size)
+        file.truncate(size)  # without a half-written last line
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
-            line = Judged(scored.method, scored.question, judge.digest, judgement).encode().encode() + b"\n"
-            try:
-                if file.write(line) != len(line):
-                    raise OSError("no space left for a whole line")
-            except OSError as error:
-                raise UserError(f"cannot write {path}: {error}; make room and resume={folder.path}") from error
+            jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
             bar.advance()
 
 
-def _cut(folder: RunFolder, judge: Judge) -> tuple[int, int]:
-    """How many lines are to be kept, and their size in bytes: those that go with the scores, line by line."""
+def _kept(folder: RunFolder, judge: Judge) -> tuple[int, int]:
+    """The number of judgements that go with the scores, line by line, and their size in bytes."""
     path = folder.path / JUDGEMENTS
     number = size = 0
     scores = folder.scores()
-    for number, line in enumerate(judged(folder), start=1):
+    for number, line in enumerate(jsonl.lines(path), start=1):
+        judged = jsonl.decoded(path, number, line, Judged.decode, DAMAGED)
         scored = next(scores, None)
-        if scored is None or (scored.method, scored.question) != (line.method, line.question):
+        if scored is None or (scored.method, scored.question) != (judged.method, judged.question):
             raise UserError(
                 f"{path}, line {number}: judges another answer than scores.jsonl has there; delete the file"
             )
-        if line.judge != judge.digest:
+        if judged.judge != judge.digest:
             raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
-    if number:
-        with path.open("rb") as lines:
-            size = sum(len(line) for line in islice(lines, number))
+        size += len(line)
     return number, size
-
-
-def _decoded(path: Path, number: int, line: bytes) -> Judged:
-    try:
-        return Judged.decode(line.decode())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path}, line {number}: not a judgement ({error!r}); delete the file to judge again"
-        ) from error

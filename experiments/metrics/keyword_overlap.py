@@ -57,11 +57,11 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
     """Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
-    said, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
-    common = (said & gold).total()
+    given, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
+    common = (given & gold).total()
     if not common:
         return Overlap(0.0, 0.0)
-    precision, recall = common / said.total(), common / gold.total()
+    precision, recall = common / given.total(), common / gold.total()
     f1 = 2 * precision * recall / (precision + recall)
     return Overlap(recall if category in BY_RECALL else f1, f1)
 
@@ -92,6 +92,7 @@ def _bag(text: str, category: str, lemmatise: Lemmatise | None) -> Counter[str]:
     if category == "number":
         return Counter(str(number) for word in words if (number := _whole(word)) is not None)
     if category in DOMAINS:
+        # A set, as in the script: "red, red and blue" names two colours.
         return Counter(set(words) & set(DOMAINS[category]))
     return Counter(words)
 
@@ -108,6 +109,7 @@ def _digit(word: str) -> str:
 
 
 def _whole(word: str) -> int | None:
+    # `isdigit` alone will not do: it holds for "²", which is no number to `int`.
     try:
         return int(word)
     except ValueError:

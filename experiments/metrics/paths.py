@@ -1,4 +1,4 @@
-"""How well the paths that a method followed through a knowledge graph agree with the annotated ones."""
+"""Precision and recall of the paths that a method followed through a knowledge graph."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     without annotated ones.
 
     A whole path counts when all its entities are the same in the same order, as in the script of MH-Benchmark's authors
-    (`knowledge consistency`): precision is the share of the found paths that are annotated, recall the share of the
-    annotated ones that were found, and both are 0 where nothing was found. Edges are counted once each,
-    whatever paths they are on; a question whose annotated paths have none is left out of their means.
+    (`knowledge consistency`): precision is the share of the followed paths that are annotated, recall the share of the
+    annotated ones that were followed, and both are 0 where none was. Edges are counted once each, whatever paths
+    they are on; a question whose annotated paths have none is left out of their means.
     """
     if followed is None or not annotated:
         return {}
-    gold, found = _named(annotated), _named(followed)
-    scores = dict(zip(PATH_METRICS[:2], _precision_recall(found, gold), strict=True))
+    gold, named = _named(annotated), _named(followed)
+    scores = dict(zip(PATH_METRICS[:2], _precision_recall(named, gold), strict=True))
     if edges := _edges(gold):
-        scores |= zip(PATH_METRICS[2:], _precision_recall(_edges(found), edges), strict=True)
+        scores |= zip(PATH_METRICS[2:], _precision_recall(_edges(named), edges), strict=True)
     return scores
 
 
-def _precision_recall(found: Iterable[Names], gold: Iterable[Names]) -> tuple[float, float]:
-    found, gold = set(found), set(gold)
-    right = len(found & gold)
-    return (right / len(found) if found else 0.0), right / len(gold)
+def _precision_recall(followed: Iterable[Names], gold: Iterable[Names]) -> tuple[float, float]:
+    followed, gold = set(followed), set(gold)
+    right = len(followed & gold)
+    return (right / len(followed) if followed else 0.0), right / len(gold)
 
 
 def _named(paths: Iterable[Sequence[str]]) -> set[Names]:

@@ -1,4 +1,4 @@
-"""How well one group of values ranks below another."""
+"""The area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import numpy.typing as npt
 
 
 def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
-    """How often a value of `low` (n,) is below one of `high` (m,), ties counting half; None where one is empty."""
+    """The share of pairs in which a value of `low` (n,) is below one of `high` (m,), ties counting half.
+
+    None where one of them is empty.
+    """
     lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     if not lower.size or not higher.size:
         return None

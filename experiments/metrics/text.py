@@ -99,11 +99,12 @@ def _aligned_f1(answer: list[set[str]], gold: list[set[str]]) -> float:
         for j, bag in enumerate(answer):
             if f1 := _bag_f1(bag, gold_bag):
                 pairs.add_edge(("gold", i), ("answer", j), weight=f1)
-    best = nx.max_weight_matching(pairs)
+    best = nx.max_weight_matching(pairs)  # exact, where pairing greedily would not be
     return float(sum(pairs.edges[pair]["weight"] for pair in best)) / max(len(answer), len(gold))
 
 
 def _bag_f1(answer: set[str], gold: set[str]) -> float:
+    # DROP's rule: a right unit beside a wrong number earns nothing.
     numbers = {token for token in gold if _NUMBER.fullmatch(token)}
     common = len(answer & gold)
     if not common or (numbers and not numbers & answer):
@@ -122,25 +123,20 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
     None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
     """
-    said = " ".join(answer.split())
+    named = " ".join(answer.split())
     plain = [" ".join(choice.split()) for choice in choices]
     for form in (str, str.casefold):
-        matches = [i for i, choice in enumerate(plain) if form(choice) == form(said)]
+        matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
         if matches:
             return matches[0] if len(matches) == 1 else None
-    if letter := _LETTER.fullmatch(said):
+    if letter := _LETTER.fullmatch(named):
         return _index(letter[1], len(plain))
-    if lettered := _LETTERED.fullmatch(said):
+    if lettered := _LETTERED.fullmatch(named):
         index = _index(lettered[1], len(plain))
         if index is not None:
             return index if choice_of(lettered[2], choices) == index else None
-    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(said) != ""]
+    matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
     return matches[0] if len(matches) == 1 else None
-
-
-def choice_correct(answer: str, choices: Sequence[str], right: int) -> float:
-    """Accuracy of one question: 1 when the answer names `choices[right]` and no other, else 0."""
-    return float(choice_of(answer, choices) == right)
 
 
 def _index(letter: str, count: int) -> int | None:
@@ -157,7 +153,7 @@ def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> 
 
     Raises ValueError when nothing supports: such a question has no recall and is to be left out of the mean.
     """
-    wanted = frozenset(supporting)
-    if not wanted:
+    documents = frozenset(supporting)
+    if not documents:
         raise ValueError("recall needs at least one supporting document")
-    return len(wanted.intersection(retrieved[:k])) / len(wanted)
+    return len(documents.intersection(retrieved[:k])) / len(documents)

@@ -1,10 +1,9 @@
-"""A learner's state on disk, with how far every record file had got: a killed run goes on from exactly there."""
+"""A learner's state on disk, with the sizes of the record files at that moment: a killed run goes on from there."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from actors.errors import UserError
+from experiments.records.atomic import write_atomically
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Checkpoint:
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digest": digest(state)}
         # One entry: safetensors writes several in an order that changes from process to process.
-        replace(path, save(state, {"about": json.dumps(about)}))
+        write_atomically(path, save(state, {"about": json.dumps(about)}))
 
     @staticmethod
     def read(path: Path) -> Checkpoint:
@@ -47,21 +47,6 @@ class Checkpoint:
                 f"{path} is not an intact checkpoint ({error}); delete this file and resume to learn again from the "
                 "start (answers already recorded are kept), or restore it from a copy"
             ) from error
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Writes a file so that it is there whole or not at all, whatever is killed or loses power meanwhile."""
-    beside = path.with_name(f".{path.name}.partial")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def digest(state: Mapping[str, Tensor]) -> str:

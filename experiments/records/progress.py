@@ -1,9 +1,8 @@
-"""How far a run is: bars on a terminal, a plain line every few seconds elsewhere."""
+"""Progress of a run: bars on a terminal, a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -20,7 +19,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-PLAIN_EVERY_S = 5.0
+PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 
 
 class Progress:
@@ -45,20 +44,18 @@ class Progress:
             self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._bars:
             self._bars.stop()
 
     def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
-        """A phase of `total` units, of which a resumed run has `done` behind it; these do not count in the rate.
+        """A phase of `total` units, of which a resumed run has done `done` before; these do not count in the rate.
 
-        A `note` says what is being waited for, where the rate says nothing of it.
+        A `note` names what the phase is waiting for; it is shown in place of the rate.
         """
         return Bar(self._console, self._bars, name, total, done, note)
 
-    def tell(self, line: str) -> None:
+    def print(self, line: str) -> None:
         """A line of its own, above the bars."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -69,7 +66,7 @@ class Bar:
     ) -> None:
         self._console, self._bars = console, bars
         self._name, self._total, self._before, self._done = name, total, done, done
-        self._begun = self._told = time.monotonic()
+        self._begun = self._printed_at = time.monotonic()
         self._note = ""
         self._task: TaskID | None = None
         if bars:
@@ -79,14 +76,14 @@ class Bar:
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """`n` more units are done; another `note` than before is shown at once."""
-        news = note not in ("", self._note)
+        changed = note not in ("", self._note)
         self._done, self._note = self._done + n, note
         if self._bars and self._task is not None:
             self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {note}'}")
             return
         now = time.monotonic()
-        if news or now - self._told >= PLAIN_EVERY_S or self._done >= self._total:
-            self._told = now
+        if changed or now - self._printed_at >= PLAIN_EVERY_S or self._done >= self._total:
+            self._printed_at = now
             line = f"{self._name}: {self._done:,}/{self._total:,}, {note}"
             if not note:
                 line = plain(self._name, self._done, self._total, self._done - self._before, now - self._begun)
@@ -100,7 +97,7 @@ class _Rate(ProgressColumn):
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float) -> str:
-    """`fresh` units took `elapsed_s`; what is left is told at that rate."""
+    """`fresh` units took `elapsed_s`; the time left is estimated at that rate."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
     return f"{name}: {done:,}/{total:,}, {rate:,.1f}/s, {rest}".rstrip(", ")

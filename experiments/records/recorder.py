@@ -1,4 +1,4 @@
-"""What a run writes while it runs: append-only records, a line at a time, that a killed run takes up again.
+"""The run folder: append-only records, a line at a time, with which a killed run goes on.
 
     runs/<time>-<experiment>/
         config.yaml                    written by the runner; its presence makes the folder a run
@@ -19,13 +19,12 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self, TypeVar
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -33,17 +32,18 @@ from actors.errors import UserError
 from actors.messages import Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
-from experiments.records.checkpoint import Checkpoint, replace
+from experiments.records import jsonl
+from experiments.records.atomic import write_atomically
+from experiments.records.checkpoint import Checkpoint
 from experiments.records.records import LearningStep, Scored
 from experiments.records.traces import decode, encode
 
 LEARNING, SCORES = "learning.jsonl", "scores.jsonl"
-
-_T = TypeVar("_T")
+DAMAGED = "start a new run"
 
 
 class RunFolder:
-    """Where things lie in a run folder, and its records as iterators, readable while the run goes on."""
+    """The paths in a run folder, and its records as iterators, readable while the run goes on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,29 +81,17 @@ class RunFolder:
 
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
         """Of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are the positions to read, from 0."""
-        return self._lines(f"traces/{phase}.jsonl", decode, only)
+        return jsonl.records(self.path / f"traces/{phase}.jsonl", decode, DAMAGED, only)
 
     def learning(self) -> Iterator[LearningStep]:
-        return self._lines(LEARNING, LearningStep.decode)
+        return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
 
     def scores(self) -> Iterator[Scored]:
-        return self._lines(SCORES, Scored.decode)
+        return jsonl.records(self.path / SCORES, Scored.decode, DAMAGED)
 
     def checkpoint(self) -> Checkpoint | None:
         """The learner's state, None before the first training step. Raises UserError when it is damaged."""
         return Checkpoint.read(self.topology) if self.topology.exists() else None
-
-    def _lines(self, name: str, decode: Callable[[str], _T], only: Container[int] | None = None) -> Iterator[_T]:
-        """Complete lines; a last one that is still being written is not there yet."""
-        path = self.path / name
-        if not path.exists():
-            return
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                if only is None or number - 1 in only:
-                    yield _decoded(path, number, line, decode)
 
 
 class Recorder:
@@ -116,10 +104,11 @@ class Recorder:
         self.run = run
         self._files: dict[str, FileIO] = {}
         self._open = ExitStack()
-        with ExitStack() as undo:
+        with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
             (run.path / "traces").mkdir(exist_ok=True)
             try:
+                # The kernel lets go of it when the process dies, so no stale lock stops a resumption.
                 fcntl.flock(self._file(LEARNING), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
@@ -131,9 +120,7 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -148,21 +135,21 @@ class Recorder:
         """Records all unlabelled discussions: there are none in the folder, or all of them."""
         path = self.run.path / "traces" / "calibrate.jsonl"
         try:
-            replace(path, "".join(f"{encode(trace)}\n" for trace in traces).encode())
+            write_atomically(path, "".join(f"{encode(trace)}\n" for trace in traces).encode())
         except OSError as error:
             raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
 
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step."""
-        self._append(f"traces/train-{stage}.jsonl", encode(trace))
+        jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
 
     def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
         """Records a training step and makes it the point from which a killed run goes on."""
-        self._append(LEARNING, step.encode())
+        jsonl.append(self._file(LEARNING), step.encode())
         sizes = {}
         for name, file in self._files.items():
             if _is_training(name):
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
                 sizes[name] = file.tell()
         self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
         self.checkpoint.write(self.run.topology)
@@ -170,20 +157,9 @@ class Recorder:
     def evaluated(self, trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Records one evaluated question: the trace first, because the score vouches for it."""
         scored = Scored.of(trace, item, score, harm)
-        self._append(_evaluation(trace.method), encode(trace))
-        self._append(SCORES, scored.encode())
+        jsonl.append(self._file(_evaluation(trace.method)), encode(trace))
+        jsonl.append(self._file(SCORES), scored.encode())
         return scored
-
-    def _append(self, name: str, line: str) -> None:
-        content = line.encode() + b"\n"
-        try:
-            if self._file(name).write(content) != len(content):
-                raise OSError("no space left for a whole line")
-        except OSError as error:
-            where = self.run.path / name
-            raise UserError(
-                f"cannot write {where}: {error}; make room and go on with resume={self.run.path}"
-            ) from error
 
     def _file(self, name: str) -> FileIO:
         if name not in self._files:
@@ -202,40 +178,31 @@ class Recorder:
                     f"or delete {self.run.topology} and resume to learn again from the start"
                 )
             file.truncate(sizes.get(name, 0))
-            file.seek(0, os.SEEK_END)
+            file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
 
     def _cut_evaluation(self) -> dict[str, set[str]]:
-        """Keeps the questions of which trace and score are both complete, and says which they are."""
+        """Ids of the questions of which trace and score are both complete, by method; cuts away the others."""
         done: dict[str, set[str]] = {}
         kept = {SCORES: 0}
+        traces: dict[str, Iterator[bytes]] = {}
         path = self.run.path
-        with ExitStack() as stack:
-            scores = stack.enter_context(self._reading(SCORES))
-            told: dict[str, BinaryIO] = {}
-            for number, line in enumerate(scores, start=1):
-                if not line.endswith(b"\n"):
-                    break
-                scored = _decoded(path / SCORES, number, line, Scored.decode)
-                name = _evaluation(scored.method)
-                if name not in told:
-                    told[name] = stack.enter_context(self._reading(name))
-                trace = told[name].readline()
-                if not trace.endswith(b"\n"):
-                    break
-                mine = done.setdefault(scored.method, set())
-                if _decoded(path / name, len(mine) + 1, trace, json.loads)["question"] != scored.question:
-                    raise UserError(f"{path / name} and {path / SCORES} list different questions; start a new run")
-                kept[SCORES] += len(line)
-                kept[name] = told[name].tell()
-                mine.add(scored.question)
+        (path / SCORES).touch()
+        for number, line in enumerate(jsonl.lines(path / SCORES), start=1):
+            scored = jsonl.decoded(path / SCORES, number, line, Scored.decode, DAMAGED)
+            name = _evaluation(scored.method)
+            # Each method's traces stand in the order of its scores.
+            trace = next(traces.setdefault(name, jsonl.lines(path / name)), None)
+            if trace is None:
+                break
+            finished = done.setdefault(scored.method, set())
+            if jsonl.decoded(path / name, len(finished) + 1, trace, _question, DAMAGED) != scored.question:
+                raise UserError(f"{path / name} and {path / SCORES} list different questions; start a new run")
+            kept[SCORES] += len(line)
+            kept[name] = kept.get(name, 0) + len(trace)
+            finished.add(scored.question)
         for file in [path / SCORES, *(path / "traces").glob("evaluate-*.jsonl")]:
-            if file.exists():
-                os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
+            os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
         return done
-
-    def _reading(self, name: str) -> BinaryIO:
-        (self.run.path / name).touch()
-        return (self.run.path / name).open("rb")
 
 
 def _evaluation(method: str) -> str:
@@ -249,8 +216,5 @@ def _is_training(name: str) -> bool:
     return name == LEARNING or name.startswith("traces/train-")
 
 
-def _decoded(path: Path, number: int, line: bytes, decode: Callable[[str], _T]) -> _T:
-    try:
-        return decode(line.decode())
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}, line {number}: not a record of this kind ({error}); start a new run") from error
+def _question(trace: str) -> Any:
+    return json.loads(trace)["question"]

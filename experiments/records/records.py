@@ -1,4 +1,4 @@
-"""The two kinds of line beside traces: what a training step left behind, and how a question was answered."""
+"""The two kinds of record beside traces: a training step of the learner, and a scored answer."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LearningStep:
 
     @staticmethod
     def decode(line: str) -> LearningStep:
-        told = json.loads(line)
-        return LearningStep(**told | {name: tuple(told[name]) for name in ("agents", "modalities")})
+        fields = json.loads(line)
+        return LearningStep(**fields | {name: tuple(fields[name]) for name in ("agents", "modalities")})
 
 
 def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
@@ -118,13 +118,13 @@ class Scored:
 
     def encode(self) -> str:
         # asdict would copy `tags` by its own type, which a loader may have made read-only.
-        told: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
-        return json.dumps(told, separators=(",", ":"))
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__} | {"tags": dict(self.tags)}
+        return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> Scored:
-        told = json.loads(line)
-        return Scored(**told | {name: tuple(told.get(name, ())) for name in ("gold", "infection", "carried")})
+        fields = json.loads(line)
+        return Scored(**fields | {name: tuple(fields.get(name, ())) for name in ("gold", "infection", "carried")})
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
@@ -143,7 +143,7 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
         yield replace(
             askings[0],
             question=group,
-            utility=min(asked.utility for asked in askings),
-            f1=min(asked.f1 for asked in askings),
-            **{name: sum(getattr(asked, name) for asked in askings) for name in SUMMED},
+            utility=min(asking.utility for asking in askings),
+            f1=min(asking.f1 for asking in askings),
+            **{name: sum(getattr(asking, name) for asking in askings) for name in SUMMED},
         )

@@ -31,8 +31,8 @@ class WandbSettings:
 class Tracker:
     """One W&B run, whose id is the run folder's name: a resumed run goes on in it.
 
-    `disabled` tells W&B nothing and does not import it. `told` gets every training step as well. What fails is said
-    once in the log, and tracking ends there.
+    `disabled` sends nothing and does not import W&B. `on_step` gets every training step as well. A failure is
+    logged once and ends the tracking.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class Tracker:
         project: str = "agora-mm",
         group: str | None = None,
         resume_id: str | None = None,
-        told: Callable[[Mapping[str, Any]], None] = lambda step: None,
+        on_step: Callable[[Mapping[str, Any]], None] = lambda step: None,
     ) -> None:
         self._run: wandb.Run | None = None
-        self._told = told
+        self._on_step = on_step
         if mode != "disabled":
             self._try("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
 
     def log(self, step: Mapping[str, Any]) -> None:
         """One training step: flat names to numbers; `stage` and `step` among them."""
-        self._told(step)
+        self._on_step(step)
         if run := self._run:
             self._try("log", lambda: run.log(dict(step)))
 
@@ -112,5 +112,5 @@ def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Pat
 
 
 def _plain(value: Any) -> Any:
-    """A table's column holds one type: an interval is told in words."""
+    """A table's column holds one type: an interval becomes text."""
     return f"{value[0]} to {value[1]}" if isinstance(value, list) else value

@@ -1,17 +1,16 @@
-"""What a sweep has found so far: a line per finished trial, from which its tables, figures and report are made."""
+"""The results of a sweep so far: a line per finished trial, from which its tables, figures and report are made."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from actors.errors import UserError
+from experiments.records import jsonl
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
 
@@ -35,21 +34,16 @@ class TrialResult:
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
+    @staticmethod
+    def decode(line: str) -> TrialResult:
+        return TrialResult(**json.loads(line))
+
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
     """Of a sweep's folder, in the order of their names; complete lines only. Those that were `stopped` early on
     demand."""
-    path = folder / RESULTS
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    results = sorted((_decoded(path, line) for line in lines), key=lambda result: result.name)
-    return [result for result in results if stopped or not result.stopped]
-
-
-def _decoded(path: Path, line: str) -> TrialResult:
-    try:
-        return TrialResult(**json.loads(line))
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{path} holds a line that is no trial's result ({error}); start a new sweep") from error
+    results = jsonl.records(folder / RESULTS, TrialResult.decode, "start a new sweep")
+    return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)
 
 
 class Results:
@@ -60,21 +54,18 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = (folder / RESULTS).open("ab+", buffering=0)
+        self._file = (folder / RESULTS).open("ab", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._file.close()
             raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
-        self._file.seek(0)
-        self._file.truncate(self._file.read().rfind(b"\n") + 1)
+        jsonl.cut(folder / RESULTS)  # under the lock: another process may be writing that line
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()
 
     @property
@@ -84,10 +75,4 @@ class Results:
 
     def append(self, result: TrialResult) -> None:
         """On disk when this returns. Raises UserError when there is no room for it."""
-        line = result.encode().encode() + b"\n"
-        try:
-            if self._file.write(line) != len(line):
-                raise OSError("no space left for a whole line")
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise UserError(f"cannot write {self._folder / RESULTS}: {error}; make room and resume") from error
+        jsonl.append(self._file, result.encode(), sync=True)

@@ -1,4 +1,4 @@
-"""usage.jsonl: what a run really spent, by phase and agent, each time that it was started.
+"""usage.jsonl: calls and tokens that a run really spent, by phase and agent, each time that it was started.
 
 Caches and crashes decide what a run spends, so neither traces nor metrics.json hold it. Lines are increments and are
 only ever appended: a phase has several where it lasted long or was resumed, and their sum is what it cost in all.
@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from actors.errors import UserError
 from actors.messages import Usage
+from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 
 USAGE = "usage.jsonl"
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one phase took: seconds of wall clock, and what each agent spent (those that spent nothing are left out)."""
+    """The cost of one phase: seconds of wall clock, and each agent's usage (agents without any are left out)."""
 
     phase: str
     seconds: float
@@ -44,13 +45,15 @@ class Spent:
 
     def encode(self) -> str:
         agents = {name: {key: n for key, n in asdict(usage).items() if n} for name, usage in self.agents.items()}
-        told = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
-        return json.dumps(told, separators=(",", ":"))
+        record = {"phase": self.phase, "seconds": round(self.seconds, 3), "agents": agents}
+        return json.dumps(record, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> Spent:
-        told = json.loads(line)
-        return Spent(told["phase"], told["seconds"], {name: Usage(**usage) for name, usage in told["agents"].items()})
+        record = json.loads(line)
+        return Spent(
+            record["phase"], record["seconds"], {name: Usage(**usage) for name, usage in record["agents"].items()}
+        )
 
 
 class UsageLog:
@@ -65,7 +68,7 @@ class UsageLog:
         self._path = folder.path / USAGE
         self._spent = spent
         self._every_s = every_s
-        _cut(folder)
+        jsonl.cut(self._path)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -81,14 +84,11 @@ class UsageLog:
         except BaseException:
             try:
                 self._append(meter.read())
-            except OSError as error:
-                log.warning("%s: what %s spent is lost: %s", self._path, name, error)
+            except UserError as error:
+                log.warning("what %s spent is lost: %s", name, error)
             raise
         else:
-            try:
-                self._append(meter.read())
-            except OSError as error:
-                raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
+            self._append(meter.read())
         finally:
             for handle in timer:
                 handle.cancel()
@@ -104,22 +104,23 @@ class UsageLog:
         def tick() -> None:
             try:
                 self._append(meter.read())
-            except OSError as error:
-                log.warning("%s: %s", self._path, error)  # the end of the phase will say so to the user
+            except UserError as error:
+                log.warning("%s", error)  # the end of the phase will say so to the user
             timer[:] = [loop.call_later(self._every_s, tick)]
 
         timer.append(loop.call_later(self._every_s, tick))
         return timer
 
     def _append(self, spent: Spent) -> None:
-        line = spent.encode().encode() + b"\n"
-        with self._path.open("ab", buffering=0) as file:
-            if file.write(line) != len(line):
-                raise OSError("no space left for a whole line")
+        try:
+            with self._path.open("ab", buffering=0) as file:
+                jsonl.append(file, spent.encode())
+        except OSError as error:
+            raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
 
 
 class _Meter:
-    """What has been spent since it was last read."""
+    """Usage since the last reading."""
 
     def __init__(self, phase: str, spent: Callable[[], Mapping[str, Usage]]) -> None:
         self._phase = phase
@@ -138,17 +139,7 @@ class _Meter:
 
 def read(folder: RunFolder) -> Iterator[Spent]:
     """The complete lines of usage.jsonl. Raises UserError for one that is none."""
-    path = folder.path / USAGE
-    if not path.exists():
-        return
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield Spent.decode(line.decode())
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise UserError(f"{path}, line {number}: not a line of usage ({error!r}); delete the file") from error
+    return jsonl.records(folder.path / USAGE, Spent.decode, "delete the file")
 
 
 def by_phase(folder: RunFolder) -> dict[str, Spent]:
@@ -165,7 +156,7 @@ def by_phase(folder: RunFolder) -> dict[str, Spent]:
 
 
 def by_agent(folder: RunFolder) -> dict[str, Usage]:
-    """What each agent spent in all, in alphabetical order."""
+    """Each agent's usage in all, in alphabetical order."""
     agents: dict[str, Usage] = {}
     for line in read(folder):
         for name, usage in line.agents.items():
@@ -178,7 +169,7 @@ def total(folder: RunFolder) -> Usage:
 
 
 def notes(usage: Usage) -> Iterator[str]:
-    """What was spent in all, in two or three lines; nothing where no model was asked."""
+    """The usage in all, in two or three lines; none where no model was called."""
     if usage == Usage():
         return
     answered = usage.calls + usage.reused
@@ -216,12 +207,3 @@ def _share(part: int, whole: int) -> str:
 
 def _minus(now: Usage, then: Usage) -> Usage:
     return Usage(*(getattr(now, f.name) - getattr(then, f.name) for f in fields(Usage)))
-
-
-def _cut(folder: RunFolder) -> None:
-    """Takes away a last line that a killed run left half written, or the next one would be spoilt by it."""
-    path = folder.path / USAGE
-    if path.exists():
-        whole = path.read_bytes()
-        if not whole.endswith(b"\n"):
-            path.write_bytes(whole[: whole.rfind(b"\n") + 1])

@@ -12,6 +12,7 @@ from actors.errors import UserError
 from actors.messages import Modality, Role
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
+from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
 from experiments.running.methods import learner_of, methods_of
 from experiments.running.models import check_models
@@ -127,6 +128,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
 def check(config: Config) -> None:
     """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
     methods_of(config)
+    dataset_kind(config.data.kind)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     read_blueprints(config.systems.blueprints)

@@ -100,7 +100,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
     def started(kind: str, loading: int) -> None:
         bar.advance(note=left(loading))
 
-    await cluster.wait_until_ready(started, on_event=progress.tell)
+    await cluster.wait_until_ready(started, on_event=progress.print)
 
 
 def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:

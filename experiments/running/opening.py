@@ -9,8 +9,9 @@ import psutil
 
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.datasets.catalogue import make_dataset
+from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.item import Dataset
+from experiments.datasets.kind import DataRequest
 from experiments.running.methods import methods_of
 from retrieval.embed import make_encoder
 from retrieval.store import Store
@@ -47,14 +48,15 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
     if watches:
         train = max(train, config.defence.calibration)
     learns = config.job == "redundancy" or watches or any(method.needs_graph for method in methods)
-    return make_dataset(
+    request = DataRequest(
         config.data,
         cache,
         train=train,
         held_out=train if learns else 0,
         seed=config.seed,
-        scope=config.retrieval.scope,
+        whole_corpus=config.retrieval.scope != "question",
     )
+    return dataset_kind(config.data.kind).open(request)
 
 
 def check_room(output: Path, actors: int) -> None:

@@ -149,7 +149,7 @@ async def _reports(
         wandb = config.wandb
         # A trial's name alone is not the only one of its project; W&B allows few characters and 128 of them.
         of_all = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
-        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, told=learned)
+        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, on_step=learned)
         work = None
         try:
             progress = Progress(Console(file=io.StringIO(), quiet=True))

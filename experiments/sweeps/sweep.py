@@ -130,7 +130,7 @@ class _Sweep:
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     found = {trial.name: trial for trial in group}
                     ended = partial(self._ended, found, bar)
-                    run_trials(list(found), shared, self.folder, config.sweep, _steps(group), ended, progress.tell)
+                    run_trials(list(found), shared, self.folder, config.sweep, _steps(group), ended, progress.print)
                     cluster.clear()
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:

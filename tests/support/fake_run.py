@@ -65,11 +65,11 @@ def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = T
     )
 
 
-def cut(told: Trace) -> Trace:
+def cut(whole: Trace) -> Trace:
     """The same discussion, two of whose turns were asked without some of their evidence."""
     left_out = {"1/reader": ("p7", "p3"), "2/scene": ("i2",)}
-    turns = (replace(turn, cut=left_out.get(f"{turn.round}/{turn.agent}", ())) for turn in told.turns)
-    return replace(told, turns=tuple(turns))
+    turns = (replace(turn, cut=left_out.get(f"{turn.round}/{turn.agent}", ())) for turn in whole.turns)
+    return replace(whole, turns=tuple(turns))
 
 
 def learning_step(stage: int, step: int, steps: int) -> LearningStep:

@@ -11,7 +11,7 @@ from experiments.analysis.tables.formats import latex, markdown, table_csv
 from experiments.analysis.tables.layout import Layout, lay_out
 from experiments.analysis.tables.measured import measure
 from experiments.analysis.tables.reported import reported
-from experiments.records.checkpoint import replace
+from experiments.records.atomic import write_atomically
 
 TABLES = "tables"
 
@@ -32,9 +32,9 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed:
             layout = lay_out(table, measured, figures, runs)
             (folder / TABLES).mkdir(exist_ok=True)
             path = folder / TABLES / table.name
-            replace(path.with_suffix(".md"), markdown(layout).encode())
-            replace(path.with_suffix(".tex"), latex(layout).encode())
-            replace(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
+            write_atomically(path.with_suffix(".md"), markdown(layout).encode())
+            write_atomically(path.with_suffix(".tex"), latex(layout).encode())
+            write_atomically(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
             written.append(layout)
     return written
 

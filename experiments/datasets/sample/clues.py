@@ -20,7 +20,7 @@ Support = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Something to look for on pictures; an empty colour means any, and `many` is but how one says it."""
+    """Something to look for on pictures; an empty colour means any, and `many` only affects the wording."""
 
     kind: str
     colour: str
@@ -29,7 +29,7 @@ class Sight:
     def on(self, entity: Entity) -> bool:
         return any(group.kind == self.kind and self.colour in ("", group.colour) for group in entity.scene.groups)
 
-    def said(self) -> str:
+    def phrase(self) -> str:
         thing = f"{self.colour} {plural(self.kind) if self.many else self.kind}".strip()
         return thing if self.many else f"{article(thing)} {thing}"
 
@@ -42,9 +42,9 @@ class Clue:
     """
 
     fits: tuple[Entity, ...]
-    said: str
+    text: str
     pseudo: str
-    found: tuple[Answer, ...]
+    answers: tuple[Answer, ...]
     support: Support
     sight: Sight | None = None
 
@@ -59,7 +59,7 @@ class Clue:
 class Finding:
     """A question about a described entity, with its answer; `between` are answers that it passes on the way."""
 
-    said: str
+    text: str
     pseudo: str
     answer: Answer
     support: Support
@@ -72,7 +72,7 @@ def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Ans
     return bare | {"text_instances": [], "table_indices": [], "image_instances": []} | instances
 
 
-def told(passage: Passage, value: str) -> Answer:
+def stated(passage: Passage, value: str) -> Answer:
     """An answer that stands in a passage. The world is ASCII, so that characters count as bytes."""
     match = re.search(rf"\b{re.escape(value)}\b", passage.text)
     if match is None:
@@ -145,12 +145,12 @@ class Asker:
         fits = tuple(entity for entity in self.shelf.entities if entity.passage.facts[relation.name] == value)
         if (len(fits) > 1) is not several:
             return None
-        said = self.such(relation, value)
+        text = self.such(relation, value)
         return Clue(
             fits,
-            said if several else f"the {self.domain.noun} {said}",
+            text if several else f"the {self.domain.noun} {text}",
             f"the {self.domain.noun} whose {relation.name} is [{value}]",
-            tuple(told(entity.passage, entity.title) for entity in fits),
+            tuple(stated(entity.passage, entity.title) for entity in fits),
             tuple((entity.passage.id, "text") for entity in fits),
         )
 
@@ -162,11 +162,11 @@ class Asker:
         fits = tuple(entity for entity in self.shelf.entities if sight.on(entity))
         if (len(fits) > 1) is not several:
             return None
-        picture, thing = self.domain.picture, sight.said()
-        said = self.rng.choice((f"with {thing} on its {picture}", f"whose {picture} shows {thing}"))
+        picture, thing = self.domain.picture, sight.phrase()
+        text = self.rng.choice((f"with {thing} on its {picture}", f"whose {picture} shows {thing}"))
         return Clue(
             fits,
-            said if several else f"the {self.domain.noun} {f'{self.among} ' if placed else ''}{said}",
+            text if several else f"the {self.domain.noun} {f'{self.among} ' if placed else ''}{text}",
             f"the {self.domain.noun} {self.among} whose {picture} shows [{thing}]",
             tuple(self.seen(entity, entity.title) for entity in fits),
             tuple((entity.image_id, "image") for entity in fits),
@@ -187,19 +187,19 @@ class Asker:
         passage, value = entity.passage, entity.passage.facts[relation.name]
         own: Support = ((passage.id, "text"),)
         if turn < 0.12:
-            asked = self.rng.choice((value, self.other_value(relation, value)))
-            answer = told(passage, value) | {"answer": "yes" if asked == value else "no", "type": "yesno"}
-            return Finding(relation.check.format(x=x, v=asked), f"is {asked} the {relation.name}", answer, own)
+            checked = self.rng.choice((value, self.other_value(relation, value)))
+            answer = stated(passage, value) | {"answer": "yes" if checked == value else "no", "type": "yesno"}
+            return Finding(relation.check.format(x=x, v=checked), f"is {checked} the {relation.name}", answer, own)
         if turn < 0.6 and relation.role:
             person, further = self.shelf.people[value], self.rng.choice(PERSON)
-            answer = told(person, person.facts[further.name])
-            said = self.ask(further, relation.role.format(x=x))
+            answer = stated(person, person.facts[further.name])
+            text = self.ask(further, relation.role.format(x=x))
             pseudo = f"the {further.name} of the {relation.name}"
-            return Finding(said, pseudo, answer, (*own, (person.id, "text")), ((told(passage, value),),))
-        return Finding(self.ask(relation, x), f"the {relation.name}", told(passage, value), own)
+            return Finding(text, pseudo, answer, (*own, (person.id, "text")), ((stated(passage, value),),))
+        return Finding(self.ask(relation, x), f"the {relation.name}", stated(passage, value), own)
 
     def of_picture(self, entity: Entity, x: str) -> Finding:
-        """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is asked."""
+        """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)
         one, things = group.count == 1, plural(group.kind)
@@ -224,7 +224,7 @@ class Asker:
         else:
             questions = (f"What colour {verb} the {thing} on {{p}}?", f"In which colour does {{p}} show the {thing}?")
             answer = group.colour
-        said = self.rng.choice(questions).format(p=f"the {picture} of {x}")
+        text = self.rng.choice(questions).format(p=f"the {picture} of {x}")
         return Finding(
-            said, f"what one sees on the {picture}", self.seen(entity, answer), ((entity.image_id, "image"),)
+            text, f"what one sees on the {picture}", self.seen(entity, answer), ((entity.image_id, "image"),)
         )

@@ -1,4 +1,4 @@
-"""How the invented world is told and asked about: the forms that `domains` fills in.
+"""Templates of the invented world's texts and questions, which `domains` fills in.
 
 In every template `{o}` is the table's owner, `{e}` an entity, `{v}` a value, `{x}` a description of an entity
 ("the film Night Harbour", "the film directed by Ana Brix") and `{a}`, `{b}` two such descriptions. `ask` and `such`

@@ -16,7 +16,7 @@ class Draft:
     `between` holds the answers of the hops before the last, one tuple a hop.
     """
 
-    said: str
+    text: str
     pseudo: str
     answers: tuple[Answer, ...]
     support: Support
@@ -40,9 +40,9 @@ def about_table(asker: Asker) -> Draft | None:
     if turn < 0.6:
         clue = asker.by_row()
         draft = _composed(clue, asker.of_row)
-        # A clue by the very column that is asked for would hold the answer.
+        # A clue by the column that the question is about would hold the answer.
         given = str(draft.answers[0]["answer"])
-        return None if f"[{given}]" in clue.pseudo else Draft(draft.said, draft.pseudo, draft.answers, draft.support)
+        return None if f"[{given}]" in clue.pseudo else Draft(draft.text, draft.pseudo, draft.answers, draft.support)
     if turn < 0.75:
         return _compared(asker, _by_name(asker), _by_name(asker))
     return _group(asker) if turn < 0.9 else _sum(asker)
@@ -51,10 +51,10 @@ def about_table(asker: Asker) -> Draft | None:
 def _group(asker: Asker) -> Draft:
     clue = asker.by_group()
     plural, among = asker.domain.plural, asker.among
-    said = asker.rng.choice(
-        (f"{_place(asker)}, which {plural} are {clue.said}?", f"Name the {plural} {among} {clue.said}.")
+    text = asker.rng.choice(
+        (f"{_place(asker)}, which {plural} are {clue.text}?", f"Name the {plural} {among} {clue.text}.")
     )
-    return Draft(said, clue.pseudo, clue.found, clue.support)
+    return Draft(text, clue.pseudo, clue.answers, clue.support)
 
 
 def _sum(asker: Asker) -> Draft | None:
@@ -66,21 +66,21 @@ def _sum(asker: Asker) -> Draft | None:
     total = answer_of(float(sum(int(cell["answer"]) for cell in cells)), "table", table_indices=where)
     value = clue.fits[0].cells[group]
     pseudo = f"{asker.place}, what was the SUM of [{mark}](s) when the [{group}] was [{value}]"
-    said = asker.domain.total.format(o=asker.shelf.owner, v=value)
-    return Draft(said, pseudo, (total | {"type": "number"},), asker.table)
+    text = asker.domain.total.format(o=asker.shelf.owner, v=value)
+    return Draft(text, pseudo, (total | {"type": "number"},), asker.table)
 
 
 def about_pictures(asker: Asker) -> Draft | None:
     clue = asker.by_picture(several=asker.rng.random() < 0.3)
     if clue is None or clue.sight is None:
         return None
-    thing, picture, one = clue.sight.said(), asker.domain.picture, len(clue.fits) == 1
+    thing, picture, one = clue.sight.phrase(), asker.domain.picture, len(clue.fits) == 1
     noun, has, its = (asker.domain.noun, "has", "its") if one else (asker.domain.plural, "have", "their")
     which = asker.rng.choice(
         (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
     )
-    said = f"{_place(asker)}, {which}?"
-    return Draft(said, clue.pseudo, clue.found, clue.support, sight=clue.sight)
+    text = f"{_place(asker)}, {which}?"
+    return Draft(text, clue.pseudo, clue.answers, clue.support, sight=clue.sight)
 
 
 def _intersected(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
@@ -90,13 +90,15 @@ def _intersected(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | No
     both = [entity for entity in one.fits if entity in two.fits]
     if len(both) != 1:
         return None
-    first, last = asker.rng.sample((one.said, two.said), 2)
+    first, last = asker.rng.sample((one.text, two.text), 2)
     also = asker.rng.choice(("the", "also"))
-    said = f"which {asker.domain.noun} {first} is {also} one {last}?"
+    text = f"which {asker.domain.noun} {first} is {also} one {last}?"
     pseudo = f"{{{one.pseudo}}} and {{{two.pseudo}}}"
     support = tuple(dict.fromkeys((*one.support, *two.support)))
     sight = one.sight or two.sight
-    return Draft(f"{_place(asker)}, {said}", pseudo, (asker.title(both[0]),), support, (one.found, two.found), sight)
+    return Draft(
+        f"{_place(asker)}, {text}", pseudo, (asker.title(both[0]),), support, (one.answers, two.answers), sight
+    )
 
 
 def _place(asker: Asker) -> str:
@@ -106,15 +108,15 @@ def _place(asker: Asker) -> str:
 def _named(asker: Asker, about: Callable[[Entity, str], Finding]) -> Draft:
     entity = asker.any_entity()
     finding = about(entity, asker.named(entity))
-    return Draft(finding.said, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
+    return Draft(finding.text, f"{finding.pseudo} of [{entity.title}]", (finding.answer,), finding.support)
 
 
 def _composed(clue: Clue, about: Callable[[Entity, str], Finding]) -> Draft:
-    finding = about(clue.entity, clue.said)
+    finding = about(clue.entity, clue.text)
     support = tuple(dict.fromkeys((*clue.support, *finding.support)))
-    between = (clue.found, *finding.between)
+    between = (clue.answers, *finding.between)
     return Draft(
-        finding.said, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), support, between, clue.sight
+        finding.text, f"{finding.pseudo} of {{{clue.pseudo}}}", (finding.answer,), support, between, clue.sight
     )
 
 
@@ -124,19 +126,19 @@ def _by_name(asker: Asker) -> Clue:
 
 
 def _compared(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
-    """Which of two entities comes first or last by the table's number."""
+    """Asks which of two entities comes first or last by the table's number."""
     if one is None or two is None or one.entity is two.entity:
         return None
     domain, least = asker.domain, asker.rng.random() < 0.5
     first, last = sorted((one.entity, two.entity), key=lambda entity: int(entity.cells[domain.number.name]))
-    a, b = asker.rng.sample((one.said, two.said), 2)
-    said = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
+    a, b = asker.rng.sample((one.text, two.text), 2)
+    text = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
     how = f"which [{domain.header}] has {'lower' if least else 'higher'} [{domain.number.name}]"
     pseudo = f"{asker.place}, {how} : {{{two.pseudo}}} or {{{one.pseudo}}}"
     support = tuple(dict.fromkeys((*one.support, *two.support, *asker.table)))
     answer = asker.title(first if least else last)
-    between = () if one.support == two.support else (one.found, two.found)
-    return Draft(said, pseudo, (answer,), support, between, one.sight or two.sight)
+    between = () if one.support == two.support else (one.answers, two.answers)
+    return Draft(text, pseudo, (answer,), support, between, one.sight or two.sight)
 
 
 @dataclass(frozen=True, slots=True)

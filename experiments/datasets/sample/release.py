@@ -68,7 +68,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         for image, scene in release.scenes.items():
             (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
         (part / MADE).write_text(made)
-        part.chmod(0o755)
+        part.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         _settle(part, folder, made)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -90,7 +90,7 @@ def _settle(part: Path, folder: Path, made: str) -> None:
 
 
 def build(seed: int, train: int, dev: int) -> Release:
-    """The data set in memory, pictures undrawn. No shelf, hence no entity asked about, serves both splits."""
+    """The data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
     rng = Random(derive_seed(seed, "world"))
     endless = shelves(rng, seed)
     sets = {}
@@ -118,17 +118,18 @@ def _packed(records: Iterable[Record]) -> bytes:
 def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
     """As many questions of each type as its weight says, at least one where `number` allows; no wording twice."""
     records: list[Record] = []
-    asked: set[str] = set()
+    used: set[str] = set()
     for place, name in enumerate(_shares(number, rng)):
         for attempt in range(2000):
+            # The next shelf after twenty failures: a shelf may have no sound question of a type.
             shelf = own[(place + attempt // 20) % len(own)]
             draft = TYPES[name].draft(Asker(shelf, rng))
-            if draft is not None and draft.said not in asked:
+            if draft is not None and draft.text not in used:
                 break
         else:
             raise UserError(f"no further question of type {name} in {len(own)} tables: ask for fewer questions")
-        asked.add(draft.said)
-        qid = identity(split, place, draft.said)
+        used.add(draft.text)
+        qid = identity(split, place, draft.text)
         records.append(_record(qid, name, draft, shelf, own, rng))
     return records
 
@@ -138,6 +139,7 @@ def _shares(number: int, rng: Random) -> list[str]:
     exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
     least = 1 if number >= len(TYPES) else 0
     counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
+    # Rounding down leaves some over: they go to the types that are furthest below their share.
     by_need = sorted(TYPES, key=lambda name: counts[name] - exact[name])
     while sum(counts.values()) < number:
         counts[by_need[0]] += 1
@@ -153,7 +155,7 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
     texts = [doc for doc, part in draft.support if part == "text"]
     images = [doc for doc, part in draft.support if part == "image"]
     elsewhere = [other for other in own if other is not shelf]
-    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)
+    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)  # like shelves first: harder distractors
     near = [passage.id for passage in shelf.passages]
     far = [passage.id for other in elsewhere for passage in other.passages]
     near_images = [entity.image_id for entity in shelf.entities]
@@ -163,15 +165,15 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
         for entity in other.entities
         if draft.sight is None or not draft.sight.on(entity)
     ]
-    likeness = difflib.SequenceMatcher(None, draft.said, draft.pseudo, autojunk=False).ratio()
+    likeness = difflib.SequenceMatcher(None, draft.text, draft.pseudo, autojunk=False).ratio()
     return {
         "qid": qid,
-        "question": draft.said,
+        "question": draft.text,
         "answers": list(draft.answers),
         "metadata": {
             "type": name,
             "modalities": list(TYPES[name].modalities),
-            "wiki_entities_in_question": _mentioned(draft.said, shelf),
+            "wiki_entities_in_question": _mentioned(draft.text, shelf),
             "wiki_entities_in_answers": _mentioned(" | ".join(str(a["answer"]) for a in draft.answers), shelf),
             "pseudo_language_question": draft.pseudo,
             "rephrasing_meta": {"accuracy": 1.0, "edit_distance": round(1 - likeness, 4), "confidence": 1.0},

@@ -1,4 +1,4 @@
-"""Pictures of the invented world: what is on them, how an observer would put it, and the drawing itself."""
+"""Pictures of the invented world: their content, its description in words, and the drawing itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Group:
     colour: str
     kind: str
 
-    def said(self) -> str:
+    def phrase(self) -> str:
         """`a red boat`, `three green umbrellas`."""
         if self.count == 1:
             return f"{article(self.colour)} {self.colour} {self.kind}"
@@ -50,9 +50,9 @@ class Scene:
     ground: str
 
     def describe(self, picture: str, title: str, rng: Random) -> str:
-        """What a perfect observer would say, in one to three sentences."""
-        things = joined([group.said() for group in self.groups])
-        said = rng.choice(
+        """The description of a perfect observer, in one to three sentences."""
+        things = joined([group.phrase() for group in self.groups])
+        text = rng.choice(
             (
                 f"The {picture} of {title} shows {things}.",
                 f"On the {picture} of {title} one can see {things}.",
@@ -60,10 +60,10 @@ class Scene:
             )
         )
         if self.lettering:
-            said += rng.choice(
+            text += rng.choice(
                 (f" The lettering reads {self.lettering}.", f" The words {self.lettering} are written on it.")
             )
-        return said + f" The background is {self.ground}."
+        return text + f" The background is {self.ground}."
 
 
 def article(word: str) -> str:

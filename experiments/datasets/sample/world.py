@@ -21,7 +21,7 @@ _SLOGANS = "ANEW BOLD EVER FAR HOME KIND LOUD NEAR ONCE PURE SAFE TRUE WIDE WILD
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text about `title`; `facts` are its askable facts by relation name, each said once in `text`."""
+    """A text about `title`; `facts` are its askable facts by relation name, each stated once in `text`."""
 
     id: str
     title: str
@@ -78,6 +78,7 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
         twin = " " in domain.title and rng.random() < 0.3
         titles.append(names.near(rng.choice(titles), domain.title) if twin else names.fresh(domain.title))
     size = len(titles)
+    # The order of draws from `rng` decides every byte of the data set: keep it, or raise `release.VERSION`.
     cells = _cells(domain, size, rng, names)
     facts = {relation.name: _values(relation, size, rng, names) for relation in domain.relations}
     entities = []
@@ -118,8 +119,8 @@ def _cells(domain: Domain, size: int, rng: Random, names: Names) -> dict[str, li
 def _values(relation: Relation, size: int, rng: Random, names: Names) -> list[str]:
     """One value is shared by two or three entities, the others are single."""
     values = [names.fresh(relation.value) for _ in range(size)]
-    common, *others = rng.sample(range(size), rng.randint(2, 3))
-    for row in others:
+    common, *repeats = rng.sample(range(size), rng.randint(2, 3))
+    for row in repeats:
         values[row] = values[common]
     return values
 
@@ -142,13 +143,13 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
 
 def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random, names: Names) -> str:
     """Four to six sentences; one in four after the first says `it` or `the film` instead of the name."""
-    said = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
-    said += rng.sample(domain.asides, rng.randint(0, 1))
+    statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
+    statements += rng.sample(domain.asides, rng.randint(0, 1))
     if rng.random() < 0.4:
-        said.append(domain.bystander.format(e="{e}", v=names.fresh("{person}")))
-    rng.shuffle(said)
+        statements.append(domain.bystander.format(e="{e}", v=names.fresh("{person}")))
+    rng.shuffle(statements)
     sentences = [rng.choice(domain.opening).format(e=title)]
-    for sentence in said:
+    for sentence in statements:
         noun = "it" if sentence.startswith("{e} ") and rng.random() < 0.5 else f"the {domain.noun}"
         sentences.append(sentence.format(e=noun if rng.random() < 0.25 else title))
     return _paragraph(sentences)
@@ -156,11 +157,11 @@ def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random,
 
 def _person(name: str, rng: Random, names: Names, seed: int) -> Passage:
     facts = {relation.name: names.fresh(relation.value) for relation in PERSON}
-    said = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in PERSON]
+    statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in PERSON]
     if rng.random() < 0.4:
-        said.append(f"A cousin of {name} is {names.fresh('{person}')}.")
-    rng.shuffle(said)
-    text = _paragraph([f"{name} is {rng.choice(_HABITS)}.", *said])
+        statements.append(f"A cousin of {name} is {names.fresh('{person}')}.")
+    rng.shuffle(statements)
+    text = _paragraph([f"{name} is {rng.choice(_HABITS)}.", *statements])
     return Passage(identity(seed, "text", name), name, text, facts)
 
 

@@ -132,7 +132,7 @@ class Redundancy:
         settings = replace(context.config.learner, estimator=estimator)
         config = replace(context.config, job="prune", learner=settings, resume=None)
         save(config, folder.config)
-        context.progress.tell(f"learning by {estimator}")
+        context.progress.print(f"learning by {estimator}")
         with Recorder(folder) as recorder, job.usage.phase(f"learning by {estimator}"):
             tracker = Tracker(folder.path, {}, mode="disabled")  # the W&B run is the whole comparison's
             own = replace(context, config=config, recorder=recorder, tracker=tracker)

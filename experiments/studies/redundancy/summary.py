@@ -13,7 +13,7 @@ from actors.messages import Trace, derive_seed
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded_row
 from experiments.datasets.item import Dataset, Item
-from experiments.records.checkpoint import replace
+from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.running.context import RunContext
 from experiments.studies.redundancy.edges import Edge, by_kind
@@ -78,7 +78,9 @@ def summarise(context: RunContext, found: Found) -> Metrics:
 
 def write(context: RunContext, found: Found) -> None:
     """redundancy.json, in the run folder."""
-    replace(context.recorder.run.path / FILE, (json.dumps(summarise(context, found), indent=1) + "\n").encode())
+    write_atomically(
+        context.recorder.run.path / FILE, (json.dumps(summarise(context, found), indent=1) + "\n").encode()
+    )
 
 
 def receiver_effects(run: RunFolder, dataset: Dataset, found: Found, agents: Sequence[str]) -> Floats:

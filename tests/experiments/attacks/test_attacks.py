@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -17,7 +18,8 @@ from actors.messages import Completion, Heard, Kind, Message, Question, Request,
 from actors.prompting.prompt import ORDERS
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.attack import Attack, Phase
-from experiments.attacks.contagion import carries
+from experiments.attacks.contagion import Contagion
+from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.metrics import Harm
 from experiments.attacks.poison import ID
 from experiments.attacks.settings import AttackSettings
@@ -268,17 +270,17 @@ def many_turns(count: int = 400) -> list[Turn]:
     ]
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
-def test_the_share_of_messages_that_are_rewritten_converges_to_the_rate(rate: float) -> None:
-    change = attack(kind="tamper", rate=rate).change(item(7), 0)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_the_share_of_messages_that_are_rewritten_converges_to_the_one_configured(share: float) -> None:
+    change = attack(kind="tamper", share=share).change(item(7), 0)
     assert change is not None
     answers = [heard.message.answer for turn in many_turns() for heard in change(turn).heard]
-    assert np.mean([answer != "Ghent" for answer in answers]) == pytest.approx(rate, abs=0.04)  # 3.5 deviations
+    assert np.mean([answer != "Ghent" for answer in answers]) == pytest.approx(share, abs=0.04)  # 3.5 deviations
 
 
 async def test_a_rewritten_message_stays_as_it_was_with_its_sender_and_its_receiver_is_marked() -> None:
     office = Office()
-    trace = await discussed(attack(kind="tamper", rate=1.0), office=office)
+    trace = await discussed(attack(kind="tamper", share=1.0), office=office)
     clean = await run_discussion(everybody(), item(7).question, Office(), SEED)
     assert [t for t in trace.turns if not t.heard] == [t for t in clean.turns if not t.heard]
     for turn in trace.turns:
@@ -290,13 +292,13 @@ async def test_a_rewritten_message_stays_as_it_was_with_its_sender_and_its_recei
 
 
 async def test_only_the_messages_of_the_agents_named_are_rewritten() -> None:
-    trace = await discussed(attack(kind="tamper", rate=1.0, agents=[1]))
+    trace = await discussed(attack(kind="tamper", share=1.0, agents=[1]))
     tampered = {id.split("/")[1] for turn in trace.turns for id in turn.tampered}
     assert tampered == {TEAM[1]} == set(trace.attacked)
 
 
 async def test_methods_and_samples_meet_the_same_tampering() -> None:
-    by = attack(kind="tamper", rate=0.5)
+    by = attack(kind="tamper", share=0.5)
     asked = item(7)
     first = await by.run_discussion(everybody(), asked, asked.question, Office(), SEED, phase="evaluate", number=0)
     other = await by.run_discussion(
@@ -328,7 +330,7 @@ async def test_contagion_spreads_along_edges_only() -> None:
     office = Office(ReaderSettings(obedience=1.0))
     trace = await discussed(attack(kind="contagion", agents=[0]), topology=chain(), office=office)
     assert trace.target is not None
-    carriers = {turn.agent for turn in trace.turns if carries(turn, trace.target)}
+    carriers = {turn.agent for turn in trace.turns if Contagion.carries(turn, trace.target)}
     assert carriers == {*TEAM[:3], "decision"}
     assert trace.answer == trace.target
     harm = Harm.of(trace, item(7), Films())
@@ -338,7 +340,7 @@ async def test_contagion_spreads_along_edges_only() -> None:
 async def test_nobody_passes_on_what_it_does_not_obey() -> None:
     office = Office(ReaderSettings(obedience=0.0))
     trace = await discussed(attack(kind="contagion", agents=[0]), topology=chain(), office=office)
-    assert {turn.agent for turn in trace.turns if carries(turn, str(trace.target))} == {TEAM[0]}
+    assert {turn.agent for turn in trace.turns if Contagion.carries(turn, str(trace.target))} == {TEAM[0]}
 
 
 def test_attackers_are_drawn_by_seed_and_named_by_position_or_role() -> None:
@@ -360,7 +362,7 @@ def test_attackers_are_drawn_by_seed_and_named_by_position_or_role() -> None:
         ({"number": 0}, "attack.number=0: expected 1 to 4"),
         ({"kind": "collude"}, "two agents at least"),
         ({"kind": "poison", "agents": [0]}, "leave attack.agents out"),
-        ({"kind": "tamper", "rate": 1.5}, "attack.rate=1.5"),
+        ({"kind": "tamper", "share": 1.5}, "attack.share=1.5"),
     ],
 )
 def test_an_attack_that_cannot_be_is_refused_in_one_line(settings: dict[str, Any], told: str) -> None:
@@ -406,3 +408,31 @@ async def test_an_agent_that_is_not_asked_is_not_counted_and_a_silent_round_infe
     assert harm is not None
     assert harm.infection[0] == 0.0
     assert len(harm.infection) == 2
+
+
+class Murmur(AttackKind):
+    """An attack of another package: every message loses its content on the wire."""
+
+    acts_on = "messages"
+    aimed = False
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        silent = (replace(heard, message=replace(heard.message, content="")) for heard in turn.heard)
+        return replace(turn, heard=tuple(silent))
+
+
+async def test_an_attack_of_another_package_goes_by_its_reference() -> None:
+    by = attack(kind=f"{__name__}:Murmur")
+    trace = await discussed(by)
+    assert (trace.attack, trace.attacked, trace.target) == (f"{__name__}:Murmur", (), None)
+    assert all(turn.tampered == turn.heard for turn in trace.turns)
+    assert Harm.of(trace, item(7), Films()) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [("respons", "attack: there is no 'respons'. Did you mean 'response'?"), (f"{__name__}:TEAM", "no subclass")],
+)
+def test_a_name_that_is_no_attack_is_refused(kind: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        attack(kind=kind)

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from experiments.metrics.text import (
-    choice_correct,
     choice_of,
     exact_match,
     list_f1,
@@ -179,7 +178,6 @@ def test_an_answer_names_one_choice_by_text_or_letter_or_none(answer: str, expec
 def test_the_text_goes_before_the_letter_where_choices_are_letters() -> None:
     assert choice_of("A", ("B", "A")) == 1
     assert choice_of("(A)", ("B", "A")) == 0
-    assert choice_correct("A", ("B", "A"), right=1) == 1.0
 
 
 @steady

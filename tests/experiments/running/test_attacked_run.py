@@ -97,7 +97,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 ATTACKS = (
     ("attack=input", "attack.agents=[1]"),
     ("attack=response", "attack.agents=[text_critic]"),
-    ("attack=tamper", "attack.rate=0.5"),
+    ("attack=tamper", "attack.share=0.5"),
 )
 
 

@@ -52,6 +52,7 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
         (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
+        (["experiment=recall", "data=mmqq"], "Did you mean 'mmqa'?"),
         (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, chain"),
         (["experiment=mmqa_prune", "topology.text=[critik]"], "Did you mean 'critic'?"),
         (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),

@@ -54,9 +54,9 @@ def test_a_value_may_be_a_list_or_a_group() -> None:
 
 
 def test_keys_that_end_alike_are_told_apart() -> None:
-    assert short_keys(["pruning.rate", "attack.rate", "topology.rounds"]) == {
+    assert short_keys(["pruning.rate", "learner.rate", "topology.rounds"]) == {
         "pruning.rate": "pruning.rate",
-        "attack.rate": "attack.rate",
+        "learner.rate": "learner.rate",
         "topology.rounds": "rounds",
     }
 
@@ -139,5 +139,5 @@ def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
 
 def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text(json.dumps({"name": "0000"}) + "\n")
-    with pytest.raises(UserError, match=r"no trial's result"):
+    with pytest.raises(UserError, match=r"trials\.jsonl, line 1: not a record of this kind"):
         read_results(tmp_path)

@@ -1,0 +1,19 @@
+"""A sleeper: an agent that argues for a wrong answer after a time of honesty."""
+
+from __future__ import annotations
+
+from actors.messages import Turn
+from experiments.attacks.kind import AttackContext, AttackKind
+from experiments.attacks.response import argue
+
+
+class Sleeper(AttackKind):
+    """As `response`, from the round `attack.from_round` of a discussion and the question `attack.from_question` of a
+    phase on. Several attackers share the target.
+    """
+
+    name = "sleeper"
+
+    def change(self, turn: Turn, context: AttackContext) -> Turn:
+        awake = context.number >= self.settings.from_question and turn.round >= self.settings.from_round
+        return argue(turn, context.target) if awake else turn

@@ -1,0 +1,55 @@
+"""A data set that `data=` can name, and the request from which one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from actors.errors import UserError
+from experiments.datasets.item import Dataset
+from experiments.datasets.settings import DataSettings
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """All that a run says about the data that it needs.
+
+    cache: a folder that outlives the run, for what is generated or unpacked.
+    train: the number of training questions.
+    held_out: the same for a benchmark with a single split, where they are taken out of the evaluation; 0 unless the
+        run learns.
+    whole_corpus: whether a question searches the whole corpus, not its own pool alone.
+    release: where the files come from, in a phrase; filled in by `DatasetKind.open`.
+    """
+
+    settings: DataSettings
+    cache: Path
+    train: int
+    held_out: int
+    seed: int
+    whole_corpus: bool
+    release: str = "its release"
+
+    @property
+    def root(self) -> Path:
+        """The folder of the release. Raises UserError when `data.root` does not name one."""
+        kind, root = self.settings.kind, self.settings.root
+        if root is None:
+            raise UserError(f"data={kind} needs data.root=<folder>, with {self.release}")
+        if not Path(root).is_dir():
+            raise UserError(f"data.root={root} is not a folder: expected {self.release}")
+        return Path(root)
+
+
+@dataclass(frozen=True)
+class DatasetKind:
+    """One value of `data=`: its name, where its release comes from, and how it is made for a run."""
+
+    name: str
+    release: str
+    make: Callable[[DataRequest], Dataset]
+
+    def open(self, request: DataRequest) -> Dataset:
+        """Raises UserError when the release is missing; a loader names what is missing or broken in it."""
+        return self.make(replace(request, release=self.release))

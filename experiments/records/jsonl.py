@@ -1,0 +1,65 @@
+"""Files of JSON lines that one process appends to while others read them.
+
+A last line without its newline is still being written, or its writer was killed: readers leave it out, and a writer
+that takes up the file again cuts it away.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator
+from io import FileIO
+from pathlib import Path
+from typing import TypeVar
+
+from actors.errors import UserError
+
+T = TypeVar("T")
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The complete lines, each with its newline; none where there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:  # bytes: a half-written last line may end inside a character
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield line
+
+
+def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
+    """The complete lines, decoded; `only` are the positions to decode, from 0. Raises UserError like `decoded`."""
+    for position, line in enumerate(lines(path)):
+        if only is None or position in only:
+            yield decoded(path, position + 1, line, decode, remedy)
+
+
+def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], remedy: str) -> T:
+    """One line, of which `number` counts from 1. Raises UserError, ending in `remedy`, when it cannot be decoded."""
+    try:
+        return decode(line.decode())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}, line {number}: not a record of this kind ({error!r}); {remedy}") from error
+
+
+def append(file: FileIO, line: str, sync: bool = False) -> None:
+    """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk when this returns.
+
+    Raises UserError when there is no room for it; what is there of the line is cut away when the run is resumed.
+    """
+    content = line.encode() + b"\n"
+    try:
+        # One call for the whole line, so that a killed run leaves at most its last line torn.
+        if file.write(content) != len(content):
+            raise OSError("no space left for a whole line")
+        if sync:
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
+
+
+def cut(path: Path) -> None:
+    """Takes away a last line that is not complete, or the next one would be appended to it."""
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
