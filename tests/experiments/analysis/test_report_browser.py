@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from actors.messages import Question, Trace
-from experiments.analysis import sweep_table as table
 from experiments.analysis.report import run as report
 from experiments.analysis.report import sweep
 from experiments.analysis.summary import summarise
+from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
@@ -200,7 +200,8 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
-    sweep.write(tmp_path, results, "EM", [], table.rows(tmp_path, results, seed=0))
+    settings = sweep_table(sweep_rows(tmp_path, results, seed=0), "EM", "reader")
+    sweep.write(tmp_path, results, "EM", [], settings)
     browser.open(tmp_path / "report.html")
     column = "[...document.querySelectorAll('#trials tbody tr')].map(row => row.cells[1].textContent).join()"
     assert browser.run(column) == "2,8,4,16"
