@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import crossed_interval, holm, paired_test
 from experiments.analysis.summary import SIGNIFICANT
 from experiments.records.recorder import RunFolder
-from experiments.records.records import by_question
 from experiments.records.trials import TRIALS, TrialResult
+from topologies.wiring import Floats
 
 KIND, POSITION = "attack.kind", "attack.agents"
 UNATTACKED = ("none", None)  # values of the kind; None where a trial leaves it at its default
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -102,29 +100,28 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
     keys = varied(results)
     read: list[tuple[TrialResult, str, dict[str, float], float]] = []
     for result in results:
-        scores: dict[str, dict[str, float]] = {method: {} for method in result.metrics.get("methods", {})}
-        tokens = dict.fromkeys(scores, 0)
-        for scored in by_question(RunFolder(folder / TRIALS / result.name).scores()):
-            if scored.method in scores:
-                scores[scored.method][scored.question] = scored.utility
-                tokens[scored.method] += scored.prompt_tokens + scored.completion_tokens
-        for method, utilities in scores.items():
-            if not utilities:
+        recorded = by_method(RunFolder(folder / TRIALS / result.name))
+        for method in result.metrics.get("methods", {}):
+            answers = recorded.get(method, {})
+            if not answers:
                 raise UserError(
                     f"{folder / TRIALS / result.name} has no scores of {method}: restore its scores.jsonl, or delete "
                     "its line from trials.jsonl and resume the sweep"
                 )
-            read.append((result, method, utilities, tokens[method] / len(utilities)))
-    questions = sorted({question for _, _, utilities, _ in read for question in utilities})
+            utilities = {id: scored.utility for id, scored in answers.items()}
+            tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
+            read.append((result, method, utilities, tokens / len(answers)))
+    # One matrix for all, so that columns are the same questions in every arm.
+    matrix = as_matrix([utilities for _, _, utilities, _ in read])
     arms = [
         Arm(
             method=method,
             values={key: result.values.get(key) for key in keys},
             seeds=(result.seed,),
             tokens=(cost,),
-            utilities=np.array([[utilities.get(question, np.nan) for question in questions]]),
+            utilities=row[None],
         )
-        for result, method, utilities, cost in read
+        for (result, method, _, cost), row in zip(read, matrix, strict=True)
     ]
     return merge(arms)
 

@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from experiments.analysis.table import Table
+
 ASSETS = files("experiments.analysis") / "assets"
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
@@ -72,21 +74,25 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield "</dl>"
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]], sortable: bool = False) -> Iterator[str]:
+class Html(str):
+    """Text of a cell that is HTML already."""
+
+
+def table(caption: str, shown: Table, sortable: bool = False) -> Iterator[str]:
     """The first column names its row. A sortable table is sorted in the browser, numbers as numbers."""
-    columns = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    headers = (escape(" ".join(header.split("\n"))) for header in shown.columns)
+    columns = "".join(f'<th scope="col">{header}</th>' for header in headers)
     style = ' class="sortable"' if sortable else ""
     # A table that is too wide scrolls in its own frame, which a keyboard must reach.
     yield f'<div class="frame" tabindex="0" role="region" aria-label="{escape(caption)}">'
     yield f"<table{style}><caption>{escape(caption)}</caption><thead><tr>{columns}</tr></thead><tbody>"
-    for name, *cells in rows:
+    for name, *cells in (map(_cell, row) for row in shown.rows):
         yield f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
     yield "</tbody></table></div>"
 
 
-def texts(row: Iterable[str]) -> list[str]:
-    """The cells of a row that holds plain text."""
-    return [escape(cell) for cell in row]
+def _cell(text: str) -> str:
+    return text if isinstance(text, Html) else escape(text)
 
 
 def figures(drawn: Iterable[Path]) -> Iterator[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
+
+from topologies.wiring import Floats
 
 
 def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
@@ -21,8 +24,7 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
         raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
     distinct, counts = np.unique(scores, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
-    low, high = np.quantile(drawn @ distinct / len(scores), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return _percentiles(drawn @ distinct / len(scores), level)
 
 
 def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
@@ -36,18 +38,53 @@ def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draw
     Raises ValueError when nothing was asked.
     """
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    asked = np.isfinite(scores)
-    if scores.ndim != 2 or not asked.any():
+    if scores.ndim != 2 or not np.isfinite(scores).any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    trials, questions = scores.shape
+    return mean_interval([Part("", scores)], seed, level, draws)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Scores `values` [trials, questions] with a mean of their own, NaN where a question does not count.
+
+    Parts with the same `origin` have the same trials and questions in the same places, other parts share none.
+    """
+
+    origin: str
+    values: Floats
+
+    @property
+    def mean(self) -> float:
+        return float(np.nanmean(self.values))
+
+
+def mean_interval(parts: Sequence[Part], seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
+    """`crossed_interval` of the unweighted mean of the parts' means.
+
+    Questions and trials of one origin are drawn together, so that a question that counts in several parts (a hop and a
+    modality) is drawn in all or in none. Raises ValueError when a part is left without questions in every draw.
+    """
     generator = np.random.default_rng(seed)
-    of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
-    of_questions = generator.multinomial(questions, np.full(questions, 1 / questions), size=draws)
-    counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
-    sums = np.einsum("dq,dq->d", of_trials @ np.where(asked, scores, 0.0), of_questions)
-    # A draw can hold no pair that was asked, where trials share few questions; it says nothing of the mean.
-    means = sums[counts > 0] / counts[counts > 0]
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    total, usable = np.zeros(draws), np.ones(draws, dtype=bool)
+    for origin in dict.fromkeys(part.origin for part in parts):
+        of_origin = [part.values for part in parts if part.origin == origin]
+        trials, questions = of_origin[0].shape
+        of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
+        of_questions = generator.multinomial(questions, np.full(questions, 1 / questions), size=draws)
+        for values in of_origin:
+            asked = np.isfinite(values)
+            counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
+            sums = np.einsum("dq,dq->d", of_trials @ np.where(asked, values, 0.0), of_questions)
+            # A draw can hold no pair that was asked, where trials share few questions; it says nothing of the mean.
+            usable &= counts > 0
+            total += sums / np.maximum(counts, 1)
+    if not usable.any():
+        raise ValueError("a mean of columns needs draws in which each of them has a question")
+    return _percentiles(total[usable] / len(parts), level)
+
+
+def _percentiles(draws: Floats, level: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

@@ -6,24 +6,21 @@ import csv
 import io
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich.table import Table
-
 from actors.messages import derive_seed
+from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, plain_console, uncut_width
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, rounded
+from experiments.analysis.table import Table, tenths, with_interval
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
-from experiments.records.records import by_question
 from experiments.records.trials import TRIALS, TrialResult
 
-DIGITS = 6
 AVERAGED = ("f1", "prompt_tokens", "completion_tokens", "calls", "edges")
 # Of runs under attack; a mean over those of the trials that have it.
 ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
@@ -45,14 +42,14 @@ class Row:
     means: Mapping[str, float]
 
 
-def rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[Row]:
+def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[Row]:
     """In the order of the trials and of their methods; those that differ in the keys `over` alone, and in their seed,
     are one row. `seed` is of the intervals' draws."""
-    found: dict[str, list[TrialResult]] = {}
+    groups: dict[str, list[TrialResult]] = {}
     for result in results:
         values = {key: value for key, value in result.values.items() if key not in over}
-        found.setdefault(json.dumps(values, sort_keys=True), []).append(result)
-    return [row for key, trials in found.items() for row in _rows_of(folder, key, trials, seed)]
+        groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
+    return [row for key, trials in groups.items() for row in _rows_of(folder, key, trials, seed)]
 
 
 def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[Row]:
@@ -62,111 +59,77 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
     if not finished:
         yield Row(values, "", 0, stopped, None, {"training_utility": _mean([trial.utility or 0.0 for trial in trials])})
         return
-    scores = [utilities(folder, trial) for trial in finished]
+    answers = [by_method(RunFolder(folder / TRIALS / trial.name)) for trial in finished]
     for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
         of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
-        asked = [of[method] for of in scores if method in of]
-        questions = sorted({question for of in asked for question in of})
-        table = np.array([[of.get(question, math.nan) for question in questions] for of in asked])
-        low, high = crossed_interval(table, derive_seed(seed, "sweep", key, method))
+        utilities = [{id: scored.utility for id, scored in of[method].items()} for of in answers if method in of]
+        low, high = rounded(crossed_interval(as_matrix(utilities), derive_seed(seed, "sweep", key, method)))
         means = {"utility": _mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
-            told = [row[name] for row in of_method if row.get(name) is not None]
-            if told:
-                means[name] = _mean(told)
-        yield Row(values, method, len(of_method), stopped, (round(low, DIGITS), round(high, DIGITS)), means)
-
-
-def utilities(folder: Path, trial: TrialResult) -> dict[str, dict[str, float]]:
-    """Of a finished trial, by method and question."""
-    found: dict[str, dict[str, float]] = {}
-    for scored in by_question(RunFolder(folder / TRIALS / trial.name).scores()):
-        found.setdefault(scored.method, {})[scored.question] = scored.utility
-    return found
+            known = [row[name] for row in of_method if row.get(name) is not None]
+            if known:
+                means[name] = _mean(known)
+        yield Row(values, method, len(of_method), stopped, (low, high), means)
 
 
 def _mean(values: Sequence[float]) -> float:
-    return round(math.fsum(values) / len(values), DIGITS)
+    mean: float = rounded(math.fsum(values) / len(values))
+    return mean
 
 
-def write(folder: Path, table: Sequence[Row], failed: Mapping[str, str], experiment: str) -> None:
+def write(folder: Path, rows: Sequence[Row], failed: Mapping[str, str], experiment: str) -> None:
     """sweep.json and sweep.csv."""
-    told = {"experiment": experiment, "rows": [asdict(row) for row in table], "failed": dict(failed)}
-    write_atomically(folder / "sweep.json", (json.dumps(told, indent=2) + "\n").encode())
+    content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
+    write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    keys, means = _keys(table), _names(table)
+    keys, means = _keys(rows), _means(rows)
     lines.writerow([*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means])
-    for row in table:
+    for row in rows:
         values = [plain(row.values[key]) if key in row.values else "" for key in keys]
         low, high = row.ci95 or ("", "")
-        told_means = [row.means.get(name, "") for name in means]
-        lines.writerow([*values, row.method, row.seeds, row.stopped, low, high, *told_means])
+        own = [row.means.get(name, "") for name in means]
+        lines.writerow([*values, row.method, row.seeds, row.stopped, low, high, *own])
     write_atomically(folder / "sweep.csv", text.getvalue().encode())
 
 
-def _keys(table: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(key for row in table for key in row.values))
+def _keys(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(key for row in rows for key in row.values))
 
 
-def _names(table: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(name for row in table for name in row.means))
+def _means(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row.means))
 
 
-def headers(table: Sequence[Row], metric: str) -> tuple[str, ...]:
-    """Of `cells`."""
-    keys = _keys(table)
+def sweep_table(rows: Sequence[Row], metric: str, model: str, further: Sequence[str] = ()) -> Table:
+    """The rows as they are shown, with a column for every key that was varied; `further` notes come before the one on
+    the model."""
+    keys, means = _keys(rows), _means(rows)
+    attacked = [name for name in ATTACKED if name in means]
+    notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
+    utility = f"{metric} (95% interval)"
     short = short_keys(keys)
-    further = [name.replace("_", " ") for name in ATTACKED if name in _names(table)]
-    return (
-        *(short[key] for key in keys),
-        "method",
-        f"{metric} (95% interval)",
-        "tokens",
-        "edges",
-        *further,
-        "trials",
+    settings, harm = (short[key] for key in keys), (name.replace("_", " ") for name in attacked)
+    return Table(
+        columns=(*settings, "method", utility, "tokens", "edges", *harm, "trials"),
+        rows=[_cells(row, keys, attacked) for row in rows],
+        notes=[*notes, EMBEDDED_NOTE] if model == EMBEDDED else notes,
+        names=len(keys) + 1,
     )
 
 
-def cells(table: Sequence[Row], row: Row) -> tuple[str, ...]:
-    values = [plain(row.values[key]) if key in row.values else "-" for key in _keys(table)]
-    further = [name for name in ATTACKED if name in _names(table)]
+def _cells(row: Row, keys: Sequence[str], attacked: Sequence[str]) -> tuple[str, ...]:
+    values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
+    trials = f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
     if row.ci95 is None:
         utility = row.means["training_utility"]
-        return (*values, "(all stopped early)", f"{utility:.3f} in training", *[""] * (2 + len(further)), seeds(row))
-    low, high = row.ci95
+        return (*values, "(all stopped early)", f"{utility:.3f} in training", *[""] * (2 + len(attacked)), trials)
     return (
         *values,
         row.method,
-        f"{row.means['utility']:.3f} ({low:.3f}-{high:.3f})",
+        with_interval(row.means["utility"], row.ci95),
         f"{row.means['prompt_tokens'] + row.means['completion_tokens']:,.0f}",
-        f"{row.means['edges']:,.1f}".removesuffix(".0"),
-        *(f"{row.means[name]:.3f}" if name in row.means else "-" for name in further),
-        seeds(row),
+        tenths(row.means["edges"]),
+        *(f"{row.means[name]:.3f}" if name in row.means else "-" for name in attacked),
+        trials,
     )
-
-
-def seeds(row: Row) -> str:
-    return f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
-
-
-def show(table: Sequence[Row], metric: str, model: str, further: Iterable[str] = ()) -> None:
-    """Prints the table and what stands below it, with `further` notes."""
-    console = plain_console()
-    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    columns = headers(table, metric)
-    for name in columns:
-        left = name == "method" or columns.index(name) < columns.index("method")
-        shown.add_column(name, justify="left" if left else "right", no_wrap=True, vertical="bottom")
-    for row in table:
-        shown.add_row(*cells(table, row))
-    console.width = uncut_width(console, shown)
-    console.print()
-    console.print(shown)
-    console.print()
-    notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
-    if model == EMBEDDED:
-        notes.append(EMBEDDED_NOTE)
-    for note in notes:
-        console.print(note, markup=False, highlight=False)

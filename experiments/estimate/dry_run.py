@@ -19,7 +19,7 @@ from actors.errors import StoreError, UserError
 from actors.messages import Question, Role, Trace
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.estimate.plan import Phase, Plan, Range, hours, price, show, total
+from experiments.estimate.plan import Phase, Plan, Range, hours, plan_table, price, total
 from experiments.estimate.stand_ins import ANSWER, REPLY, StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for
 from experiments.evidence.evidence import Evidence
@@ -62,7 +62,7 @@ def dry_run(config: Config) -> Plan:
             "told by experiment=mmqa_prune methods=[full] dry_run=true with the same settings"
         )
     plan = plan_of(config)
-    show(plan)
+    plan_table(plan).print()
     return plan
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
-from experiments.analysis.summary import plain_console
+from experiments.analysis.table import Table
 from experiments.config.settings import RateSettings
 
 HEADERS = (
@@ -130,21 +127,16 @@ def price(rates: RateSettings, prompt: Range, completion: float) -> Range | None
     return (prompt.times(rates.prompt_price or 0.0) + Range(replies, replies, replies)).times(1e-6)
 
 
-def table(plan: Plan) -> Table:
+def plan_table(plan: Plan) -> Table:
     """A row per phase; turns and calls exact, tokens rounded."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for i, name in enumerate(HEADERS):
-        shown.add_column(name, justify="right" if i else "left", no_wrap=True, vertical="bottom")
-    for phase in plan.phases:
-        shown.add_row(*_cells(phase))
-    if len(plan.phases) > 1:
-        shown.add_row(*_cells(plan.whole), style="bold")
-    if plan.judged:
-        shown.add_row(*_cells(plan.judged))
-    return shown
+    several = len(plan.phases) > 1
+    phases = [*plan.phases, *([plan.whole] if several else []), *([plan.judged] if plan.judged else [])]
+    return Table(
+        HEADERS, [_cells(phase) for phase in phases], tuple(_notes(plan)), total=len(plan.phases) if several else None
+    )
 
 
-def notes(plan: Plan) -> Iterator[str]:
+def _notes(plan: Plan) -> Iterator[str]:
     """What stands below the table: how exact it is, what caches may serve, hours, price, and warnings."""
     whole = plan.whole
     yield "Turns and calls are exact; only a reply that cannot be read, or a call that fails, takes one more."
@@ -180,15 +172,6 @@ def notes(plan: Plan) -> Iterator[str]:
     if plan.judged and (plan.hours or plan.price):
         yield "The judge is in neither."
     yield from (f"Warning: {warning}." for warning in plan.warnings)
-
-
-def show(plan: Plan, console: Console | None = None) -> None:
-    """Prints table and notes."""
-    console = plain_console(console)
-    console.print(table(plan))
-    console.print()
-    for note in notes(plan):
-        console.print(note, markup=False, highlight=False)
 
 
 def _cells(phase: Phase) -> tuple[str, ...]:

@@ -6,16 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
-
 from actors.errors import UserError
 from experiments.analysis.setting_names import plain, short_keys
-from experiments.analysis.summary import plain_console
+from experiments.analysis.table import Table
 from experiments.config.config import Config
 from experiments.estimate.dry_run import plan_of
 from experiments.estimate.plan import Plan
 from experiments.records.progress import Progress
 from experiments.sweeps.trials import Trial, expand
+
+COUNTED = ("trials", "turns", "calls", "prompt tokens", "completion tokens")
 
 
 @dataclass(frozen=True)
@@ -46,37 +46,33 @@ def dry_run_sweep(config: Config) -> list[Estimated]:
         for trials in by_values.values():
             estimated.append(Estimated(trials[0], plan_of(trials[0].config), len(trials)))
             bar.advance()
-    _show(estimated)
+    _table(estimated).print()
     return estimated
 
 
-def _show(estimated: Sequence[Estimated]) -> None:
+def _table(estimated: Sequence[Estimated]) -> Table:
     keys = list(dict.fromkeys(key for one in estimated for key in one.trial.values))
-    short = short_keys(keys)
-    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for key in keys:
-        shown.add_column(short[key])
-    for name in ("trials", "turns", "calls", "prompt tokens", "completion tokens"):
-        shown.add_column(name, justify="right")
-    totals = [0.0] * 5
+    rows = []
+    totals = [0.0] * len(COUNTED)
     for one in estimated:
         whole, n = one.plan.whole, one.trials
         counted = (n, n * whole.turns, n * whole.calls, n * whole.prompt.expected, n * whole.completion)
         totals = [total + count for total, count in zip(totals, counted, strict=True)]
         values = (plain(one.trial.values[key]) if key in one.trial.values else "-" for key in keys)
-        shown.add_row(*values, *(f"{count:,.0f}" for count in counted))
-    shown.add_row(*["all"][: len(keys)], *[""] * (len(keys) - 1), *(f"{total:,.0f}" for total in totals), style="bold")
-    console = plain_console()
-    console.print(shown)
-    console.print()
+        rows.append((*values, *(f"{count:,.0f}" for count in counted)))
+    named = ["all"][: len(keys)] + [""] * (len(keys) - 1)
     notes = ["Of all trials in a row together, without any cache; of a run alone, dry_run=true tells more."]
     if any(one.plan.judged for one in estimated):
         notes.append("The judge is not counted.")
-    if all(one.plan.price for one in estimated):
-        price = sum(one.trials * one.plan.price.expected for one in estimated if one.plan.price)
-        notes.append(f"Price at the given rates: {price:,.2f} expected.")
-    if all(one.plan.hours for one in estimated):
-        hours = sum(one.trials * one.plan.hours.expected for one in estimated if one.plan.hours)
-        notes.append(f"Hours at the given rates: {hours:,.2f} expected.")
-    for note in notes:
-        console.print(note, markup=False, highlight=False)
+    for name in ("price", "hours"):
+        ranges = [(one.trials, getattr(one.plan, name)) for one in estimated]
+        if all(range for _, range in ranges):
+            expected = sum(trials * range.expected for trials, range in ranges)
+            notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
+    return Table(
+        columns=(*map(short_keys(keys).__getitem__, keys), *COUNTED),
+        rows=[*rows, (*named, *(f"{total:,.0f}" for total in totals))],
+        notes=notes,
+        names=len(keys),
+        total=len(rows),
+    )

@@ -7,6 +7,7 @@ from actors.messages import Usage
 from experiments.analysis import judged, summary
 from experiments.analysis.figures import run as figures
 from experiments.analysis.report import run as report
+from experiments.analysis.run_table import run_table
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.records import usage
@@ -46,5 +47,4 @@ def conclude(
 
 def show(metrics: summary.Metrics, metric: str, spent: Usage) -> None:
     print()
-    acc_star = judged.notes(metrics["judged"]) if "judged" in metrics else ()
-    summary.show(metrics, metric, further=(*acc_star, *usage.notes(spent)))
+    run_table(metrics, metric).print(further=usage.notes(spent))

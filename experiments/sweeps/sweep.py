@@ -24,10 +24,10 @@ from pathlib import Path
 from actors.backends.settings import model_name
 from actors.errors import ClusterError, StoreError, UserError
 from actors.runtime.cluster import Cluster
-from experiments.analysis import sweep_table as table
 from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
 from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.analysis.report import sweep as report
+from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.evaluated import of_sweep
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config, save
@@ -163,18 +163,21 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     if not results:
         return
     metric = open_dataset(first, open_cache(first)).metric
-    rows = table.rows(folder, results, config.seed)
-    table.write(folder, rows, failed, config.experiment)
+    rows = sweep_rows(folder, results, config.seed)
+    write(folder, rows, failed, config.experiment)
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
     arms = merge(read_arms(folder, results), over=[POSITION])
-    told = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
+    compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
     pooled = any(POSITION in row.values for row in rows)
-    shown = table.rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
+    shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
     laid_out = write_tables(folder, config.experiment, of_sweep(folder, results), config.seed)
-    report.write(folder, results, metric, drawn, shown, told, laid_out)
+    notes = list(compared)
     if len(shown) < len(rows):
-        told.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
-    table.show(shown, metric, model_name(config.model), further=told)
+        notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
+    settings = sweep_table(shown, metric, model_name(config.model), notes)
+    report.write(folder, results, metric, drawn, settings, compared, laid_out)
+    print()
+    settings.print(wide_notes=True)
     tell(folder, laid_out)
 
 

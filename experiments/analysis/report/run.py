@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from experiments.analysis import judged, page
+from experiments.analysis import page
 from experiments.analysis.report.embedded import LIMIT_TURNS, Embedded, embed
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, cells, headers, notes
+from experiments.analysis.run_table import run_table
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics
+from experiments.analysis.table import Table
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 
@@ -59,15 +61,13 @@ def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
 
 def _results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
     caption = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
-    rows = (page.texts((method, *cells(metrics, method))) for method in metrics["methods"])
-    yield from page.table(caption, headers(metrics, metric), rows, sortable=True)
-    yield from page.paragraphs(note for note in notes(metrics, metric) if note != EMBEDDED_NOTE)
-    if "judged" in metrics:
-        yield from page.paragraphs(judged.notes(metrics["judged"]))
+    table = run_table(metrics, metric)
+    yield from page.table(caption, table, sortable=True)
+    yield from page.paragraphs(note for note in table.notes if note != EMBEDDED_NOTE)
     phases = usage.by_phase(run)
     if phases:
-        spent = (page.texts(usage.cells(of_phase)) for of_phase in phases.values())
-        yield from page.table("What was really spent", usage.HEADERS, spent)
+        spent = Table(usage.HEADERS, [usage.cells(of_phase) for of_phase in phases.values()])
+        yield from page.table("What was really spent", spent)
         yield from page.paragraphs(usage.notes(usage.total(run)))
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 from experiments.analysis import page
-from experiments.analysis import sweep_table as table
 from experiments.analysis.compare import varied
 from experiments.analysis.setting_names import plain
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE
+from experiments.analysis.table import Table, tenths, with_interval
 from experiments.analysis.tables.formats import html
 from experiments.analysis.tables.layout import Layout
 from experiments.records.trials import TRIALS, TrialResult
@@ -27,7 +27,7 @@ def write(
     results: Sequence[TrialResult],
     metric: str,
     drawn: Sequence[Path],
-    rows: Sequence[table.Row],
+    settings: Table,
     compared: Sequence[str] = (),
     papers: Sequence[Layout] = (),
 ) -> None:
@@ -37,14 +37,13 @@ def write(
         folder: the sweep's, with its trials' folders below `trials/`.
         metric: what the data set's utility is called.
         drawn: figures; the PNG and SVG files among them are shown.
-        rows: of the table.
+        settings: the sweep's table, a row per setting and method.
         compared: the sweep's comparisons in words.
         papers: tables in the form of the papers.
     """
-    results_shown = chain(_results(rows, metric), page.paragraphs(compared))
     sections = (
         ("Summary", _summary(results)),
-        ("Results", results_shown),
+        ("Results", chain(_results(settings), page.paragraphs(compared))),
         ("Papers", chain.from_iterable(map(html, papers))),
         ("Figures", page.figures(drawn)),
         ("Trials", _trials(folder, results, metric)),
@@ -53,29 +52,28 @@ def write(
 
 
 def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
-    told = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in _TOLD}
-    if EMBEDDED in told["model"]:
+    common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in _LABELS}
+    if EMBEDDED in common["model"]:
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
     stopped = sum(bool(result.stopped) for result in results)
     pairs = [
-        *((label, ", ".join(told[name])) for name, label in _TOLD.items() if told[name]),
+        *((label, ", ".join(common[name])) for name, label in _LABELS.items() if common[name]),
         ("Seeds", ", ".join(str(seed) for seed in sorted({result.seed for result in results}))),
         ("Trials", f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")),
     ]
     yield from page.facts(pairs)
     axes = varied(results)
     if axes:
-        rows = (page.texts((key, ", ".join(map(_shown, values)))) for key, values in axes.items())
-        yield from page.table("What was varied", ("setting", "values"), rows)
+        rows = [(key, ", ".join(map(_shown, values))) for key, values in axes.items()]
+        yield from page.table("What was varied", Table(("setting", "values"), rows))
 
 
-_TOLD = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
+_LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 
 
-def _results(rows: Sequence[table.Row], metric: str) -> Iterator[str]:
-    if rows:
-        told = (page.texts(table.cells(rows, row)) for row in rows)
-        yield from page.table("Settings and methods", table.headers(rows, metric), told, sortable=True)
+def _results(settings: Table) -> Iterator[str]:
+    if settings.rows:
+        yield from page.table("Settings and methods", settings, sortable=True)
         yield from page.paragraphs([INTERVALS])
 
 
@@ -86,25 +84,20 @@ def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterat
     headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *won, "tokens", "edges", "failed turns")
     rows = []
     for result in results:
-        trial = (
-            _link(folder, result.name),
-            *page.texts(_shown(result.values.get(key)) for key in axes),
-            str(result.seed),
-        )
+        trial = (_link(folder, result.name), *(_shown(result.values.get(key)) for key in axes), str(result.seed))
         methods = result.metrics.get("methods", {})
-        rows += [(*trial, *page.texts(_row(name, methods[name], attacked))) for name in methods]
+        rows += [(*trial, *_row(name, methods[name], attacked)) for name in methods]
         if not methods:
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
             rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
-    yield from page.table(f"{len(results):,} trials", headers, rows, sortable=True)
+    yield from page.table(f"{len(results):,} trials", Table(headers, rows), sortable=True)
 
 
 def _row(method: str, row: Mapping[str, Any], attacked: bool) -> tuple[str, ...]:
-    low, high = row["ci95"]
     won = (f"{row['attack_success']:.3f}" if "attack_success" in row else "",) if attacked else ()
     tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
-    edges = f"{row['edges']:,.1f}".removesuffix(".0")
-    return (method, f"{row['utility']:.3f} ({low:.3f}-{high:.3f})", *won, tokens, edges, f"{row['failed_turns']:,}")
+    utility = with_interval(row["utility"], row["ci95"])
+    return (method, utility, *won, tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
 
 
 def _shown(value: Any) -> str:
@@ -114,5 +107,5 @@ def _shown(value: Any) -> str:
 def _link(folder: Path, name: str) -> str:
     """To the trial's report, from where this one lies; its bare name where it has none."""
     if not (folder / TRIALS / name / REPORT).exists():
-        return escape(name)
-    return f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>'
+        return name
+    return page.Html(f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>')

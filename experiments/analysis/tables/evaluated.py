@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from experiments.analysis.scores import by_method
 from experiments.analysis.tables.definition import COSTS, JUDGED
 from experiments.config.config import read
 from experiments.judging.judgements import judged
 from experiments.metrics.paths import PATH_METRICS
 from experiments.metrics.text import strict_exact_match
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored, by_question
+from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
 
 
@@ -38,28 +39,25 @@ class Evaluated:
     @cached_property
     def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
         """By method and question (a group of askings is one): its tags, and all that was measured of the answer."""
-        found: dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]] = {}
         grades = self._grades()
-        for scored in by_question(self.folder.scores()):
-            measures = measures_of(scored)
-            if (grade := grades.get((scored.method, scored.question))) is not None:
-                measures[JUDGED] = grade
-            found.setdefault(scored.method, {})[scored.question] = scored.tags, measures
-        return found
+        return {
+            method: {id: (scored.tags, measures_of(scored, grades.get((method, id)))) for id, scored in answers.items()}
+            for method, answers in by_method(self.folder).items()
+        }
 
     def _grades(self) -> dict[tuple[str, str], float]:
         """By method and question, 1 where the judge called the answer correct; of a group, where all are."""
-        lines = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
-        found: dict[tuple[str, str], float] = {}
-        for scored in self.folder.scores() if lines else ():
-            if (scored.method, scored.question) in lines:
+        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
+        grades: dict[tuple[str, str], float] = {}
+        for scored in self.folder.scores() if correct else ():
+            if (scored.method, scored.question) in correct:
                 key = scored.method, scored.group or scored.question
-                found[key] = min(found.get(key, 1.0), lines[scored.method, scored.question])
-        return found
+                grades[key] = min(grades.get(key, 1.0), correct[scored.method, scored.question])
+        return grades
 
 
-def measures_of(scored: Scored) -> dict[str, float]:
-    """By the names that columns use; paths only where they were followed.
+def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
+    """By the names that columns use; paths only where they were followed, a judge's `grade` only where there is one.
 
     `strict_em` is that of MultimodalQA's official script, which its data set's own metric is not.
     """
@@ -68,6 +66,7 @@ def measures_of(scored: Scored) -> dict[str, float]:
     return {
         **measures,
         **followed,
+        **({} if grade is None else {JUDGED: grade}),
         "tokens": measures["prompt_tokens"] + measures["completion_tokens"],
         "strict_em": 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold),
     }

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from html import escape as html_text
 
 from experiments.analysis import page
+from experiments.analysis.summary import rounded
+from experiments.analysis.table import Table
 from experiments.analysis.tables.definition import Definition
 from experiments.analysis.tables.layout import Layout, Shown
 from experiments.analysis.tables.measured import Block
 from experiments.analysis.tables.reported import Figure
 
-DIGITS = 6
 CSV_HEADER = (
     "table",
     "source",
@@ -134,7 +135,7 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
         for row, cells in block.rows:
             for column, cell in zip(table.columns, cells, strict=True):
                 low, high = cell.ci95 or ("", "")
-                numbers = (_rounded(value) for value in (cell.mean, low, high))
+                numbers = rounded((cell.mean, low, high))
                 size = "" if column.size is None else column.size
                 what = (table.name, "measured", block.label, row.key, row.label, column.name)
                 lines.writerow([*what, *numbers, cell.questions, size, "", ""])
@@ -145,23 +146,19 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
     return told.getvalue()
 
 
-def _rounded(value: float | str | None) -> float | str:
-    return "" if value is None else value if isinstance(value, str) else round(value, DIGITS)
-
-
 def html(layout: Layout) -> Iterator[str]:
     """For a report's page."""
     rows = [
         row
         for block in layout.blocks
         for row in (
-            [f"<em>{html_text(block.heading)}</em>", *[""] * len(layout.columns)],
-            *([html_text(name), *(_strong(cell) for cell in cells)] for name, cells in block.rows),
+            [page.Html(f"<em>{html_text(block.heading)}</em>"), *[""] * len(layout.columns)],
+            *([name, *(_strong(cell) for cell in cells)] for name, cells in block.rows),
         )
     ]
-    yield from page.table(layout.caption, ["", *_headers(layout)], rows)
+    yield from page.table(layout.caption, Table(["", *_headers(layout)], rows))
     yield from page.paragraphs(layout.notes)
 
 
 def _strong(cell: Shown) -> str:
-    return f"<strong>{html_text(cell.text)}</strong>" if cell.best else html_text(cell.text)
+    return page.Html(f"<strong>{html_text(cell.text)}</strong>") if cell.best else cell.text

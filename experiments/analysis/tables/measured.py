@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import Arm, Comparison, compare_pairs
+from experiments.analysis.scores import as_matrix
 from experiments.analysis.setting_names import plain
+from experiments.analysis.statistics import Part, mean_interval
 from experiments.analysis.tables.definition import COSTS, STAND_IN, Column, Definition, Row
 from experiments.analysis.tables.evaluated import Evaluated
-from experiments.analysis.tables.intervals import Part, mean_interval
 from experiments.config.config import read
 
 FEWEST = 5  # questions; a mean of fewer is not shown
@@ -64,12 +64,12 @@ def _labels(keys: Sequence[str]) -> dict[str, str]:
     """The model's name; with all that was varied where several blocks have the same."""
     models = [json.loads(key)[0] for key in keys]
     return {
-        key: model if models.count(model) == 1 else ", ".join([model, *_told(json.loads(key)[1])])
+        key: model if models.count(model) == 1 else ", ".join([model, *_settings(json.loads(key)[1])])
         for key, model in zip(keys, models, strict=True)
     }
 
 
-def _told(values: Mapping[str, Any]) -> Iterator[str]:
+def _settings(values: Mapping[str, Any]) -> Iterator[str]:
     return (f"{key}={plain(value)}" for key, value in values.items())
 
 
@@ -110,24 +110,19 @@ def _part(table: Definition, column: Column, row: Row, runs: Sequence[Evaluated]
     """Of the column's questions in the runs that evaluated its data set; None for means and where there is nothing."""
     of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
-    values = np.array([[_value(run, row.method, question, column) for question in questions] for run in of_it])
+    values = as_matrix([_scores(run, row.method, [column], column.measure) for run in of_it], questions)
     return Part(f"{column.data} {column.split}", values) if values.size and np.isfinite(values).any() else None
 
 
-def _value(run: Evaluated, method: str, question: str, column: Column) -> float:
-    tags, measures = run.answers[method].get(question, ({}, {}))
-    return measures.get(column.measure, math.nan) if column.takes(tags) else math.nan
-
-
 def _cell(column: Column, parts: Mapping[str, Part | None], seed: int) -> Cell:
-    wanted = [parts[name] for name in column.mean_of or (column.name,)]
-    held = [part for part in wanted if part is not None]
-    if len(held) < len(wanted):
+    names = column.mean_of or (column.name,)
+    measured = [part for name in names if (part := parts[name]) is not None]
+    if len(measured) < len(names):
         return EMPTY
-    if any(_most(part) < FEWEST for part in held):
-        return Cell(None, None, _together(held) if column.mean_of else _most(held[0]))
-    mean = sum(part.mean for part in held) / len(held)
-    return Cell(mean, mean_interval(held, seed), _together(held))
+    questions = _together(measured)
+    if any(_most(part) < FEWEST for part in measured):
+        return Cell(None, None, questions)
+    return Cell(sum(part.mean for part in measured) / len(measured), mean_interval(measured, seed), questions)
 
 
 def _most(part: Part) -> int:
@@ -154,38 +149,30 @@ def _compared(
         measures = [column.measure for column in columns]
         chosen = "utility" if "utility" in measures else measures[0] if measures else ""
         counted = [column for column in columns if column.measure == chosen]
-        arms = {}
+        trials: list[tuple[Row, list[tuple[int, dict[str, float]]]]] = []
         for row in rows:
-            of_it = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
-            if arm := _arm(row, of_it, counted, chosen):
-                arms[row.key] = arm
+            of_data = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
+            scored = [(run.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
+            if scored := [(seed, scores) for seed, scores in scored if scores]:
+                trials.append((row, scored))
+        asked = sorted({question for _, scored in trials for _, scores in scored for question in scores})
+        arms = {
+            row.key: Arm(
+                row.label, {}, tuple(seed for seed, _ in scored), (), as_matrix([of for _, of in scored], asked)
+            )
+            for row, scored in trials
+        }
         if len(arms) > 1:
             ours = table.ours if table.ours in arms else list(arms)[-1]
-            questions = sorted({question for _, _, told in arms.values() for of in told for question in of})
-            made = {key: _as_arm(arm, questions) for key, arm in arms.items()}
-            pairs = [(made[ours], arm) for key, arm in made.items() if key != ours]
+            pairs = [(arms[ours], arm) for key, arm in arms.items() if key != ours]
             if compared := compare_pairs(pairs, derive_seed(seed, "compared", data)):
                 yield data, tuple(compared)
 
 
-_Told = tuple[Row, tuple[int, ...], list[dict[str, float]]]
-
-
-def _arm(row: Row, runs: Iterable[Evaluated], columns: Sequence[Column], measure: str) -> _Told | None:
-    told, seeds = [], []
-    for run in runs:
-        of_run = {
-            question: measures[measure]
-            for question, (tags, measures) in run.answers[row.method].items()
-            if measure in measures and any(column.takes(tags) for column in columns)
-        }
-        if of_run:
-            told.append(of_run)
-            seeds.append(run.seed)
-    return (row, tuple(seeds), told) if told else None
-
-
-def _as_arm(arm: _Told, questions: Sequence[str]) -> Arm:
-    row, seeds, told = arm
-    values = np.array([[of.get(question, math.nan) for question in questions] for of in told])
-    return Arm(row.label, {}, seeds, (), values)
+def _scores(run: Evaluated, method: str, columns: Sequence[Column], measure: str) -> dict[str, float]:
+    """By question, of those that any of the columns takes."""
+    return {
+        question: measures[measure]
+        for question, (tags, measures) in run.answers[method].items()
+        if measure in measures and any(column.takes(tags) for column in columns)
+    }

@@ -21,19 +21,19 @@ NO_EDGE = "#BBBBBB"
 SHOWN = "*"
 
 
-def draw(run: RunFolder, findings: Metrics) -> list[Path]:
+def draw(run: RunFolder, metrics: Metrics) -> list[Path]:
     """The figure in the run folder; the PNG's path is returned."""
-    return [style.save(edge_effects(findings), run.figures, NAME)]
+    return [style.save(edge_effects(metrics), run.figures, NAME)]
 
 
-def edge_effects(findings: Metrics) -> Figure:
+def edge_effects(metrics: Metrics) -> Figure:
     """A row for the final answer and one for receivers, a panel per kind of edge: senders down, receivers across.
 
     Orange edges help, purple ones harm, white ones do nothing; a star marks what is shown after Holm's correction, and
     hatching where there is no edge. Both rows have one scale each, symmetric about zero.
     """
-    agents = findings["agents"]
-    kinds = [kind for kind in findings["kinds"] if kind != "all"]
+    agents = metrics["agents"]
+    kinds = [kind for kind in metrics["kinds"] if kind != "all"]
     widths = [1 if kind == "decision" else len(agents) for kind in kinds]
     size = min(max(2.6, 0.3 * len(agents)), 6.0)
     figure = Figure(
@@ -42,9 +42,9 @@ def edge_effects(findings: Metrics) -> Figure:
     panels = figure.subplots(len(SIDES), len(kinds), squeeze=False, width_ratios=[max(w, 2) for w in widths])
     colours = colormaps["PuOr_r"].with_extremes(bad=(0, 0, 0, 0))
     for row, (side, title) in zip(panels, SIDES.items(), strict=True):
-        most = max((abs(edge[side]["mean"]) for edge in findings["edges"]), default=0) or 1.0
+        most = max((abs(edge[side]["mean"]) for edge in metrics["edges"]), default=0) or 1.0
         for axes, kind in zip(row, kinds, strict=True):
-            values, shown = _matrices(findings, kind, side)
+            values, shown = _matrices(metrics, kind, side)
             image = axes.pcolormesh(
                 np.ma.masked_invalid(values), cmap=colours, vmin=-most, vmax=most, edgecolors="#DDDDDD", linewidth=0.5
             )
@@ -65,11 +65,11 @@ def edge_effects(findings: Metrics) -> Figure:
     return figure
 
 
-def _matrices(findings: Metrics, kind: str, side: str) -> tuple[Floats, Floats]:
+def _matrices(metrics: Metrics, kind: str, side: str) -> tuple[Floats, Floats]:
     """Mean effects [senders, receivers], NaN where there is no edge, and where an effect is shown (1) or not (0)."""
-    n = len(findings["agents"])
+    n = len(metrics["agents"])
     values, shown = (np.full((n, 1 if kind == "decision" else n), fill) for fill in (np.nan, 0.0))
-    for edge in findings["edges"]:
+    for edge in metrics["edges"]:
         if edge["kind"] == kind:
             place = edge["sender"], 0 if kind == "decision" else edge["receiver"]
             values[place] = edge[side]["mean"]

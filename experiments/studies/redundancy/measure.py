@@ -48,10 +48,13 @@ class Pruned:
 
 
 @dataclass(frozen=True)
-class Found:
-    """All that the job found out. Rows of `utility` and `tokens` are FULL's and then one per edge, [1 + edges,
-    questions]; `removed` are the edges that greedy removal took away, in its order; `readers` says of each graph that
-    answered the other, held-out questions too how many agents its decision agent reads."""
+class Findings:
+    """The measurements of the job.
+
+    utility, tokens: [1 + edges, questions], FULL's row first and then one per edge taken away. removed: the edges that
+    greedy removal took away, in its order. readers: of each graph that answered the held-out questions too, how many
+    agents its decision agent reads.
+    """
 
     edges: tuple[Edge, ...]
     questions: tuple[str, ...]
@@ -94,7 +97,7 @@ class Redundancy:
         self.edges = edges_of(self._graph)
         self._scores: dict[str, dict[str, Scored]] = {}
 
-    async def run(self) -> Found:
+    async def run(self) -> Findings:
         """Learn, take each edge away, remove greedily, check on held-out questions; nothing that is recorded is done
         again."""
         for scored in self._context.recorder.run.scores():
@@ -112,7 +115,7 @@ class Redundancy:
         with self._job.usage.phase("evaluating what is left"):
             await self._answer(graphs, self._items, bar)
         ids = [item.question.id for item in self._items]
-        return Found(
+        return Findings(
             edges=self.edges,
             questions=tuple(ids[: len(self._measured)]),
             held_out=tuple(ids[len(self._measured) :]),

@@ -1,4 +1,4 @@
-"""redundancy.json, from what was found and the recorded discussions."""
+"""redundancy.json, from the findings and the recorded discussions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from actors.backends.settings import model_name
 from actors.messages import Trace, derive_seed
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import Metrics, paired_tests, rounded_row
+from experiments.analysis.summary import Metrics, paired_tests, rounded
 from experiments.datasets.item import Dataset, Item
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.running.context import RunContext
 from experiments.studies.redundancy.edges import Edge, by_kind
-from experiments.studies.redundancy.measure import FULL, WITHOUT, Found
+from experiments.studies.redundancy.measure import FULL, WITHOUT, Findings
 from experiments.studies.redundancy.statistics import (
     Effect,
     agreement,
@@ -32,27 +32,27 @@ from topologies.wiring import Bools, Floats
 FILE = "redundancy.json"
 
 
-def summarise(context: RunContext, found: Found) -> Metrics:
+def summarise(context: RunContext, findings: Findings) -> Metrics:
     """All of redundancy.json. It holds no times and nothing that caches decide: one seed gives one file."""
     config, dataset, agents = context.config, context.dataset, context.agents
     seed = config.seed
-    effects = found.utility[:1] - found.utility[1:]
-    own = receiver_effects(context.recorder.run, dataset, found, agents)
+    effects = findings.utility[:1] - findings.utility[1:]
+    own = receiver_effects(context.recorder.run, dataset, findings, agents)
     tested, own_tested = mean_effects(effects), mean_effects(own)
     can_go = redundant(effects)
-    saved = (found.tokens[:1] - found.tokens[1:]).mean(1)
-    groups = by_kind(found.edges)
+    saved = (findings.tokens[:1] - findings.tokens[1:]).mean(1)
+    groups = by_kind(findings.edges)
     rows = [
         {
             **edge._asdict(),
             "name": edge.name(agents),
             "redundant": bool(can_go[i]),
             "tokens_saved": round(float(saved[i]), 6),
-            "answer_effect": rounded_row({**asdict(tested[i]), "shown": tested[i].shown}),
-            "receiver_effect": rounded_row({**asdict(own_tested[i]), "shown": own_tested[i].shown}),
-            "removed_greedily": edge in found.removed,
+            "answer_effect": rounded({**asdict(tested[i]), "shown": tested[i].shown}),
+            "receiver_effect": rounded({**asdict(own_tested[i]), "shown": own_tested[i].shown}),
+            "removed_greedily": edge in findings.removed,
         }
-        for i, edge in enumerate(found.edges)
+        for i, edge in enumerate(findings.edges)
     ]
     return {
         "experiment": config.experiment,
@@ -60,35 +60,34 @@ def summarise(context: RunContext, found: Found) -> Metrics:
         "dataset": dataset.name,
         "metric": dataset.metric,
         "agents": list(agents),
-        "questions": len(found.questions),
-        "held_out": len(found.held_out),
-        "calls": sum(one.calls for scored in found.scores.values() for one in scored.values()),
-        "least_questions": least_questions(len(found.edges)),
+        "questions": len(findings.questions),
+        "held_out": len(findings.held_out),
+        "calls": sum(one.calls for scored in findings.scores.values() for one in scored.values()),
+        "least_questions": least_questions(len(findings.edges)),
         "edges": rows,
         "kinds": {kind: _share(members, effects, can_go, tested, own_tested) for kind, members in groups.items()},
         "reliability": {
-            "answer": rounded_row(asdict(split_half(effects, derive_seed(seed, "halves")))),
-            "receiver": rounded_row(asdict(split_half(own, derive_seed(seed, "halves")))),
+            "answer": rounded(asdict(split_half(effects, derive_seed(seed, "halves")))),
+            "receiver": rounded(asdict(split_half(own, derive_seed(seed, "halves")))),
         },
-        "learners": _learners(found, effects, own, can_go, seed),
-        "methods": {method: _graph(found, method, seed) for method in found.readers},
-        "paired": _paired(found, seed),
+        "learners": _learners(findings, effects, own, can_go, seed),
+        "methods": {method: _graph(findings, method, seed) for method in findings.readers},
+        "paired": _paired(findings, seed),
     }
 
 
-def write(context: RunContext, found: Found) -> None:
+def write(context: RunContext, findings: Findings) -> None:
     """redundancy.json, in the run folder."""
-    write_atomically(
-        context.recorder.run.path / FILE, (json.dumps(summarise(context, found), indent=1) + "\n").encode()
-    )
+    content = json.dumps(summarise(context, findings), indent=1) + "\n"
+    write_atomically(context.recorder.run.path / FILE, content.encode())
 
 
-def receiver_effects(run: RunFolder, dataset: Dataset, found: Found, agents: Sequence[str]) -> Floats:
+def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agents: Sequence[str]) -> Floats:
     """How much better the receiver's own answers are with the edge, float [edges, questions].
 
     A mean over the rounds that the edge leads into; of an edge to the decision agent, the effect on the final answer.
     """
-    place = {question: i for i, question in enumerate(found.questions)}
+    place = {question: i for i, question in enumerate(findings.questions)}
     items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
     known: dict[tuple[str, str | None], float] = {}
 
@@ -107,8 +106,8 @@ def receiver_effects(run: RunFolder, dataset: Dataset, found: Found, agents: Seq
                     row[place[trace.question]] = np.mean([score(item, answer) for answer in _answers(trace, edge)])
         return means
 
-    with_all = own(FULL, found.edges)
-    return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in found.edges])
+    with_all = own(FULL, findings.edges)
+    return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
 
 
 def _answers(trace: Trace, edge: Edge) -> list[str | None]:
@@ -142,20 +141,20 @@ def _share(
     }
 
 
-def _learners(found: Found, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
+def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
     """By estimator and kind: agreement with Definition 1, the same with greedy removal as `greedy_...`, and ranks."""
-    told = {}
-    taken = np.array([edge in found.removed for edge in found.edges])
-    for estimator, learned in found.pruned.items():
+    by_estimator = {}
+    taken = np.array([edge in findings.removed for edge in findings.edges])
+    for estimator, learned in findings.pruned.items():
         kinds = {}
-        for kind, members in by_kind(found.edges).items():
+        for kind, members in by_kind(findings.edges).items():
             of = np.array([i for i in members if learned.candidate[i]], dtype=np.int64)
             if not len(of):
                 continue
-            names = [found.edges[i].kind for i in of]
+            names = [findings.edges[i].kind for i in of]
             drawn = derive_seed(seed, "chance", estimator, kind)
             alone, greedy = (asdict(agreement(learned.cut[of], gone[of], names, drawn)) for gone in (can_go, taken))
-            kinds[kind] = rounded_row(
+            kinds[kind] = rounded(
                 {
                     **alone,
                     **{f"greedy_{name}": value for name, value in greedy.items() if name not in ("edges", "cut")},
@@ -163,40 +162,41 @@ def _learners(found: Found, effects: Floats, own: Floats, can_go: Bools, seed: i
                     "receiver_rank_correlation": rank_correlation(learned.scores[of], own[of].mean(1)),
                 }
             )
-        told[str(estimator)] = kinds
-    return told
+        by_estimator[str(estimator)] = kinds
+    return by_estimator
 
 
-def _graph(found: Found, method: str, seed: int) -> Metrics:
+def _graph(findings: Findings, method: str, seed: int) -> Metrics:
     """One graph on the held-out questions, and beside it the utility on those by which edges were chosen."""
-    scored = [found.scores[method][question] for question in found.held_out]
+    scored = [findings.scores[method][question] for question in findings.held_out]
     utility = [one.utility for one in scored]
-    before = [found.scores[method][question].utility for question in found.questions]
-    return rounded_row(
+    before = [findings.scores[method][question].utility for question in findings.questions]
+    row: Metrics = rounded(
         {
             "utility": float(np.mean(utility)),
             "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
             "measured_utility": float(np.mean(before)),
-            "tokens": float(_tokens(found, method).mean()),
+            "tokens": float(_tokens(findings, method).mean()),
             "edges": float(np.mean([one.edges for one in scored])),
-            "readers": found.readers[method],
+            "readers": findings.readers[method],
         }
     )
+    return row
 
 
-def _paired(found: Found, seed: int) -> dict[str, Metrics]:
+def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
     """Every graph against the full one on the held-out questions, and the share of the tokens that it saves."""
-    graphs = [method for method in found.readers if method != FULL]
-    utilities = {m: [found.scores[m][question].utility for question in found.held_out] for m in found.readers}
+    graphs = [method for method in findings.readers if method != FULL]
+    utilities = {m: [findings.scores[m][question].utility for question in findings.held_out] for m in findings.readers}
     tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")
-    full = _tokens(found, FULL).sum()
+    full = _tokens(findings, FULL).sum()
     return {
-        pair: test | rounded_row({"tokens_saved": 1 - float(_tokens(found, method).sum() / full)})
+        pair: test | rounded({"tokens_saved": 1 - float(_tokens(findings, method).sum() / full)})
         for method, (pair, test) in zip(graphs, tests.items(), strict=True)
     }
 
 
-def _tokens(found: Found, method: str) -> Floats:
+def _tokens(findings: Findings, method: str) -> Floats:
     """Of each held-out question, [questions]."""
-    scored = [found.scores[method][question] for question in found.held_out]
+    scored = [findings.scores[method][question] for question in findings.held_out]
     return np.array([float(one.prompt_tokens + one.completion_tokens) for one in scored])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from rich.console import Console
-from rich.table import Table
-
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, plain_console, verdicts
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, verdicts
+from experiments.analysis.table import Table, with_interval
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase, total
@@ -18,70 +16,91 @@ from experiments.studies.redundancy.statistics import LEVEL
 from experiments.studies.redundancy.summary import FILE
 
 COMPARED = ("precision", "by chance (95%)", "recall")
+SPENT = ("tokens", "saved")
 
 
 def conclude(run: RunFolder, tracker: Tracker) -> None:
     """The figure, the W&B summary and the tables, from redundancy.json."""
-    findings = json.loads((run.path / FILE).read_text())
-    drawn = draw(run, findings)
-    groups = {f"redundancy/{kind}": row for kind, row in findings["kinds"].items()}
-    for estimator, kinds in findings["learners"].items():
+    metrics = json.loads((run.path / FILE).read_text())
+    drawn = draw(run, metrics)
+    groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
+    for estimator, kinds in metrics["learners"].items():
         groups |= {f"redundancy/{estimator}/{kind}": row for kind, row in kinds.items()}
-    tracker.summary({**findings, "paired": {**findings["paired"], **groups}}, drawn, total(run))
+    tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, total(run))
     print()
-    show(findings, further=spent(run))
+    *before, last = tables(metrics)
+    for table in before:
+        table.print()
+    last.print(further=spent(run))
 
 
-def tables(findings: Metrics) -> Iterator[tuple[str, Table]]:
-    """Title and table: shares by kind, learners against them, and the graphs that are left."""
-    shown = _table(
-        "edges", "number", "redundant", "share", "no answer\nchanged", "harmful", "useful", "largest\neffect"
+def tables(metrics: Metrics) -> tuple[Table, ...]:
+    """Shares by kind, learners against them, and the graphs that are left, with what stands below them all."""
+    metric = metrics["metric"]
+    learners = [
+        (f"{estimator}, {kind}", row) for estimator, kinds in metrics["learners"].items() for kind, row in kinds.items()
+    ]
+    return (
+        Table(
+            ("edges", "number", "redundant", "share", "no answer\nchanged", "harmful", "useful", "largest\neffect"),
+            [_share(kind, row) for kind, row in metrics["kinds"].items()],
+            title="Redundant edges (Definition 1)",
+        ),
+        Table(
+            ("learner", "edges", "cut", *COMPARED, "rank\ncorr.", "rank corr.,\nreceiver"),
+            [(name, *_counts(row, "edges", "cut"), *_compared(row, ""), *_ranks(row)) for name, row in learners],
+            title="Pruning against them",
+        ),
+        Table(
+            ("learner", "edges", "cut", "removed", *COMPARED),
+            [
+                (name, *_counts(row, "edges", "cut", "greedy_redundant"), *_compared(row, "greedy_"))
+                for name, row in learners
+            ],
+            title="Pruning against greedy removal",
+        ),
+        Table(
+            ("graph", "edges", "readers", f"{metric} (95% interval)", f"{metric}, measured\nquestions", *SPENT),
+            [_graph(metrics, method) for method in metrics["methods"]],
+            tuple(_notes(metrics)),
+            title=f"What is left, on {metrics['held_out']:,} held-out questions",
+        ),
     )
-    for kind, row in findings["kinds"].items():
-        counts = [f"{row[name]:,}" for name in ("no_answer_changed", "harmful", "useful")]
-        shown.add_row(
-            kind, f"{row['edges']:,}", f"{row['redundant']:,}", f"{row['share']:.0%}", *counts, f"{row['largest']:.3f}"
-        )
-    yield "Redundant edges (Definition 1)", shown
 
-    shown = _table("learner", "edges", "cut", *COMPARED, "rank\ncorr.", "rank corr.,\nreceiver")
-    for name, row in _by_learner(findings):
-        ranks = (_number(row[of]) for of in ("rank_correlation", "receiver_rank_correlation"))
-        shown.add_row(name, f"{row['edges']:,}", f"{row['cut']:,}", *_compared(row, ""), *ranks)
-    yield "Pruning against them", shown
 
-    shown = _table("learner", "edges", "cut", "removed", *COMPARED)
-    for name, row in _by_learner(findings):
-        counts = [f"{row[of]:,}" for of in ("edges", "cut", "greedy_redundant")]
-        shown.add_row(name, *counts, *_compared(row, "greedy_"))
-    yield "Pruning against greedy removal", shown
+def _share(kind: str, row: Metrics) -> tuple[str, ...]:
+    counts = _counts(row, "no_answer_changed", "harmful", "useful")
+    return kind, *_counts(row, "edges", "redundant"), f"{row['share']:.0%}", *counts, f"{row['largest']:.3f}"
 
-    metric = findings["metric"]
-    shown = _table(
-        "graph", "edges", "readers", f"{metric} (95% interval)", f"{metric}, measured\nquestions", "tokens", "saved"
+
+def _counts(row: Metrics, *names: str) -> tuple[str, ...]:
+    return tuple(f"{row[name]:,}" for name in names)
+
+
+def _ranks(row: Metrics) -> tuple[str, str]:
+    return _number(row["rank_correlation"]), _number(row["receiver_rank_correlation"])
+
+
+def _graph(metrics: Metrics, method: str) -> tuple[str, ...]:
+    row = metrics["methods"][method]
+    return (
+        method,
+        f"{row['edges']:,.0f}",
+        f"{row['readers']}",
+        with_interval(row["utility"], row["ci95"]),
+        f"{row['measured_utility']:.3f}",
+        f"{row['tokens']:,.0f}",
+        "" if method == FULL else f"{metrics['paired'][f'{method} vs {FULL}']['tokens_saved']:.0%}",
     )
-    for method, row in findings["methods"].items():
-        low, high = row["ci95"]
-        saved = "" if method == FULL else f"{findings['paired'][f'{method} vs {FULL}']['tokens_saved']:.0%}"
-        shown.add_row(
-            method,
-            f"{row['edges']:,.0f}",
-            f"{row['readers']}",
-            f"{row['utility']:.3f} ({low:.3f}-{high:.3f})",
-            f"{row['measured_utility']:.3f}",
-            f"{row['tokens']:,.0f}",
-            saved,
-        )
-    yield f"What is left, on {findings['held_out']:,} held-out questions", shown
 
 
-def notes(findings: Metrics) -> Iterator[str]:
+def _notes(metrics: Metrics) -> Iterator[str]:
     """What stands below the tables."""
-    n, every = findings["questions"], findings["kinds"]["all"]
+    n, every = metrics["questions"], metrics["kinds"]["all"]
     yield (
-        f"Measured on {n:,} questions of {findings['dataset']}, against the complete graph in the team's order: each "
+        f"Measured on {n:,} questions of {metrics['dataset']}, against the complete graph in the team's order: each "
         "agent hears all before it, and everyone's previous round; the decision agent reads everyone. Redundant: "
-        f"without the edge {findings['metric']} is as high or higher. Harmful: higher. Useful: lower."
+        f"without the edge {metrics['metric']} is as high or higher. Harmful: higher. Useful: lower."
     )
     answer, receiver = (
         [every[f"{name}_{side}_shown"] for side in ("useful", "harmful")] for name in ("answer", "receiver")
@@ -90,26 +109,26 @@ def notes(findings: Metrics) -> Iterator[str]:
         f"After Holm's correction for {every['edges']:,} edges (p < {LEVEL}), {answer[0]} edges are shown to help the "
         f"final answer and {answer[1]} to harm it; {receiver[0]} to help their receiver's own answers, "
         f"{receiver[1]} to harm them. To be shown on the final answer, an edge must change it the same way on "
-        f"{findings['least_questions']} questions of {n:,}."
+        f"{metrics['least_questions']} questions of {n:,}."
     )
-    half = findings["reliability"]["answer"]
+    half = metrics["reliability"]["answer"]
     yield (
         f"Two halves of the questions rank the edges' effects on the final answer with a correlation of "
-        f"{_number(half['rank_correlation'])} ({_number(findings['reliability']['receiver']['rank_correlation'])} for "
+        f"{_number(half['rank_correlation'])} ({_number(metrics['reliability']['receiver']['rank_correlation'])} for "
         "effects on the receiver). What is redundant in one half is so in the other for "
         f"{_percent(half['redundant_again'])} of the edges (of all edges {_percent(half['redundant'])} are), what is "
         f"useful for {_percent(half['useful_again'])} (of all {_percent(half['useful'])}): no learner can be expected "
         "to agree with the measurement more than the measurement does with itself."
     )
-    at_once, greedy = (findings["paired"][f"{method} vs {FULL}"] for method in (AT_ONCE, GREEDY))
-    metric = findings["metric"]
+    at_once, greedy = (metrics["paired"][f"{method} vs {FULL}"] for method in (AT_ONCE, GREEDY))
+    metric = metrics["metric"]
     yield (
         f"Without all redundant edges at once {at_once['tokens_saved']:.0%} of tokens go, and {metric} changes by "
         f"{at_once['difference']:+.3f}; with edges taken away one after another while {metric} on the measured "
         f"questions does not fall, {greedy['tokens_saved']:.0%} and {greedy['difference']:+.3f} (held-out questions)."
     )
-    yield from verdicts(findings["paired"], metric)
-    if findings["model"] == EMBEDDED:
+    yield from verdicts(metrics["paired"], metric)
+    if metrics["model"] == EMBEDDED:
         yield EMBEDDED_NOTE
 
 
@@ -117,25 +136,9 @@ def spent(run: RunFolder) -> Iterator[str]:
     """How many turns were held and how many of them had to be computed, by phase."""
     for phase, used in by_phase(run).items():
         total = used.total
-        held = total.calls + total.reused
-        share = f" ({total.reused / held:.1%} answered from the completion cache)" if held else ""
-        yield f"{phase}: {held:,} calls held, {total.calls:,} computed{share}, {used.seconds:,.1f} s."
-
-
-def show(findings: Metrics, console: Console | None = None, further: Iterable[str] = ()) -> None:
-    """Prints tables, notes and `further` ones."""
-    console = plain_console(console)
-    for title, table in tables(findings):
-        console.print(title, style="bold")
-        console.print(table)
-        console.print()
-    for note in (*notes(findings), *further):
-        console.print(note, markup=False, highlight=False)
-
-
-def _by_learner(findings: Metrics) -> Iterator[tuple[str, Metrics]]:
-    for estimator, kinds in findings["learners"].items():
-        yield from ((f"{estimator}, {kind}", row) for kind, row in kinds.items())
+        calls = total.calls + total.reused
+        share = f" ({total.reused / calls:.1%} answered from the completion cache)" if calls else ""
+        yield f"{phase}: {calls:,} calls held, {total.calls:,} computed{share}, {used.seconds:,.1f} s."
 
 
 def _compared(row: Metrics, prefix: str) -> tuple[str, ...]:
@@ -145,13 +148,6 @@ def _compared(row: Metrics, prefix: str) -> tuple[str, ...]:
         low, high = row[f"{prefix}chance95"]
         chance = f"{row[f'{prefix}chance']:.2f} ({low:.2f}-{high:.2f})"
     return _number(row[f"{prefix}precision"]), chance, _number(row[f"{prefix}recall"])
-
-
-def _table(*headers: str) -> Table:
-    shown = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for i, name in enumerate(headers):
-        shown.add_column(name, justify="right" if i else "left", no_wrap=True, vertical="bottom")
-    return shown
 
 
 def _number(value: float | None) -> str:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from actors.messages import Question, Trace
-from experiments.analysis import sweep_table as table
 from experiments.analysis.report import run as report
 from experiments.analysis.report import sweep
 from experiments.analysis.summary import summarise
+from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import TrialResult
 from tests.experiments.analysis.test_summary import ABOUT
-from tests.support.browser import Browser, find
+from tests.support.browser import Browser, browser, find
 from tests.support.fake_run import METHODS, make_run, trace
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")
@@ -29,10 +31,10 @@ MARKUP = "</script><script>window.obeyed = 1</script><img src=x onerror='window.
 UGLY = f"{MARKUP}\x00\u202eright to left {'w' * 5000}"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+@pytest.fixture(scope="module", name="browser")
+def opened() -> Iterator[Browser]:
+    with browser() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -78,112 +80,115 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report.write(run, metrics, "EM", "m3prune", [])
 
 
-def shown(browser: Browser) -> str:
-    return browser.text("#count")
+def shown(page: Page) -> str:
+    return str(page.text_content("#count"))
+
+
+def count(page: Page, selector: str) -> int:
+    return page.locator(selector).count()
 
 
 def test_ten_thousand_turns_are_searched_filtered_and_opened(browser: Browser, large: Path) -> None:
     assert TURNS >= 10_000
-    browser.open(large)
+    page = browser.open(large)
     total = QUESTIONS * len(METHODS) + 4
-    assert shown(browser) == f"{QUESTIONS} of {total} discussions"
-    assert browser.count("#list li") == 50
-    browser.choose("#result", "wrong")
-    wrong = int(shown(browser).split()[0])
+    assert shown(page) == f"{QUESTIONS} of {total} discussions"
+    assert count(page, "#list li") == 50
+    page.select_option("#result", "wrong")
+    wrong = int(shown(page).split()[0])
     assert 0 < wrong < QUESTIONS
-    assert browser.count("#list .badge.wrong") == 50
-    browser.choose("#result", "")
-    browser.click("#search")
-    browser.type('NAMES "tower 123</i>"')
-    browser.wait("document.getElementById('count').textContent.startsWith('1 of')")
-    browser.click("#list a")
-    browser.wait("document.querySelector('#discussion h3') !== null")
-    assert browser.text("#discussion h3") == "Which tower <b>is</b> in city 123?"
-    assert browser.run("location.hash") == "#m3prune/q123"
-    assert browser.count("#discussion .turn") == 19
-    assert browser.text("#discussion .turn .said") == "The passage names <i>tower 123</i> & no other."
-    browser.choose("#group", "")
-    browser.wait(f"document.getElementById('count').textContent.startsWith('3 of {total}')")
-    browser.click("#filters button[type=reset]")
-    browser.wait(f"document.getElementById('count').textContent.startsWith('{total} of')")
-    browser.choose("#trouble", "failed")
-    assert int(shown(browser).split()[0]) == 3 * QUESTIONS // 5
+    assert count(page, "#list .badge.wrong") == 50
+    page.select_option("#result", "")
+    page.click("#search")
+    page.keyboard.insert_text('NAMES "tower 123</i>"')
+    expect(page.locator("#count")).to_have_text(re.compile("^1 of"))
+    page.click("#list a")
+    page.wait_for_selector("#discussion h3")
+    assert page.text_content("#discussion h3") == "Which tower <b>is</b> in city 123?"
+    assert page.evaluate("location.hash") == "#m3prune/q123"
+    assert count(page, "#discussion .turn") == 19
+    assert page.text_content("#discussion .turn .said") == "The passage names <i>tower 123</i> & no other."
+    page.select_option("#group", "")
+    expect(page.locator("#count")).to_have_text(re.compile(f"^3 of {total}"))
+    page.click("#filters button[type=reset]")
+    expect(page.locator("#count")).to_have_text(re.compile(f"^{total} of"))
+    page.select_option("#trouble", "failed")
+    assert int(shown(page).split()[0]) == 3 * QUESTIONS // 5
     assert browser.complaints == []
-    assert {address for address in browser.asked if not address.startswith("about:")} == {large.as_uri()}
+    assert {address for address in browser.requests if not address.startswith("about:")} == {large.as_uri()}
 
 
 def test_an_address_opens_a_turn_and_links_lead_to_those_who_were_heard(browser: Browser, large: Path) -> None:
-    browser.open(large, "#m3prune/q007/7%2F0%2F2%2Fscene")
-    assert browser.text(".turn.chosen h5 a") == "scene"
-    assert browser.run("document.activeElement.getAttribute('aria-label')") == "scene, round 2"
-    assert "planner, round 2; scene, round 1" in browser.text(".told")
-    assert browser.count(".edge.in") == 2
-    browser.click(".turn.chosen a.voice")
-    browser.wait("document.querySelector('.turn.chosen').getAttribute('aria-label') === 'planner, round 2'")
-    browser.open(large, "#m3prune/nowhere")
-    assert "does not carry" in browser.text("#discussion")
+    page = browser.open(large, "#m3prune/q007/7%2F0%2F2%2Fscene")
+    assert page.text_content(".turn.chosen h5 a") == "scene"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "scene, round 2"
+    assert "planner, round 2; scene, round 1" in page.text_content(".told")
+    assert count(page, ".edge.in") == 2
+    page.click(".turn.chosen a.voice")
+    expect(page.locator(".turn.chosen")).to_have_attribute("aria-label", "planner, round 2")
+    page = browser.open(large, "#m3prune/nowhere")
+    assert "does not carry" in page.text_content("#discussion")
 
 
 def test_keys_are_enough(browser: Browser, large: Path) -> None:
-    browser.open(large, "#m3prune/q007")
-    browser.press("j")
-    browser.wait(
-        "location.hash === '#m3prune/q008' && document.querySelector('#discussion h3').textContent.includes('8')"
-    )
-    browser.press("k")
-    browser.wait("location.hash === '#m3prune/q007'")
-    browser.wait("document.querySelector('#discussion h3').textContent.includes('city 7')")
-    browser.run("document.querySelector('.node[tabindex=\"0\"]').focus()")
-    browser.press("ArrowDown")
-    browser.press("ArrowRight")
-    assert browser.run("document.activeElement.getAttribute('aria-label')").startswith("tables, round 2")
-    browser.press("Enter")
-    browser.wait("document.querySelector('.turn.chosen')?.getAttribute('aria-label') === 'tables, round 2'")
-    browser.press("/")
-    assert browser.run("document.activeElement.id") == "search"
+    page = browser.open(large, "#m3prune/q007")
+    page.keyboard.press("j")
+    page.wait_for_url("**#m3prune/q008")
+    expect(page.locator("#discussion h3")).to_contain_text("8")
+    page.keyboard.press("k")
+    page.wait_for_url("**#m3prune/q007")
+    expect(page.locator("#discussion h3")).to_contain_text("city 7")
+    page.evaluate("document.querySelector('.node[tabindex=\"0\"]').focus()")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("tables, round 2")
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn.chosen")).to_have_attribute("aria-label", "tables, round 2")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
 
 
 def test_who_heard_whom_is_drawn_and_shown_where_the_mouse_points(browser: Browser, large: Path) -> None:
-    browser.open(large, "#m3prune/q005")
-    assert browser.count(".node[role]") == 19
+    page = browser.open(large, "#m3prune/q005")
+    assert count(page, ".node[role]") == 19
     # Eight spatial edges in each round and nine temporal ones; nine to a decision that heard nobody.
-    assert browser.count(".edge.spatial") == 16
-    assert browser.count(".edge.temporal:not(.unheard)") == 9
-    assert browser.count(".edge.unheard") == 9
-    browser.point(".node[aria-label^='tables, round 2']")
-    assert browser.text(".told").startswith("tables, round 2 heard reader, round 2; tables, round 1.")
-    assert browser.count(".marking .edge.in") == 2
-    assert browser.count(".marking .edge.out") == 1
-    assert browser.count(".node.failed") == 1
+    assert count(page, ".edge.spatial") == 16
+    assert count(page, ".edge.temporal:not(.unheard)") == 9
+    assert count(page, ".edge.unheard") == 9
+    page.hover(".node[aria-label^='tables, round 2']")
+    assert page.text_content(".told").startswith("tables, round 2 heard reader, round 2; tables, round 1.")
+    assert count(page, ".marking .edge.in") == 2
+    assert count(page, ".marking .edge.out") == 1
+    assert count(page, ".node.failed") == 1
 
 
 def test_attacks_are_marked_and_filtered(browser: Browser, small: Path) -> None:
-    browser.open(small, "#m3prune/q001")
-    assert browser.count(".node.attacked") == 2
-    assert browser.count(".turn.attacked") == 2
-    assert browser.count(".edge.tampered") == 2
-    assert browser.count(".node.absent") == 1
-    assert "reached" in browser.text("#discussion .facts")
-    browser.choose("#attack", "attacked")
-    assert shown(browser) == "2 of 3 discussions"
-    browser.choose("#attack", "fooled")
-    assert shown(browser) == "1 of 3 discussions"
-    assert browser.text("#list .question") == "City 1?"
-    browser.choose("#attack", "resisted")
-    browser.choose("[data-tag=type]", "Kind2")
-    assert shown(browser) == "1 of 3 discussions"
-    browser.choose("[data-tag=type]", "Kind1")
-    assert shown(browser) == "0 of 3 discussions"
+    page = browser.open(small, "#m3prune/q001")
+    assert count(page, ".node.attacked") == 2
+    assert count(page, ".turn.attacked") == 2
+    assert count(page, ".edge.tampered") == 2
+    assert count(page, ".node.absent") == 1
+    assert "reached" in page.text_content("#discussion .facts")
+    page.select_option("#attack", "attacked")
+    assert shown(page) == "2 of 3 discussions"
+    page.select_option("#attack", "fooled")
+    assert shown(page) == "1 of 3 discussions"
+    assert page.text_content("#list .question") == "City 1?"
+    page.select_option("#attack", "resisted")
+    page.select_option("[data-tag=type]", "Kind2")
+    assert shown(page) == "1 of 3 discussions"
+    page.select_option("[data-tag=type]", "Kind1")
+    assert shown(page) == "0 of 3 discussions"
 
 
 def test_what_was_said_is_shown_and_never_obeyed(browser: Browser, small: Path) -> None:
     browser.complaints.clear()
-    browser.open(small, "#m3prune/q003")
-    assert browser.run("document.querySelector('.said').textContent") == UGLY
-    assert browser.run("document.querySelector('#list li:last-child .question').textContent") == UGLY
-    assert browser.count("img") == 0
-    assert browser.run("window.obeyed") is None
-    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    page = browser.open(small, "#m3prune/q003")
+    assert page.evaluate("document.querySelector('.said').textContent") == UGLY
+    assert page.evaluate("document.querySelector('#list li:last-child .question').textContent") == UGLY
+    assert count(page, "img") == 0
+    assert page.evaluate("window.obeyed") is None
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert browser.complaints == []
 
 
@@ -200,16 +205,17 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
-    sweep.write(tmp_path, results, "EM", [], table.rows(tmp_path, results, seed=0))
-    browser.open(tmp_path / "report.html")
+    settings = sweep_table(sweep_rows(tmp_path, results, seed=0), "EM", "reader")
+    sweep.write(tmp_path, results, "EM", [], settings)
+    page = browser.open(tmp_path / "report.html")
     column = "[...document.querySelectorAll('#trials tbody tr')].map(row => row.cells[1].textContent).join()"
-    assert browser.run(column) == "2,8,4,16"
-    browser.click("#trials th:nth-child(2) button")
-    assert browser.run(column) == "2,4,8,16"
-    browser.click("#trials th:nth-child(5) button")
-    browser.click("#trials th:nth-child(5) button")
-    assert browser.run(column).startswith("2,8,4")
-    assert "stopped after 7 steps" in browser.text("#trials")
-    assert "2, 4, 8, 16" in browser.text("#summary")
-    browser.click("#trials tbody a")
-    browser.wait("document.title === '2 rounds'")
+    assert page.evaluate(column) == "2,8,4,16"
+    page.click("#trials th:nth-child(2) button")
+    assert page.evaluate(column) == "2,4,8,16"
+    page.click("#trials th:nth-child(5) button")
+    page.click("#trials th:nth-child(5) button")
+    assert page.evaluate(column).startswith("2,8,4")
+    assert "stopped after 7 steps" in page.text_content("#trials")
+    assert "2, 4, 8, 16" in page.text_content("#summary")
+    page.click("#trials tbody a")
+    expect(page).to_have_title("2 rounds")

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
-from experiments.analysis.summary import EMBEDDED_NOTE, About, Metrics, show, summarise, verdicts, write
+from experiments.analysis.summary import EMBEDDED_NOTE, About, Metrics, summarise, verdicts, write
 from experiments.datasets.item import Score
 from experiments.records.progress import Progress, plain
 from experiments.records.recorder import Recorder, RunFolder
@@ -41,7 +42,7 @@ def metrics(run: RunFolder) -> Metrics:
 
 def printed(metrics: Metrics, **console: object) -> str:
     output = io.StringIO()
-    show(metrics, "EM", Console(file=output, **console))  # type: ignore[arg-type]
+    run_table(metrics, "EM").print(Console(file=output, **console))  # type: ignore[arg-type]
     return output.getvalue()
 
 
@@ -76,7 +77,7 @@ def test_a_judges_verdict_stands_in_the_table_where_there_is_one(metrics: Metric
 
 def test_what_was_spent_can_stand_below_the_table(metrics: Metrics) -> None:
     output = io.StringIO()
-    show(metrics, "EM", Console(file=output), further=["Spent in all: 3 model calls."])
+    run_table(metrics, "EM").print(Console(file=output), further=["Spent in all: 3 model calls."])
     assert output.getvalue().endswith("Spent in all: 3 model calls.\n")
 
 

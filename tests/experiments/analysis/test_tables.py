@@ -16,11 +16,10 @@ import pytest
 import yaml
 
 from actors.errors import UserError
-from experiments.analysis.statistics import crossed_interval
+from experiments.analysis.statistics import Part, crossed_interval, mean_interval
 from experiments.analysis.tables.definition import FOLDER, Column, Definition, Row, tables_of
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.formats import escape, latex, markdown, table_csv
-from experiments.analysis.tables.intervals import Part, mean_interval
 from experiments.analysis.tables.layout import Layout, lay_out
 from experiments.analysis.tables.measured import FEWEST, Cell, measure
 from experiments.analysis.tables.reported import Figure, reported

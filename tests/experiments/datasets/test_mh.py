@@ -14,7 +14,8 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Status, Trace
-from experiments.analysis.summary import About, cells, headers, show, summarise
+from experiments.analysis.run_table import run_table
+from experiments.analysis.summary import About, summarise
 from experiments.config.config import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
@@ -206,10 +207,11 @@ def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_p
     metrics = summarise(run, about)
     assert not set(PATH_METRICS) & metrics["methods"]["mh_vanilla"].keys()
     assert [metrics["methods"]["mh_mmkg"][name] for name in PATH_METRICS] == [0.25, 0.5, 0.5, 1.0]
-    columns = headers(metrics, "EM")
-    shown = dict(zip(columns[1:], cells(metrics, "mh_mmkg"), strict=True))
-    assert (shown["path P/R"], shown["edge P/R"]) == ("0.25/0.50", "0.50/1.00")
+    table = run_table(metrics, "EM")
+    shown = dict(zip(table.columns, table.rows[1], strict=True))
+    assert shown["method"] == "mh_mmkg"
+    assert (shown["path\nP/R"], shown["edge\nP/R"]) == ("0.25/0.50", "0.50/1.00")
     output = io.StringIO()
-    show(metrics, "EM", Console(file=output))
+    table.print(Console(file=output))
     assert "0.25/0.50    0.50/1.00" in output.getvalue()
     assert "…" not in output.getvalue()

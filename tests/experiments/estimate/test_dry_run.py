@@ -20,7 +20,7 @@ from actors.reader.reader import Reader
 from experiments.config.config import Config, load
 from experiments.datasets.item import Dataset
 from experiments.estimate.dry_run import estimate, phase
-from experiments.estimate.plan import Plan, Range, hours, notes, price, show
+from experiments.estimate.plan import Plan, Range, hours, plan_table, price
 from experiments.estimate.stand_ins import StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for, tokens_of_size
 from experiments.evidence.evidence import Evidence
@@ -148,10 +148,10 @@ def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
 def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
     plan = planned(cache, "methods=[full,random,m3prune]", "learner.estimator=effects")
     assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating m3prune"]
-    told = " ".join(notes(plan))
+    told = " ".join(plan_table(plan).notes)
     assert "Those of evaluating random, evaluating m3prune are estimates" in told
     for certain in "learner.decision=all", "learner.estimator=rloo":
-        assert "are estimates" not in " ".join(notes(planned(cache, certain)))
+        assert "are estimates" not in " ".join(plan_table(planned(cache, certain)).notes)
 
 
 def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
 
 def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) -> None:
     output = io.StringIO()
-    show(planned(cache, "rates.prompt_price=1"), Console(file=output))
+    plan_table(planned(cache, "rates.prompt_price=1")).print(Console(file=output))
     said = output.getvalue()
     assert max(map(len, said.splitlines())) <= 110
     assert "…" not in said

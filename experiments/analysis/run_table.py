@@ -1,0 +1,71 @@
+"""A run's metrics.json as the table that it prints and that its report holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from experiments.analysis import judged
+from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, TROUBLES, Metrics, verdicts
+from experiments.analysis.table import Table, tenths, with_interval
+
+
+def run_table(metrics: Metrics, metric: str) -> Table:
+    """A row per method; tokens and calls are per question. `metric` names the data set's utility (EM, accuracy)."""
+    columns = _columns(metrics, metric)
+    return Table(
+        columns=("method", *columns),
+        rows=[
+            (method, *(cell(row | {"method": method}) for cell in columns.values()))
+            for method, row in metrics["methods"].items()
+        ],
+        notes=tuple(_notes(metrics, metric)),
+    )
+
+
+def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str]]:
+    """By header, the text of a method's cell; what no method has is left out."""
+    columns: dict[str, Callable[[Metrics], str]] = {
+        f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
+        "F1": lambda row: f"{row['f1']:.3f}",
+    }
+    if "judged" in metrics:
+        grades = metrics["judged"]["methods"]
+        columns["Acc*"] = lambda row: f"{grades[row['method']]['acc_star']:.3f}"
+    if _any(metrics, "attack_success"):
+        columns["attack\nsuccess"] = lambda row: f"{row['attack_success']:.3f}" if "attack_success" in row else ""
+    if _any(metrics, "path_recall"):
+        columns["path\nP/R"] = lambda row: _precision_recall(row, "path")
+        columns["edge\nP/R"] = lambda row: _precision_recall(row, "edge")
+    columns |= {
+        "prompt\ntokens": lambda row: f"{row['prompt_tokens']:,.0f}",
+        "completion\ntokens": lambda row: f"{row['completion_tokens']:,.0f}",
+        "calls": lambda row: tenths(row["calls"]),
+        "edges": lambda row: tenths(row["edges"]),
+    }
+    for name in TROUBLES:
+        if _any(metrics, name):
+            columns[name.replace("_", "\n")] = lambda row, name=name: f"{row[name]:,}"  # type: ignore[misc]
+    return columns
+
+
+def _any(metrics: Metrics, name: str) -> bool:
+    return any(name in row for row in metrics["methods"].values())
+
+
+def _precision_recall(row: Metrics, of: str) -> str:
+    return "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
+
+
+def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
+    """What the table is of, the paired tests in words, whose figures they are, and the same of the judge."""
+    yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
+    cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
+    if cut:
+        yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
+    if _any(metrics, "path_recall"):
+        yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
+    yield from verdicts(metrics["paired"], metric)
+    if metrics["model"] == EMBEDDED:
+        yield EMBEDDED_NOTE
+    if "judged" in metrics:
+        yield from judged.notes(metrics["judged"])

@@ -1,0 +1,30 @@
+"""A run's scores by method and question, and trials' scores as a matrix: what metrics, tests and figures start from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored, by_question
+from topologies.wiring import Floats
+
+
+def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
+    """Every method's answers by question id, in the ids' order; the askings of a group are one (`by_question`)."""
+    answers: dict[str, dict[str, Scored]] = {}
+    for scored in by_question(run.scores()):
+        answers.setdefault(scored.method, {})[scored.question] = scored
+    # Records come in the order of completion, which no sum may depend on.
+    return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
+
+
+def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:
+    """Scores by question id as [trials, questions], NaN where a trial lacks a question.
+
+    Columns are the `questions` given, else all that any trial has, in the ids' order.
+    """
+    questions = questions or sorted({question for trial in trials for question in trial})
+    return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])

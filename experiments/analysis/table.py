@@ -1,0 +1,70 @@
+"""A table of text with notes below it: printed here, put into a page by `page.table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+WIDTH_PLAIN = 110
+WIDEST = 400  # characters of a table that is not shown on a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with a cell for each column.
+
+    Args:
+        columns: a line break in a header is kept where the table is printed.
+        names: leading columns that say what a row is about, aligned left; the others hold numbers.
+        total: the place of the row that sums up the others, printed in bold.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    title: str = ""
+    names: int = 1
+    total: int | None = None
+
+    def print(self, console: Console | None = None, further: Iterable[str] = (), wide_notes: bool = False) -> None:
+        """Prints title, table, notes and `further` ones on the console (standard output if None).
+
+        Where that is no terminal, lines have up to 110 characters, except that the table is never cut short;
+        with `wide_notes` the notes are then as wide as the table.
+        """
+        console, grid = console or Console(), self._grid()
+        if not console.is_terminal:
+            console = Console(file=console.file, width=WIDTH_PLAIN)
+        narrow = wide = console.width
+        if not console.is_terminal:
+            unlimited = console.options.update(max_width=WIDEST)
+            wide = max(narrow, console.measure(grid, options=unlimited).maximum)
+        if self.title:
+            console.print(self.title, style="bold")
+        console.width = wide
+        console.print(grid)
+        console.width = wide if wide_notes else narrow
+        console.print()
+        for note in (*self.notes, *further):
+            console.print(note, markup=False, highlight=False)
+
+    def _grid(self) -> Grid:
+        grid = Grid(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+        for i, name in enumerate(self.columns):
+            grid.add_column(name, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")
+        for i, row in enumerate(self.rows):
+            grid.add_row(*row, style="bold" if i == self.total else None)
+        return grid
+
+
+def with_interval(mean: float, ci95: Sequence[float]) -> str:
+    low, high = ci95
+    return f"{mean:.3f} ({low:.3f}-{high:.3f})"
+
+
+def tenths(number: float) -> str:
+    """With one decimal, unless that is zero."""
+    return f"{number:,.1f}".removesuffix(".0")
