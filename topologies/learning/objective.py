@@ -35,12 +35,13 @@ def terms_of(stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tens
     weighted = {kind: theta.sigmoid() * mask[kind] for kind, theta in logits.items()}
     matrices = {block.name: block.of(weighted[block.kind]) for block in stage.blocks}
     rms = root_mean_square([stage.start[kind] for kind in KINDS], [weighted[kind] for kind in KINDS])
-    ranks = [nuclear_norm(matrix) for matrix in matrices.values()]
     aligned = [
         alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"])
         for kind in ("spatial", "temporal")
         if f"text>visual {kind}" in matrices
     ]
+    # Autograd adds gradients up in the order in which terms were computed: another order rounds otherwise.
+    ranks = [nuclear_norm(matrix) for matrix in matrices.values()]
     none = torch.zeros(())
     return Terms(
         rank=torch.stack(ranks).sum() if ranks else none,
