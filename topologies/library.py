@@ -1,4 +1,4 @@
-"""What a system may look things up in while it discusses a question; implemented by `experiments.evidence.library`."""
+"""The searches that a system may make while it discusses a question; implemented by `experiments.evidence.library`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PICTURES = frozenset((Kind.IMAGE,))
 
 
 def query_of(question: Question) -> str:
-    """What is searched for a question: its text and its choices."""
+    """The query for a question: its text and its choices."""
     return " ".join([question.text, *question.choices])
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much a system retrieves: so many passages and rows, so many pictures, none farther from the query than
-    `radius` (None: however far)."""
+    """The size of a system's retrieval: numbers of passages and rows and of pictures, and the largest distance from the
+    query (`radius`; None: any)."""
 
     texts: int
     pictures: int
@@ -61,7 +61,7 @@ class Library(Protocol):
         """All edges of an entity, as head or as tail, ordered by id."""
 
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
-        """What is known of an entity beside its edges: its description and its pictures."""
+        """An entity's description and pictures."""
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k first results of a web search; none where there is no web."""
