@@ -32,7 +32,7 @@ def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], 
     One fixed random graph would be one draw of a very noisy baseline; this is its average.
     """
     agents = wiring.spatial.shape[-1]
-    # The last round's: pruning leaves the same edges in all rounds, except that none lead into the first from before.
+    # Counted in the last round, as no temporal edge leads into the first.
     spatial, temporal = int(wiring.spatial[-1].sum()), int(wiring.temporal[-1].sum())
     readers = int(wiring.decision.sum())
 

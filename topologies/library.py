@@ -1,4 +1,4 @@
-"""The interface to what a system may search while it discusses a question; see `experiments.evidence.library`."""
+"""The searches that a system may make while it discusses a question; implemented by `experiments.evidence.library`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PICTURES = frozenset((Kind.IMAGE,))
 
 
 def query_of(question: Question) -> str:
-    """The words that are searched for a question: its text and its choices."""
+    """The query for a question: its text and its choices."""
     return " ".join([question.text, *question.choices])
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The amounts that a system retrieves: passages and rows, pictures, none farther from the query than `radius`
-    (None: no limit)."""
+    """The size of a system's retrieval: numbers of passages and rows and of pictures, and the largest distance from the
+    query (`radius`; None: any)."""
 
     texts: int
     pictures: int
@@ -50,7 +50,7 @@ class Library(Protocol):
         """All edges of an entity, as head or as tail, ordered by id."""
 
     async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
-        """The sources of an entity: its description and its pictures."""
+        """An entity's description and pictures."""
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k first results of a web search; none where there is no web."""

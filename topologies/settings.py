@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass
 class DefenceSettings:
-    """What the methods that defend without labels go by."""
+    """Settings of the methods that defend without labels."""
 
     calibration: int = 40
     """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
     dropped: int = 1
-    """How many agents such a method silences."""
+    """Number of agents that such a method silences."""
 
 
 @dataclass
 class SystemSettings:
-    """What can be chosen about the systems of other papers; the defaults are theirs."""
+    """Settings of the systems of other papers; the defaults are theirs."""
 
     turns: int = 5
     """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
@@ -32,6 +32,6 @@ class SystemSettings:
     paths: int = 5
     """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
     agreement: float = 0.5
-    """HM-RAG: how much every two of its agents' answers must agree, from 0 to 1, for the light model to merge them."""
+    """HM-RAG: the least agreement of any two agents' answers, from 0 to 1, at which the light model merges them."""
     rouge_weight: float = 0.5
-    """HM-RAG: the share of ROUGE-L in that; the rest is BLEU's."""
+    """HM-RAG: the share of ROUGE-L in the agreement; the rest is BLEU's."""

@@ -1,4 +1,4 @@
-"""Who agrees least with the others, in discussions that nobody has labelled."""
+"""Suspicion by disagreement: agents that agree least with the rest in unlabelled discussions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topologies.wiring import Floats
 def disagreement(traces: Sequence[Trace]) -> Floats:
     """One minus the mean share of the other agents whose last answer is the agent's own, float [agents].
 
-    The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: what is farthest from the others goes.
+    The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: what is farthest from the rest goes.
     Only the last word of each agent in each discussion counts; one without an answer agrees with nobody. It sees
     answers only. Zero for everybody where nothing was watched.
     """

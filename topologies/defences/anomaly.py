@@ -1,4 +1,4 @@
-"""Who behaves least like the others on the graph of messages, in discussions that nobody has labelled."""
+"""Suspicion by behaviour: agents that behave least like the rest on the message graph of unlabelled discussions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FEATURES = (
     "words",
     "gives no answer",
 )
-Z_MOST = 5.0  # what one feature can say at most, or one that hardly varies would decide alone
+Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
 
-Told = list[list[float]]
+Samples = list[list[float]]
 
 
 def anomaly(traces: Sequence[Trace]) -> Floats:
@@ -46,11 +46,11 @@ def robust_z(values: Floats) -> Floats:
     deviation (Iglewicz and Hoaglin 1993). NaN (nothing to go by) and columns without any deviation count 0.
     """
     scores = np.zeros_like(values)
-    for column, told in enumerate(values.T):
-        known = ~np.isnan(told)
+    for column, feature in enumerate(values.T):
+        known = ~np.isnan(feature)
         if not known.any():
             continue
-        away = told[known] - np.median(told[known])
+        away = feature[known] - np.median(feature[known])
         scale = 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))
         if scale > 0:
             scores[known, column] = away / scale
@@ -63,21 +63,21 @@ def features(traces: Sequence[Trace]) -> Floats:
     Raises ValueError when the traces are not of the same agents.
     """
     agents = traces[0].agents if traces else ()
-    told: list[Told] = [[[] for _ in FEATURES] for _ in agents]
+    samples: list[Samples] = [[[] for _ in FEATURES] for _ in agents]
     for trace in traces:
         if trace.agents != agents:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
         turns = {(turn.round, turn.agent): turn for turn in trace.turns}
-        _of_turns(trace, turns, told)
-        _of_edges(trace, turns, told)
-    return np.array([[np.mean(said) if said else np.nan for said in agent] for agent in told]).reshape(
-        -1, len(FEATURES)
-    )
+        _of_turns(trace, turns, samples)
+        _of_edges(trace, turns, samples)
+    return np.array(
+        [[np.mean(occasions) if occasions else np.nan for occasions in agent] for agent in samples]
+    ).reshape(-1, len(FEATURES))
 
 
-def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], told: list[Told]) -> None:
+def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
     for i, agent in enumerate(trace.agents):
-        *_, repeats, confidence, words, silent = told[i]
+        *_, repeats, confidence, words, silent = samples[i]
         for turn in trace.turns:
             if turn.agent != agent:
                 continue
@@ -91,20 +91,20 @@ def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], told: list[To
                 repeats.append(float(answer == before))
 
 
-def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], told: list[Told]) -> None:
+def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
     heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
-    for said_in, heard_in, j, i in heard:
+    for sent_in, heard_in, j, i in heard:
         sender, receiver = trace.agents[j], trace.agents[i]
-        said, then = answer_of(turns.get((said_in, sender))), answer_of(turns.get((heard_in, receiver)))
-        if i == j or said is None or then is None:
+        sent, reply = answer_of(turns.get((sent_in, sender))), answer_of(turns.get((heard_in, receiver)))
+        if i == j or sent is None or reply is None:
             continue
-        told[i][0].append(float(then == said))
-        told[j][1].append(float(then == said))
+        samples[i][0].append(float(reply == sent))
+        samples[j][1].append(float(reply == sent))
         before = answer_of(turns.get((heard_in - 1, receiver)))
-        if before is not None and before != said:
-            told[j][2].append(float(then == said))
+        if before is not None and before != sent:
+            samples[j][2].append(float(reply == sent))
         elif before is not None:
-            told[j][3].append(float(then != said))
+            samples[j][3].append(float(reply != sent))
 
 
 METHOD = Method(

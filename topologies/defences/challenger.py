@@ -1,4 +1,4 @@
-"""The challenger: every agent is told to challenge what it hears before it takes it over."""
+"""The challenger: every agent is instructed to challenge a message before it accepts it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CHALLENGE = (
 
 
 class Challenger:
-    """Discussions of another topology in which all turns carry one order to challenge (Huang et al. 2024, "On the
+    """Discussions of another topology in which all turns carry one instruction to challenge (Huang et al. 2024, "On the
     resilience of LLM-based multi-agent collaboration with faulty agents": Challenger, there a part of every profile).
 
     It costs no turn beyond those of the topology, and sees nothing. Honest and compromised agents and the decision
-    agent are told alike, since nobody knows who is compromised; what an attack orders a compromised agent to do takes
-    the place of this order, as an attacker is free to ignore what it is told.
+    agent get the same, since nobody knows who is compromised; an attack's instruction to a compromised agent takes
+    its place, as an attacker is free to ignore it.
     """
 
     def __init__(self, method: str, topology: Topology) -> None:

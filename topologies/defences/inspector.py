@@ -64,9 +64,9 @@ class Inspector:
 
 
 def corrected(message: Message, inspection: Message) -> Message:
-    """What is delivered of a message after its inspection."""
-    found = normalised(inspection.answer)
-    if inspection.status is not Status.OK or found is None or found == normalised(message.answer):
+    """The message as it is delivered after its inspection."""
+    answer = normalised(inspection.answer)
+    if inspection.status is not Status.OK or answer is None or answer == normalised(message.answer):
         return message
     return replace(message, content=inspection.content, answer=inspection.answer, confidence=inspection.confidence)
 

@@ -30,8 +30,8 @@ class Majority:
             return await ask(Turn(discussion, question, agent, 1, derive_seed(seed, question.id, 1, agent)))
 
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(alone(agent)) for agent in self.agents]
-        turns = tuple(task.result() for task in asked)
+            tasks = [group.create_task(alone(agent)) for agent in self.agents]
+        turns = tuple(task.result() for task in tasks)
         heard = any(turn.status is Status.OK for turn in turns)
         return Trace(
             question=question.id,

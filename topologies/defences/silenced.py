@@ -1,4 +1,4 @@
-"""The complete graph without the agents that were found suspicious, by whatever they were judged."""
+"""The complete graph without its most suspicious agents."""
 
 from __future__ import annotations
 

@@ -50,11 +50,11 @@ class CoreMmrag:
         own = await session.own()
         internal = await session.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
         query = query_of(question)
-        found = await asyncio.gather(
+        results = await asyncio.gather(
             session.search(query, self._reach.texts, radius=self._reach.radius),
             session.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),
         )
-        retrieved = together(*map(sources, found))
+        retrieved = together(*map(sources, results))
         if not retrieved:
             return session.trace(internal)
         seen = together(retrieved, own)

@@ -85,8 +85,8 @@ class DDCoT:
                 for n in sorted(answered)
             )
         )
-        told = dict(zip(sorted(answered), messages, strict=True))
-        return [told[n].answer if n in told else None for n in range(len(parts))]
+        replies = dict(zip(sorted(answered), messages, strict=True))
+        return [replies[n].answer if n in replies else None for n in range(len(parts))]
 
 
 def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[str]:

@@ -50,8 +50,8 @@ class EAgent:
         own = await session.own()
         plan = await session.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
         calls = [looked_up(session, tool, words, self._reach, plan) for tool, words in planned(plan)[: self._turns]]
-        found = await asyncio.gather(*calls)
-        shown = about(question, together(own, *map(sources, found)))
+        results = await asyncio.gather(*calls)
+        shown = about(question, together(own, *map(sources, results)))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan]))
 
 

@@ -41,14 +41,14 @@ class EchoSight:
         session = Session(self.method, question, ask, self._library, seed, sample)
         own = await session.own()
         query = pictures_among(own)
-        asked: list[str | Source] = [query_of(question), *query]
-        found = await asyncio.gather(
-            *(session.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in asked[1:] or asked)
+        queries: list[str | Source] = [query_of(question), *query]
+        results = await asyncio.gather(
+            *(session.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in queries[1:] or queries)
         )
         alike: list[Hit] = []
-        for hits in found:
+        for hits in results:
             alike += [hit for hit in hits if hit.source not in query][:RETRIEVED]
-        sections = await asyncio.gather(*(session.search(q, SECTIONS, mode="vector") for q in asked))
+        sections = await asyncio.gather(*(session.search(q, SECTIONS, mode="vector") for q in queries))
         shown = query or sources(alike)[: self._pictures]
         best = [hit.source for hit in reranked(alike, sections)[:1]]
         answered = about(question, together(own, best, shown))

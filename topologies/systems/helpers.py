@@ -1,4 +1,4 @@
-"""What several systems share: what they search with, and how they read numbers and confidences."""
+"""Shared by several systems: searches that agents choose, groups of sources, numbers and confidences in replies."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from topologies.systems.session import Session, sources
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
-_TABLE_OF_PAGE = " - "
+_TABLE_OF_PAGE = " - "  # stands between the title of a page and that of a table on it
 
 
-def pictures_among(found: Sequence[Source]) -> tuple[Source, ...]:
-    return tuple(source for source in found if source.kind is Kind.IMAGE)
+def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(source for source in group if source.kind is Kind.IMAGE)
 
 
 async def query_pictures(session: Session, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
-    """The pictures that the question is about: its own; where it has none (MultimodalQA, WebQA), the k best found for
-    its words, within the radius, stand in for them."""
+    """The pictures that the question is about: its own, or else (MultimodalQA, WebQA) the k best for its words within
+    the radius."""
     own = pictures_among(own)
     return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
@@ -46,7 +46,7 @@ def page(source: Source) -> str:
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
-    """Those that a field names by their numbers (from 1), in its order; numbers that there are not are passed over."""
+    """The elements that a field names by their numbers (from 1), in its order; unknown numbers are passed over."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))
 

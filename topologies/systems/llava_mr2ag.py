@@ -55,23 +55,23 @@ class LlavaMr2ag:
         if needed.said("Retrieve") == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
         pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
-        found = await session.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
+        hits = await session.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(
                 session.ask(SINGLE_AGENT, question=about(question, (hit.source, *pictures_among(own))), task=task)
-                for hit in found
+                for hit in hits
             )
         )
         relevant = [n for n, verdict in enumerate(verdicts) if verdict.said("Relevant") == ("yes",)]
         if not relevant:
             shown = about(question, together(own, pictures))
             return session.trace(await session.ask(SINGLE_AGENT, question=shown))
-        views = [about(question, together((found[n].source,), own, pictures)) for n in relevant]
+        views = [about(question, together((hits[n].source,), own, pictures)) for n in relevant]
         answers: list[Message] = await asyncio.gather(
             *(session.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
         )
-        scores = [max(0.0, found[n].score) * certainty(verdicts[n]) for n in relevant]
+        scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
         return session.trace(picked(answers, scores))
 
 

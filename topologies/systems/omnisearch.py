@@ -57,20 +57,20 @@ class OmniSearch:
         for _ in range(self._turns):
             task = Task(PLAN, FIELDS, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
-            asked, action = plan.said("Sub-question"), plan.said("Action")
-            if not asked or action == ("answer",):
+            sub_questions, action = plan.said("Sub-question"), plan.said("Action")
+            if not sub_questions or action == ("answer",):
                 break
-            found = sources(await looked_up(session, action[0], asked[0], self._reach, plan))
-            shown = about(question, together(own, found), asked[0])
+            results = sources(await looked_up(session, action[0], sub_questions[0], self._reach, plan))
+            shown = about(question, together(own, results), sub_questions[0])
             solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
-            given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
-            read = together(read, found)
+            given += [f"Sub-question: {sub_questions[0]}", f"Found: {_solution(solved[-1])}"]
+            read = together(read, results)
         final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return session.trace(final)
 
 
-def _told(message: Message) -> str:
-    """What the solver said of a sub-question, for the planner."""
+def _solution(message: Message) -> str:
+    """The solver's reply to a sub-question, as the planner reads it."""
     return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"
 
 

@@ -45,10 +45,10 @@ class RoraVlm:
         k = self._reach.pictures
         if query:
             alike = (session.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
-            found = await asyncio.gather(*alike)
+            results = await asyncio.gather(*alike)
         else:
-            found = [await session.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
-        retrieved = tuple(picture for picture in together(*map(sources, found)) if picture not in query)[:k]
+            results = [await session.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
+        retrieved = tuple(picture for picture in together(*map(sources, results)) if picture not in query)[:k]
         names = dict.fromkeys(picture.title for picture in retrieved)
         expanded = " ".join([query_of(question), *names])
         passages = sources(await session.search(expanded, self._reach.texts, radius=self._reach.radius))

@@ -1,4 +1,4 @@
-"""The turns of one discussion of a system that goes step by step: numbers them, looks things up, writes the trace."""
+"""One discussion of a system that goes step by step: numbers its turns, searches for it, writes its trace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, tells when it came.
+    """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, gives its place.
 
     Turns and searches are numbered when they are called for. A system may have several under way at once, as long as it
     calls for all of them at one place in its code (`asyncio.gather` of several `ask`): what it calls for must never
@@ -63,21 +63,22 @@ class Session:
         """One turn. Failure is in the message's status, never an exception.
 
         Args:
-            question: what is asked and the evidence that is read, when it is not the question itself.
-            task: what to do instead of answering.
+            question: a question with other evidence, or another question, in place of the discussion's own.
+            task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
-            remembers: the agent reads all that it said before in this discussion (its turns must not be under way).
+            remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
         """
+        # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
         number = len(self._turns)
         recall = self._spoken.get(agent, 0) if remembers else 0
         self._spoken[agent] = self._spoken.get(agent, 0) + 1
-        asked = question or self.question
-        self._read |= dict.fromkeys(source.id for source in asked.evidence)
+        shown = question or self.question
+        self._read |= dict.fromkeys(source.id for source in shown.evidence)
         listened = [message for message in heard if message.status is Status.OK]
         turn = Turn(
             discussion=discussion_id(self._method, self.question, self._sample),
-            question=asked,
+            question=shown,
             agent=agent,
             round=number,
             seed=derive_seed(self._seed, self.question.id, number, agent),
@@ -107,12 +108,12 @@ class Session:
         radius: float | None = None,
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
-        """Passages and rows, or pictures (`kinds=PICTURES`), as `Library.search` finds them; `of` is the turn that
-        asked for it."""
+        """Passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`; `of` is the turn that the search
+        comes from."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
-        wanted = query if isinstance(query, str) else f"source {query.id}"
+        words = query if isinstance(query, str) else f"source {query.id}"
         search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius))
-        return self._noted(search, _source_id, base, wanted, of)
+        return self._noted(search, _source_id, base, words, of)
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
@@ -159,28 +160,29 @@ class Session:
         query: str,
         of: Message | None,
     ) -> Awaitable[tuple[T, ...]]:
-        """The search, which leaves what it found in its place among the lookups."""
+        """The search, which records its results in its place among the lookups."""
+        # The place is taken now, as searches under way at once may end in any order.
         self._lookups.append(None)
         place = len(self._lookups) - 1
 
-        async def found() -> tuple[T, ...]:
+        async def noted() -> tuple[T, ...]:
             hits = await search
             self._lookups[place] = Lookup(base, query, tuple(map(id_of, hits)), of.id if of else "")
             return hits
 
-        return found()
+        return noted()
 
 
-def _source_id(found: Hit) -> str:
-    return found.source.id
+def _source_id(hit: Hit) -> str:
+    return hit.source.id
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
-    """The question with other evidence; with `text`, a question in its stead that has no choices to choose from."""
+    """The question with other evidence; with `text`, another question, which has no choices."""
     if text is None:
         return replace(question, evidence=tuple(evidence))
     return replace(question, text=text, choices=(), evidence=tuple(evidence))
 
 
-def sources(found: Sequence[Hit]) -> tuple[Source, ...]:
-    return tuple(hit.source for hit in found)
+def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:
+    return tuple(hit.source for hit in hits)

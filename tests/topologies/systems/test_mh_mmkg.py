@@ -62,19 +62,19 @@ def test_depth_first_follows_the_first_neighbour_to_its_end() -> None:
 def test_a_path_that_is_enough_is_closed_and_does_not_go_on() -> None:
     met, walk = walked(TREE, "breadth", enough="BF")
     assert "D" not in met
-    assert [path.entities for path in walk.found()] == [("A", "B"), ("A", "C", "F")]
-    assert [edge.id for edge in walk.found()[1].edges] == ["AC", "CF"]
+    assert [path.entities for path in walk.result()] == [("A", "B"), ("A", "C", "F")]
+    assert [edge.id for edge in walk.result()[1].edges] == ["AC", "CF"]
 
 
 def test_the_walk_ends_as_soon_as_enough_paths_are_closed() -> None:
-    met, walk = walked(TREE, "breadth", enough="BCDEFG", wanted=1)
-    assert [path.end for path in walk.found()] == ["B"]
+    met, walk = walked(TREE, "breadth", enough="BCDEFG", paths=1)
+    assert [path.end for path in walk.result()] == ["B"]
     assert "F" not in met
 
 
 def test_where_no_path_is_enough_the_leaves_are_what_was_found() -> None:
     _, walk = walked(TREE, "breadth")
-    assert [path.end for path in walk.found()] == ["D", "E", "G"]
+    assert [path.end for path in walk.result()] == ["D", "E", "G"]
 
 
 def test_paths_have_an_end_where_they_grow_too_long_and_the_walk_where_it_meets_too_many() -> None:
@@ -102,7 +102,7 @@ def test_no_entity_is_met_twice_and_there_is_an_end(
     links: list[tuple[str, str]], order: Order, enough: set[str]
 ) -> None:
     edges = [edge(*link) for link in links]
-    met, walk = walked(edges, order, enough, wanted=99, longest=99)
+    met, walk = walked(edges, order, enough, paths=99, longest=99)
     assert len(set(met)) == len(met)
     reachable = {"A"}
     while more := {e.tail for e in edges if e.head in reachable - enough} - reachable:

@@ -44,12 +44,12 @@ class Blueprint:
     @property
     def attributes(self) -> dict[tuple[str, str], frozenset[str]]:
         """Values by (entity, attribute)."""
-        found: dict[tuple[str, str], frozenset[str]] = {}
+        values: dict[tuple[str, str], frozenset[str]] = {}
         for edge in self.triples:
             if is_attribute(edge[1]):
                 head, name, value = _edge_key(edge)
-                found[head, name] = found.get((head, name), frozenset()) | {value}
-        return found
+                values[head, name] = values.get((head, name), frozenset()) | {value}
+        return values
 
     def lines(self) -> tuple[str, ...]:
         """The graph as `read_triples` reads it back, one triple each."""
@@ -57,7 +57,7 @@ class Blueprint:
 
 
 class Change(NamedTuple):
-    """What one graph has over another (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
+    """The difference between two graphs (Fig. 4): entities and relations `added` and `pruned`, and attributes `updated`
     (with other values, new or gone)."""
 
     added: int
@@ -73,9 +73,9 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
         edge = _plain(h), _plain(r), _plain(t)
         if all(edge):
             edges.setdefault(_edge_key(edge), edge)
-    told = Blueprint(tuple(edges.values()))
+    connected = Blueprint(tuple(edges.values()))
     names = {_key(name): name for name in reversed([_plain(name) for name in alone]) if name}
-    return Blueprint(told.triples, tuple(names[key] for key in reversed(names) if key not in told.entities))
+    return Blueprint(connected.triples, tuple(names[key] for key in reversed(names) if key not in connected.entities))
 
 
 def read_triples(lines: Iterable[str]) -> Blueprint:

@@ -30,8 +30,8 @@ def read_scene_graph(text: str) -> Blueprint | None:
         value, _ = json.JSONDecoder().raw_decode(text, start)
     except json.JSONDecodeError:
         return None
-    found = _holder(value)
-    objects = [node for part in _items(_first(found, _OBJECTS)) if part for node in _entries(part)]
+    holder = _holder(value)
+    objects = [node for part in _items(_first(holder, _OBJECTS)) if part for node in _entries(part)]
     names: dict[str, str] = {}
     for node in objects:
         if isinstance(node, dict) and node.get("id") is not None and (name := _name(node)):
@@ -40,7 +40,7 @@ def read_scene_graph(text: str) -> Blueprint | None:
     for node in objects:
         if isinstance(node, dict):
             triples += _of_node(node, names)
-    for edge in _items(_first(found, _RELATIONS)):
+    for edge in _items(_first(holder, _RELATIONS)):
         triples += _between(edge, names)
     graph = blueprint(triples, [name for node in objects if (name := _name(node))])
     return graph if graph.entities else None
@@ -51,7 +51,7 @@ def _holder(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         if any(key in value for key in _OBJECTS):
             return value
-        inner = [found for part in value.values() if (found := _holder(part))]
+        inner = [holder for part in value.values() if (holder := _holder(part))]
         return inner[0] if inner else {}
     return {_OBJECTS[0]: value} if isinstance(value, list) and any(isinstance(part, dict) for part in value) else {}
 
@@ -64,18 +64,18 @@ def _entries(node: Any) -> list[Any]:
 
 
 def _of_node(node: dict[str, Any], names: dict[str, str]) -> Iterator[Edge]:
-    """What an object's own entry says of it: attributes, and relations to others."""
+    """The attributes and relations in an object's own entry."""
     head = _name(node)
     for key, value in node.items():
         if key in _RELATIONS:
             for relation in _items(value):
                 yield from _from_node(head, relation, names)
         elif key == "attributes":
-            for attribute, said in _pairs(value):
-                yield head, f"has {attribute}" if attribute else "is", said
+            for attribute, stated in _pairs(value):
+                yield head, f"has {attribute}" if attribute else "is", stated
         elif key != "id" and not (isinstance(value, str) and value == head):
-            for attribute, said in _pairs({key: value}):
-                yield head, f"has {attribute}", said
+            for attribute, stated in _pairs({key: value}):
+                yield head, f"has {attribute}", stated
 
 
 def _from_node(head: str, relation: Any, names: dict[str, str]) -> Iterator[Edge]:
@@ -114,18 +114,18 @@ def _pairs(value: Any) -> Iterator[tuple[str, str]]:
         if not isinstance(part, dict):
             yield "", _text(part)
         elif "value" in part and (name := _text(_first(part, ("attribute", "name", "key", "type")))):
-            yield from ((name, _text(said)) for said in _items(part["value"]))
+            yield from ((name, _text(stated)) for stated in _items(part["value"]))
         else:
             for key, inner in part.items():
-                yield from ((key, _text(said)) for said in _items(inner))
+                yield from ((key, _text(stated)) for stated in _items(inner))
 
 
 def _name(node: Any) -> str:
     if not isinstance(node, dict):
         return _text(node)
-    said = {key: _text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)}
-    worded = (name for name in said.values() if name and not name.isdigit())
-    return next(worded, next(iter(said.values()), ""))
+    stated = {key: _text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)}
+    worded = (name for name in stated.values() if name and not name.isdigit())
+    return next(worded, next(iter(stated.values()), ""))
 
 
 def _items(value: Any) -> list[Any]:

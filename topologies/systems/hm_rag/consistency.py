@@ -1,4 +1,4 @@
-"""How much texts agree: ROUGE-L and BLEU, both symmetric, and their weighted fusion (HM-RAG, Eqs. 13 and 14).
+"""Agreement of texts: ROUGE-L and BLEU, both symmetric, and their weighted fusion (HM-RAG, Eqs. 13 and 14).
 
 rouge-score and sacrebleu count; the equations' own factors are applied to what they count. Left open and decided:
 
@@ -41,13 +41,13 @@ def agreement(first: str, second: str, rouge_weight: float = 0.5) -> float:
 
 
 def least_agreement(texts: Sequence[str], rouge_weight: float = 0.5) -> float:
-    """That of the two texts that agree least; 0 for fewer than two texts, as nobody bears a lone one out."""
+    """The agreement of the two texts that agree least; 0 for fewer than two texts, as nothing bears out a lone one."""
     return min((agreement(one, other, rouge_weight) for one, other in combinations(texts, 2)), default=0.0)
 
 
-def _bleu(reference: str, said: str) -> float:
-    """The n-gram precision of S_j = `said` against S_i = `reference`, times min(1, |S_j| / |S_i|)."""
-    of, to = " ".join(_words(said)), " ".join(_words(reference))
+def _bleu(reference: str, candidate: str) -> float:
+    """The n-gram precision of S_j = `candidate` against S_i = `reference`, times min(1, |S_j| / |S_i|)."""
+    of, to = " ".join(_words(candidate)), " ".join(_words(reference))
     if not of or not to:
         return 0.0
     score = _sacrebleu().sentence_score(of, [to])

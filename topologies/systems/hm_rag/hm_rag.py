@@ -120,8 +120,8 @@ class HmRag:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = Session(self.method, question, ask, self._library, seed, sample)
         own = await session.own()
-        asked = await self._sub_questions(session, own) if self._decompose else ()
-        answers, read = await self._answers(session, asked, own)
+        sub_questions = await self._sub_questions(session, own) if self._decompose else ()
+        answers, read = await self._answers(session, sub_questions, own)
         if len(self._bases) == 1:
             return session.trace(answers[0])
         if not self._decide:
@@ -143,26 +143,26 @@ class HmRag:
         return tuple(dict.fromkeys(parts.said("Sub-question")))[:SUB_QUESTIONS]
 
     async def _answers(
-        self, session: Session, asked: Sequence[str], own: Sequence[Source]
+        self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]]]:
-        """What each agent answers, and what each has read of its base."""
+        """Each agent's answer, and all that each has read of its base."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
-        for text in asked or (None,):
+        for text in sub_questions or (None,):
             part = about(session.question, own, text) if text else about(session.question, own)
-            found = await self._retrieve(session, part)
-            read = {base: together(read[base], found[base]) for base in self._bases}
-            said = await gather(
+            retrieved = await self._retrieve(session, part)
+            read = {base: together(read[base], retrieved[base]) for base in self._bases}
+            messages = await gather(
                 *(
                     session.ask(
-                        AGENTS[base], question=about(part, together(own, found[base])), heard=tuple(replies[base])
+                        AGENTS[base], question=about(part, together(own, retrieved[base])), heard=tuple(replies[base])
                     )
                     for base in self._bases
                 )
             )
-            for base, message in zip(self._bases, said, strict=True):
+            for base, message in zip(self._bases, messages, strict=True):
                 replies[base].append(message)
-        if not asked:
+        if not sub_questions:
             return [replies[base][0] for base in self._bases], read
         return list(
             await gather(
@@ -178,21 +178,21 @@ class HmRag:
         ), read
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
-        """What each base has on a part of the question, all bases searched at once."""
+        """The results of each base for a part of the question, all bases searched at once."""
         query, of = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
-        found: dict[str, Awaitable[tuple[Hit, ...]]] = {}
+        searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             of = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
             triples.append(session.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))
             triples.append(session.graph(of.said("Theme") or (query,), self._reach.texts, themes=True, of=of))
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self._reach.radius)
-            found |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
+            searches |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
-            found[WEB] = session.web(query, self._reach.texts)
-        edges, hits = await gather(gather(*triples), gather(*found.values()))
-        of_base = dict(zip(found, map(sources, hits), strict=True))
+            searches[WEB] = session.web(query, self._reach.texts)
+        edges, hits = await gather(gather(*triples), gather(*searches.values()))
+        of_base = dict(zip(searches, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}
         if VECTOR in read:
             read[VECTOR] += of_base[PICTURES_TOO]
@@ -205,20 +205,22 @@ class HmRag:
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """S_v, S_g and S_w, each by the agent whose answer it is."""
-        tasks = [Task(SUMMARISE, SUMMARY, (f"Answer 1: {told.answer}",)) for told in answers]
-        asked = about(session.question, ())
-        said = await gather(
+        tasks = [Task(SUMMARISE, SUMMARY, (f"Answer 1: {answered.answer}",)) for answered in answers]
+        bare = about(session.question, ())
+        summaries = await gather(
             *(
-                session.ask(told.agent, question=asked, task=task, heard=(told,))
-                for told, task in zip(answers, tasks, strict=True)
+                session.ask(answered.agent, question=bare, task=task, heard=(answered,))
+                for answered, task in zip(answers, tasks, strict=True)
             )
         )
-        return [_compared(str(told.answer), message) for told, message in zip(answers, said, strict=True)]
+        return [_compared(str(answered.answer), message) for answered, message in zip(answers, summaries, strict=True)]
 
 
 def _compared(answer: str, summary: Message) -> str:
-    """The summary, as long as it is one of this answer: two that tell what was read, and not what was concluded, would
-    agree about nothing."""
+    """The summary if it names the answer, else the answer itself.
+
+    Summaries of what was read, and not of what was concluded, could agree where the answers do not.
+    """
     for text in summary.said("Summary"):
         if (normalised(answer) or answer) in (normalised(text) or ""):
             return text
@@ -226,7 +228,7 @@ def _compared(answer: str, summary: Message) -> str:
 
 
 def stated(triple: Triple) -> Source:
-    """A triple as agents read it: its head, and what is said of that."""
+    """A triple as agents read it: its head as the title, relation and tail as the text."""
     return Source(triple.id, triple.source or triple.id, Kind.TEXT, triple.head, f"{triple.relation} {triple.tail}.")
 
 

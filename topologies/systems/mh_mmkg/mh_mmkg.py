@@ -74,12 +74,17 @@ PICKED = Field("Selected", "the number of one candidate")
 USEFUL = Field("Selected", "the numbers of the candidates picked, separated by commas", optional=True)
 ENOUGH = Field("Enough", "", values=("yes", "no"))
 
-EDGES = 20  # of the entities nearest to what the topic agent named
+EDGES = 20  # looked at for entities that are near to what the topic agent named
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Whether agents `see` the question's pictures, which `knowledge` they get, and who tells an entity's pictures."""
+    """One setting of Table 2.
+
+    see: agents see the question's pictures.
+    knowledge: the paths that they get.
+    captions: who describes an entity's pictures.
+    """
 
     description: str
     see: bool
@@ -115,41 +120,46 @@ class MhMmkg:
         session, setting = Session(self.method, question, ask, self._library, seed, sample), self._setting
         own = await session.own()
         pictures = pictures_among(own)
-        told = tuple(source for source in own if source not in pictures)
+        texts = tuple(source for source in own if source not in pictures)
         if not setting.see:
-            told = own = (*told, *_captioned(pictures))
+            texts = own = (*texts, *_captioned(pictures))
         heard: list[Message] = []
         if setting.see and setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
             heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
-        search = _Search(session, about(question, told), heard, setting, await self._library.topics(question))
-        found: tuple[Path, ...] = ()
+        search = _Search(session, about(question, texts), heard, setting, await self._library.topics(question))
+        paths: tuple[Path, ...] = ()
         if setting.knowledge == "searched":
-            found = await search.run(self._paths, self._directed)
+            paths = await search.run(self._paths, self._directed)
         elif setting.knowledge == "annotated":
-            found = await search.follow(await self._library.annotated(question))
-        answered = about(question, together(own, *map(search.written, found)))
+            paths = await search.follow(await self._library.annotated(question))
+        answered = about(question, together(own, *map(search.written, paths)))
         trace = session.trace(await session.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
         walked = setting.knowledge == "searched"
-        return replace(trace, paths=tuple(path.entities for path in found) if walked else None)
+        return replace(trace, paths=tuple(path.entities for path in paths) if walked else None)
 
 
 @dataclass
 class _Search:
-    """What is known in one discussion: `asked` with the question's own texts, `told` of each entity met, as text."""
+    """The search of one discussion.
+
+    question: the question with its own texts.
+    heard: the perceiver's description, where there is one; every agent reads it.
+    entity_texts: the known facts of each entity met, as text.
+    """
 
     session: Session
-    asked: Question
+    question: Question
     heard: Sequence[Message]
     setting: Setting
     topics: tuple[str, ...]
-    told: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+    entity_texts: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
-    async def run(self, wanted: int, directed: bool) -> tuple[Path, ...]:
+    async def run(self, paths: int, directed: bool) -> tuple[Path, ...]:
         topic = await self._topic(directed)
         if topic is None:
             return ()
-        walk = Walk(topic, self.setting.order, wanted=wanted)
+        walk = Walk(topic, self.setting.order, paths=paths)
         walk.judge(await self._validated((Path((topic,)),)))
         while batch := walk.batch():
             edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
@@ -157,12 +167,14 @@ class _Search:
             useful = await asyncio.gather(*map(self._expanded, batch, ahead))
             grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
             walk.judge(await self._validated(grown))
-        return walk.found()
+        return walk.result()
 
     async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[Path, ...]:
         """Paths that are given, with what is known of their entities; an edge that the graph lacks is left out."""
         for name in dict.fromkeys(entity for path in annotated for entity in path):
-            self.told[name] = _texts(found := await self.session.entity(name)) + _captioned(pictures_among(found))
+            self.entity_texts[name] = _texts(sources := await self.session.entity(name)) + _captioned(
+                pictures_among(sources)
+            )
         paths = []
         for entities in annotated:
             edges: list[Triple] = []
@@ -181,7 +193,7 @@ class _Search:
                 if place and {key(edge.head), key(edge.tail)} == {key(before), key(entity)}:
                     title = " > ".join(path.entities[: place + 1])
                     lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
-            lines += self.told.get(entity, ())
+            lines += self.entity_texts.get(entity, ())
         return tuple(lines)
 
     async def _topic(self, directed: bool) -> str | None:
@@ -189,13 +201,13 @@ class _Search:
         if not candidates:
             return None
         task = Task(PICK, (PICKED,), _candidates(candidates))
-        picked = await self.session.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        picked = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         return next(iter(numbered(picked, PICKED.name, candidates)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
         """The graph's entities of the names that the topic agent says, or else those nearest to them."""
         task = Task(NAME, (ENTITY,))
-        named = await self.session.ask(TOPIC.name, question=self.asked, task=task, heard=self.heard)
+        named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         names = named.said(ENTITY.name)
         edges = await self.session.graph(names, EDGES, of=named) if names else ()
         ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
@@ -207,35 +219,35 @@ class _Search:
             return ()
         given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
         task = Task(EXPAND, (USEFUL,), given)
-        chosen = await self.session.ask(EXPANDER.name, question=self.asked, task=task, heard=self.heard)
+        chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
     async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
         """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
         known = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
-        pictures = [pictures_among(found) for found in known]
-        for path, found, seen in zip(paths, known, pictures, strict=True):
+        pictures = [pictures_among(sources) for sources in known]
+        for path, sources, seen in zip(paths, known, pictures, strict=True):
             by_people = _captioned(seen) if self.setting.captions == "people" else ()
-            self.told[path.end] = (*_texts(found), *by_people)
+            self.entity_texts[path.end] = (*_texts(sources), *by_people)
         if self.setting.captions == "offline":
             shown = [(path, seen) for path, seen in zip(paths, pictures, strict=True) if seen]
             captions = await asyncio.gather(*(self._caption(path.end, seen) for path, seen in shown))
             for (path, seen), caption in zip(shown, captions, strict=True):
-                self.told[path.end] += _described(seen, caption)
+                self.entity_texts[path.end] += _described(seen, caption)
         look = self.setting.captions == "online"
         verdicts = await asyncio.gather(
             *(self._verdict(path, seen if look else ()) for path, seen in zip(paths, pictures, strict=True))
         )
         for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
-            self.told[path.end] += _described(seen, verdict)
+            self.entity_texts[path.end] += _described(seen, verdict)
         return [(path, verdict.said(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
-        shown = about(self.asked, pictures, CAPTION.format(entity))
+        shown = about(self.question, pictures, CAPTION.format(entity))
         return await self.session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,)))
 
     async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
-        shown = about(self.asked, (*self.asked.evidence, *pictures))
+        shown = about(self.question, (*self.question.evidence, *pictures))
         what = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
         task = Task(what, fields, self._findings(path))
@@ -253,18 +265,18 @@ def _candidates(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"Candidate {number}: {value}" for number, value in enumerate(values, 1))
 
 
-def _texts(found: Sequence[Source]) -> tuple[Source, ...]:
-    return tuple(source for source in found if source.kind is not Kind.IMAGE)
+def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(source for source in sources if source.kind is not Kind.IMAGE)
 
 
 def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
-    """What people wrote of the pictures, once, as text."""
+    """The captions that people wrote, each once, as text."""
     texts = {picture.text: picture for picture in reversed(pictures) if picture.text}
     return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))
 
 
 def _described(pictures: Sequence[Source], message: Message) -> tuple[Source, ...]:
-    """What an agent said of the pictures, as the text of the first of them; nothing if it failed or was not asked."""
+    """An agent's description of the pictures, as the text of the first; nothing if it failed or was not asked for."""
     return tuple(
         replace(pictures[0], kind=Kind.TEXT, image=None, text=said) for said in message.said(DESCRIPTION.name)[:1]
     )

@@ -46,16 +46,16 @@ class Walk:
     nothing useful leads on is a leaf.
 
     Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
-    that was opened last. The walk is over when nothing is open, and as soon as `wanted` paths are closed, because only
+    that was opened last. The walk is over when nothing is open, and as soon as `paths` of them are closed, because only
     the first are read. The paper sets no other limit: here no path has more than `longest` entities, and no more than
     `most` are met beside the topic.
     """
 
     def __init__(
-        self, topic: str, order: Order = "breadth", *, wanted: int = 5, longest: int = 5, most: int = 35
+        self, topic: str, order: Order = "breadth", *, paths: int = 5, longest: int = 5, most: int = 35
     ) -> None:
         self._order = order
-        self._wanted = wanted
+        self._paths = paths
         self._longest = longest
         self._most = most
         self._met = {key(topic)}
@@ -65,7 +65,7 @@ class Walk:
 
     def batch(self) -> tuple[Path, ...]:
         """The paths to go on from, which are not open any more then; none when the walk is over."""
-        if len(self.closed) >= self._wanted:
+        if len(self.closed) >= self._paths:
             return ()
         taken = self._open if self._order == "breadth" else self._open[-1:]
         self._open = self._open[: len(self._open) - len(taken)]
@@ -101,7 +101,7 @@ class Walk:
         going_on = [path for path, enough in verdicts if not enough]
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
-    def found(self) -> tuple[Path, ...]:
-        """The first `wanted` closed paths in the order in which they were found; where none was enough, the first of
-        all leaves, which are then what the search has found (Eq. 10)."""
-        return tuple((self.closed or self.leaves)[: self._wanted])
+    def result(self) -> tuple[Path, ...]:
+        """The first `paths` closed paths in the order in which they were closed; the first leaves where none was
+        enough (Eq. 10)."""
+        return tuple((self.closed or self.leaves)[: self._paths])

@@ -35,7 +35,7 @@ from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role,
 from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
-from topologies.systems.mmapg.planning import TYPES, Node, placed, root, told
+from topologies.systems.mmapg.planning import TYPES, Node, content_of, placed, root
 from topologies.systems.session import Session, about, sources
 from topologies.topology import Ask
 
@@ -102,7 +102,7 @@ THOUGHT = Field("Thought", "what follows")
 ENOUGH = Field("Enough", "whether the question can be answered", ("yes", "no"))
 SEEK = Field("Query", "what to look for next", optional=True)
 
-FUSION_RANKS = 60.0
+FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 
 
 class Mmapg:
@@ -129,29 +129,29 @@ class Mmapg:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = tuple(f"Sub-question: {text}" for text in overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
-        said: dict[int, list[Message]] = {}
+        outcomes: dict[int, list[Message]] = {}
         for _ in range(self._steps):
             task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.line() for node in graph)))
-            known = [message for messages in said.values() for message in messages]
+            known = [message for messages in outcomes.values() for message in messages]
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
             if planned.status is not Status.OK:
                 break
             node = placed(graph, planned)
             if node.runs and node.type != "Stop":
-                basis = [planned, *(message for parent in node.parents for message in said.get(parent, ()))]
-                said[node.number] = await self._carried_out(session, bare, node, basis)
-            outcome = said.get(node.number, [])
-            graph.append(replace(node, content=told(node, outcome[-1] if outcome else None)))
+                basis = [planned, *(message for parent in node.parents for message in outcomes.get(parent, ()))]
+                outcomes[node.number] = await self._carried_out(session, bare, node, basis)
+            outcome = outcomes.get(node.number, [])
+            graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
                 break
         answered = [
-            said[node.number][-1] for node in graph if node.type == "Answer" and self._answers(bare, node, said)
+            outcomes[node.number][-1] for node in graph if node.type == "Answer" and self._answers(bare, node, outcomes)
         ]
         if answered:
             return answered[-1]
         if not any(node.type == "Retrieval" for node in graph):
-            said[0] = await self._retrieve(session, bare, bare.text, [])
-        whole = [message for messages in said.values() for message in messages]
+            outcomes[0] = await self._retrieve(session, bare, bare.text, [])
+        whole = [message for messages in outcomes.values() for message in messages]
         return await session.ask(REASONER.name, question=bare, heard=whole)
 
     async def _carried_out(self, session: Session, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
@@ -160,35 +160,35 @@ class Mmapg:
             return basis[:1]
         if node.type == "Retrieval":
             return await self._retrieve(session, bare, node.instruction, basis)
-        asked = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
-        return [await session.ask(REASONER.name, question=asked, heard=basis)]
+        shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
+        return [await session.ask(REASONER.name, question=shown, heard=basis)]
 
     @staticmethod
-    def _answers(bare: Question, node: Node, said: dict[int, list[Message]]) -> bool:
-        outcome = said.get(node.number, [])
+    def _answers(bare: Question, node: Node, outcomes: dict[int, list[Message]]) -> bool:
+        outcome = outcomes.get(node.number, [])
         given = bool(outcome) and outcome[-1].answer is not None
         return given and (not bare.choices or _repeats(bare, node.instruction))
 
     async def _in_sequence(self, session: Session, bare: Question) -> Message:
-        """One path: what is to be looked for next is what the last reasoning asks for."""
+        """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
         instruction = bare.text
         for _ in range(self._steps // 2):
-            found = await self._retrieve(session, bare, instruction, path[-1:])
+            retrieved = await self._retrieve(session, bare, instruction, path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
-            thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *found])
-            path += [*found, thought]
-            wanted = thought.said(SEEK.name)
-            if thought.said(ENOUGH.name) == ("yes",) or not wanted:
+            thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
+            path += [*retrieved, thought]
+            queries = thought.said(SEEK.name)
+            if thought.said(ENOUGH.name) == ("yes",) or not queries:
                 break
-            instruction = wanted[0]
+            instruction = queries[0]
         return await session.ask(REASONER.name, question=bare, heard=path)
 
     async def _retrieve(
         self, session: Session, bare: Question, instruction: str, basis: Sequence[Message]
     ) -> list[Message]:
-        """What was found for an instruction, condensed; nothing where nothing was."""
-        asked = about(bare, (), instruction)
+        """The results for an instruction, condensed; none where nothing bears on it."""
+        request = about(bare, (), instruction)
         if not self._retrieval:
             of = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
@@ -202,73 +202,78 @@ class Mmapg:
             task = Task(CONDENSE, (SUMMARY,))
             return [await session.ask(REASONER.name, question=nearest, task=task, heard=basis)]
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY))
-        wanted = await session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=basis)
-        candidates, triples = await self._candidates(session, instruction, wanted)
-        examined = await self._examined(session, asked, candidates, triples, wanted)
+        decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=basis)
+        candidates, triples = await self._candidates(session, instruction, decomposed)
+        examined = await self._examined(session, request, candidates, triples, decomposed)
         bearing = [message for message, _ in examined]
         if not bearing:
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
-        condensed = await session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[*basis[:1], *bearing])
+        condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[*basis[:1], *bearing])
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
 
     async def _candidates(
-        self, session: Session, instruction: str, wanted: Message
+        self, session: Session, instruction: str, decomposed: Message
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
-        phrases = wanted.said(KEYWORD.name) or (instruction,)
+        phrases = decomposed.said(KEYWORD.name) or (instruction,)
         in_texts = [
-            session.search(phrase, self._reach.texts, radius=self._reach.radius, of=wanted) for phrase in phrases
+            session.search(phrase, self._reach.texts, radius=self._reach.radius, of=decomposed) for phrase in phrases
         ]
         in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
-        if wanted.said(VISUAL.name) != ("no",):
-            named, described = wanted.said(ENTITY.name), wanted.said(QUERY.name)
+        if decomposed.said(VISUAL.name) != ("no",):
+            named, described = decomposed.said(ENTITY.name), decomposed.said(QUERY.name)
             in_pictures = [
                 session.search(
-                    title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=wanted
+                    title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=decomposed
                 )
                 for title in named
             ]
             in_pictures += [
                 session.search(
-                    text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=wanted
+                    text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=decomposed
                 )
                 for text in (described if named or described else (instruction,))
             ]
-        edges = session.graph(phrases, self._reach.texts, of=wanted)
+        edges = session.graph(phrases, self._reach.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
         candidates = [*_fused(texts, self._reach.texts), *_fused(pictures, self._reach.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
-        self, session: Session, asked: Question, candidates: Sequence[Source], triples: Sequence[str], wanted: Message
+        self,
+        session: Session,
+        request: Question,
+        candidates: Sequence[Source],
+        triples: Sequence[str],
+        decomposed: Message,
     ) -> list[tuple[Message, tuple[str, ...]]]:
-        """The examinations of what bears on the instruction, each with what it found."""
+        """The examinations of candidates that bear on the instruction, each with its report."""
 
         def examination(source: Source) -> Awaitable[Message]:
             picture = source.kind is Kind.IMAGE
             agent = PICTURE_EXAMINER if picture else TEXT_EXAMINER
             task = Task(EXAMINE_PICTURE, (RELEVANT, DESCRIPTION)) if picture else Task(EXAMINE, (RELEVANT, EXTRACT))
-            return session.ask(agent.name, question=about(asked, (source,)), task=task, heard=[wanted])
+            return session.ask(agent.name, question=about(request, (source,)), task=task, heard=[decomposed])
 
         under_way = [examination(source) for source in candidates]
         if triples:
             task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(f"Triple: {triple}" for triple in triples))
-            under_way.append(session.ask(TEXT_EXAMINER.name, question=asked, task=task, heard=[wanted]))
+            under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
-        found: list[tuple[Message, tuple[str, ...]]] = []
+        relevant: list[tuple[Message, tuple[str, ...]]] = []
         for place, message in enumerate(examined):
             if message.said(RELEVANT.name) == ("yes",):
                 if place < len(candidates):
                     lines: tuple[str, ...] = (f"Found: {_reported(candidates[place], message)}",)
                 else:
                     lines = tuple(f"Triple: {triple}" for triple in message.said(TRIPLE.name) or triples)
-                found.append((message, lines))
-        return found
+                relevant.append((message, lines))
+        return relevant
 
 
 def _reported(source: Source, message: Message) -> str:
-    """What an examination says of a candidate, with its title; what the candidate says where it tells nothing more."""
+    """An examination's report on a candidate, with its title; the candidate's own text where the report is empty."""
     words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
     return words if source.title in words else f"{source.title}: {words}"
 
@@ -277,11 +282,11 @@ def _repeats(question: Question, instruction: str) -> bool:
     return wording(question.text) in wording(instruction)
 
 
-def _fused(found: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
+def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     """The k best of several searches, by the sum of their reciprocal ranks."""
     scores: dict[str, float] = {}
     known: dict[str, Source] = {}
-    for hits in found:
+    for hits in rankings:
         for rank, hit in enumerate(hits):
             scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
             known.setdefault(hit.source.id, hit.source)

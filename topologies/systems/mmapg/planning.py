@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 class Fault(StrEnum):
-    """What can be wrong with a node. The last two keep it from being carried out."""
+    """A flaw of a planned node. The last two kinds keep it from being carried out."""
 
     NO_SUCH_PARENT = "names a parent that is not there"
     STOPS_UNANSWERED = "stops before anything was answered"
@@ -39,15 +39,15 @@ class Node:
 
     @property
     def runs(self) -> bool:
-        """Whether it can be carried out."""
+        """True where the node can be carried out."""
         return Fault.NO_INSTRUCTION not in self.faults and Fault.REPEATED not in self.faults
 
     def line(self) -> str:
         """The node as the planner reads it (the Graph State Description)."""
         basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
-        told = f" -> {self.content}" if self.content and self.content != self.instruction else ""
+        content = f" -> {self.content}" if self.content and self.content != self.instruction else ""
         faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
-        return f"Node {self.number}: {self.type}{basis}: {self.instruction}{told}{faults}"
+        return f"Node {self.number}: {self.type}{basis}: {self.instruction}{content}{faults}"
 
 
 def root(question: str) -> Node:
@@ -89,13 +89,13 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[No
     for turn in turns:
         if turn.agent == planner and turn.said("Type"):
             node = placed(graph, turn)
-            content = told(node, outcomes.get(turn.id))
+            content = content_of(node, outcomes.get(turn.id))
             graph.append(Node(node.number, node.type, node.parents, node.instruction, content, node.faults, node.turn))
     return tuple(graph)
 
 
-def told(node: Node, outcome: Message | None) -> str:
-    """A node's content: the question, what was found, or the answer; empty where nothing was to be done."""
+def content_of(node: Node, outcome: Message | None) -> str:
+    """A node's content: the question, the retrieved facts, or the answer; empty for a node that does nothing."""
     if not node.runs or node.type == "Stop":
         return ""
     if node.type == "Question":

@@ -1,4 +1,4 @@
-"""How many of the retrieved sources to keep: a mixture of two Gaussians on their scores (ViDoRAG, Wang et al. 2025)."""
+"""The number of retrieved sources to keep: a mixture of two Gaussians on their scores (ViDoRAG, Wang et al. 2025)."""
 
 from __future__ import annotations
 

@@ -77,12 +77,12 @@ class ViDoRAG:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = Session(self.method, question, ask, self._library, seed, sample)
         own = await session.own()
-        found = together(own, await self._retrieved(session))[len(own) :]
+        candidates = together(own, await self._retrieved(session))[len(own) :]
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
         rests_on: tuple[Source, ...] = ()
         for _ in range(self._turns):
-            left = tuple(source for source in found if source not in picked)
+            left = tuple(source for source in candidates if source not in picked)
             if not left:
                 break
             chosen = await self._sought(session, left, inspection, first=not picked)
@@ -107,7 +107,7 @@ class ViDoRAG:
             session.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
             session.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
-        return together(*(sources(relevant(found)) for found in await asyncio.gather(*searches)))
+        return together(*(sources(relevant(hits)) for hits in await asyncio.gather(*searches)))
 
     async def _sought(
         self, session: Session, left: Sequence[Source], inspection: Message | None, first: bool
@@ -120,9 +120,9 @@ class ViDoRAG:
         return left if message.status is not Status.OK or (first and not chosen) else chosen
 
 
-def relevant(found: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The best of what was found, as many as the mixture on its scores keeps, best first."""
-    ordered = sorted(found, key=lambda hit: -hit.score)
+def relevant(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The best hits, as many as the mixture on their scores keeps, best first."""
+    ordered = sorted(hits, key=lambda hit: -hit.score)
     return tuple(ordered[: kept([hit.score for hit in ordered])])
 
 
