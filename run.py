@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
 
 
 def _list() -> int:
-    from experiments.config.config import experiments
+    from experiments.config.loading import experiments
 
     print(USAGE)
     for name, description in experiments().items():
@@ -39,7 +39,7 @@ def _list() -> int:
 
 def _run(words: list[str]) -> int:
     # Imported here: the list of experiments needs none of it.
-    from experiments.config.config import load
+    from experiments.config.loading import load
     from experiments.runner import open_folder, run
     from experiments.sweeps.trials import is_sweep
 

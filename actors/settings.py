@@ -1,8 +1,22 @@
-"""What a user can choose about the runtime and the agents; plain dataclasses that import nothing."""
+"""The settings of the runtime and the agents, and how a settings class states the bounds of its fields."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+# Keys of a field's metadata, which `experiments.config.loading` checks for every group of settings.
+AT_LEAST, SHARE = "at least", "share"
+
+
+def at_least(least: float, *, default: Any) -> Any:
+    """A field whose value must be finite and at least this; None stays allowed where it is the default."""
+    return field(default=default, metadata={AT_LEAST: least})
+
+
+def share(default: float) -> Any:
+    """A field whose value must be from 0 to 1."""
+    return field(default=default, metadata={SHARE: True})
 
 
 @dataclass
@@ -11,7 +25,7 @@ class RaySettings:
 
     address: str | None = None
     """`auto` or `host:port` of a running cluster."""
-    start_timeout_s: float = 120.0
+    start_timeout_s: float = at_least(1, default=120.0)
     """How long to wait for all actors to come up."""
 
 
@@ -19,13 +33,13 @@ class RaySettings:
 class AgentSettings:
     """What all agents share."""
 
-    retries: int = 2
+    retries: int = at_least(0, default=2)
     """How often a failed model call is repeated before the turn is recorded as failed."""
-    temperature: float = 0.7
+    temperature: float = at_least(0, default=0.7)
     """Sampling temperature; every turn has its own seed."""
-    max_tokens: int = 512
+    max_tokens: int = at_least(1, default=512)
     """Longest reply, in tokens."""
-    budget_words: int | None = None
+    budget_words: int | None = at_least(1, default=None)
     """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
     (null: all of it). What they answered is always read."""
 
@@ -36,7 +50,7 @@ class CompletionSettings:
 
     reuse: bool = True
     """False: every request is computed, always."""
-    disk_gb: float = 4.0
+    disk_gb: float = at_least(0, default=4.0)
     """Most that is kept on disk; what was used longest ago goes first."""
-    memory_mb: float = 64.0
+    memory_mb: float = at_least(0, default=64.0)
     """Most that each agent keeps in memory."""

@@ -17,7 +17,8 @@ from actors.errors import ClusterError, ModelGone, StoreError, UserError, first_
 from actors.runtime.cluster import Cluster
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
-from experiments.config.config import Config, save
+from experiments.config.config import Config
+from experiments.config.loading import save
 from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder

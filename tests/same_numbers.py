@@ -61,7 +61,7 @@ CASES: dict[str, list[str]] = {
     "planted": ["experiment=planted", "planted.seeds=2", "planted.truth=2000", "planted.evaluated=400", "seed=1"],
     "redundancy": ["experiment=redundancy", *SMALL, "redundancy.questions=4", "topology.rounds=2"],
     "recall": ["experiment=recall", "data.limit=30"],
-    "dry_run": ["experiment=mmqa_prune", "dry_run=true", "rates.prompt_price=1", "data.limit=20", "pruning.steps=4"],
+    "dry_run": ["experiment=mmqa_prune", "dry_run=true", "data.limit=20", "pruning.steps=4"],
     "dry_run_systems": ["experiment=systems", "dry_run=true", "data.limit=4", "pruning.steps=2"],
     "dry_run_sweep": ["experiment=table8", "dry_run=true", "data.limit=4", "pruning.steps=2", "training.samples=2"],
     "scienceqa": [

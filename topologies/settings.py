@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.settings import at_least
+
 
 @dataclass
 class DefenceSettings:
     """Settings of the methods that defend without labels."""
 
-    calibration: int = 40
+    calibration: int = at_least(1, default=40)
     """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
-    dropped: int = 1
+    dropped: int = at_least(0, default=1)
     """Number of agents that such a method silences."""
 
 
@@ -19,17 +21,17 @@ class DefenceSettings:
 class SystemSettings:
     """Settings of the systems of other papers; the defaults are theirs."""
 
-    turns: int = 5
+    turns: int = at_least(1, default=5)
     """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
-    rounds: int = 3
+    rounds: int = at_least(1, default=3)
     """BDoG: most rounds of a debate ..."""
-    epsilon: int = 0
+    epsilon: int = at_least(0, default=0)
     """... which ends when the blueprint graphs of two rounds are no farther apart than this."""
     blueprints: str | None = None
     """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
-    steps: int = 10
+    steps: int = at_least(1, default=10)
     """MMAPG: most nodes of a plan."""
-    paths: int = 5
+    paths: int = at_least(1, default=5)
     """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
     agreement: float = 0.5
     """HM-RAG: the least agreement of any two agents' answers, from 0 to 1, at which the light model merges them."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from actors.errors import UserError
+from actors.settings import at_least
 
 
 @dataclass
@@ -16,35 +20,43 @@ class ModelSettings:
     that is called with these settings and gives an object with `async complete(request)`."""
     name: str = ""
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int = 2
+    replicas: int = at_least(1, default=2)
     """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
-    capacity: int = 64
+    capacity: int = at_least(1, default=64)
     """Requests that one replica works on at once; more wait where they come from."""
-    cpus: float = 0.5
+    cpus: float = at_least(0, default=0.5)
     """Cores that Ray reserves for each replica."""
-    gpus: float | None = None
+    gpus: float | None = at_least(0, default=None)
     """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has any, else 0)."""
-    tensor_parallel: int = 1
-    max_model_len: int | None = None
+    tensor_parallel: int = at_least(1, default=1)
+    max_model_len: int | None = at_least(1, default=None)
     """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are."""
-    hang_s: float = 120.0
+    hang_s: float = at_least(1, default=120.0)
     """vLLM: an engine that gives no sign of life for so long is restarted."""
     base_url: str = ""
     """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
     key_env: str = ""
     """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
-    timeout_s: float = 120.0
+    timeout_s: float = at_least(0.1, default=120.0)
     """Endpoint: the longest that one attempt may take."""
-    retries: int = 4
+    retries: int = at_least(0, default=4)
     """Endpoint: retries of a request that met a fault, with growing pauses; rate limits are waited out."""
-    requests_per_minute: float | None = None
+    requests_per_minute: float | None = at_least(1, default=None)
     """Endpoint: rate limits of its own (null: none)."""
-    tokens_per_minute: float | None = None
+    tokens_per_minute: float | None = at_least(1, default=None)
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent as they are."""
+
+    def check(self, key: str) -> None:
+        """Raises UserError for a key or a password in a place where it would be shown and written down."""
+        # The values themselves are in neither message.
+        if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", self.key_env):
+            raise UserError(f"{key}.key_env is not the name of an environment variable; export the key under one")
+        if "@" in self.base_url or "?" in self.base_url:
+            raise UserError(f"{key}.base_url has a password or a query; a key goes into the variable of key_env")
 
 
 def common_fields(kind: type[Any], model: ModelSettings) -> dict[str, Any]:

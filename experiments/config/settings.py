@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from actors.settings import at_least
 from topologies.learning.settings import Estimator, Inference
 
 
@@ -23,14 +24,14 @@ class ReplaySettings:
 
 
 @dataclass
-class RateSettings:
-    """What tokens cost, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
+class CostSettings:
+    """The cost of tokens, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
     together."""
 
-    prompt_price: float | None = None
-    completion_price: float | None = None
-    prompt_tokens_per_s: float | None = None
-    completion_tokens_per_s: float | None = None
+    prompt_price: float | None = at_least(0, default=None)
+    completion_price: float | None = at_least(0, default=None)
+    prompt_tokens_per_s: float | None = at_least(1e-9, default=None)
+    completion_tokens_per_s: float | None = at_least(1e-9, default=None)
 
 
 @dataclass
@@ -53,9 +54,9 @@ class TopologySettings:
 class TrainingSettings:
     """How discussions are drawn for learning; a stage has `pruning.steps` steps."""
 
-    samples: int = 10
+    samples: int = at_least(1, default=10)
     """K of the paper: wirings sampled for each question of a step."""
-    questions_per_step: int = 1
+    questions_per_step: int = at_least(1, default=1)
 
 
 @dataclass

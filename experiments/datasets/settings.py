@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from actors.settings import at_least
+
 
 @dataclass
 class DataSettings:
@@ -14,7 +16,7 @@ class DataSettings:
     """One of `datasets.catalogue.DATASETS`, or one of your own as `package.module:load`."""
     root: str | None = None
     """Folder of the benchmark's official release; the generated sample needs none."""
-    limit: int | None = 100
+    limit: int | None = at_least(1, default=100)
     """Evaluated questions, chosen by seed; null for all."""
     selection: Literal["all", "paper"] = "all"
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""

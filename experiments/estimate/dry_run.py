@@ -136,8 +136,8 @@ class _Estimate:
             questions=len(questions),
             max_tokens=config.agents.max_tokens,
             reuse=config.completions.reuse,
-            hours=hours(config.rates, whole.prompt, whole.completion),
-            price=price(config.rates, whole.prompt, whole.completion),
+            hours=hours(config.costs, whole.prompt, whole.completion),
+            price=price(config.costs, whole.prompt, whole.completion),
             warnings=tuple(self._warnings(whole)),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from experiments.analysis.table import Table
-from experiments.config.settings import RateSettings
+from experiments.config.settings import CostSettings
 
 HEADERS = (
     "phase",
@@ -109,22 +109,22 @@ def total(phases: Iterable[Phase]) -> Phase:
     )
 
 
-def hours(rates: RateSettings, prompt: Range, completion: float) -> Range | None:
+def hours(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
     """Both speeds, of all replicas together: a prompt's tokens are computed before its reply's."""
-    if rates.prompt_tokens_per_s is None and rates.completion_tokens_per_s is None:
+    if costs.prompt_tokens_per_s is None and costs.completion_tokens_per_s is None:
         return None
-    per_prompt_token = 1 / rates.prompt_tokens_per_s if rates.prompt_tokens_per_s else 0.0
-    per_completion_token = 1 / rates.completion_tokens_per_s if rates.completion_tokens_per_s else 0.0
+    per_prompt_token = 1 / costs.prompt_tokens_per_s if costs.prompt_tokens_per_s else 0.0
+    per_completion_token = 1 / costs.completion_tokens_per_s if costs.completion_tokens_per_s else 0.0
     replies = completion * per_completion_token
     return (prompt.times(per_prompt_token) + Range(replies, replies, replies)).times(1 / 3600)
 
 
-def price(rates: RateSettings, prompt: Range, completion: float) -> Range | None:
+def price(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
     """In the currency of the rates, without anybody's discount for cached prompts."""
-    if rates.prompt_price is None and rates.completion_price is None:
+    if costs.prompt_price is None and costs.completion_price is None:
         return None
-    replies = completion * (rates.completion_price or 0.0)
-    return (prompt.times(rates.prompt_price or 0.0) + Range(replies, replies, replies)).times(1e-6)
+    replies = completion * (costs.completion_price or 0.0)
+    return (prompt.times(costs.prompt_price or 0.0) + Range(replies, replies, replies)).times(1e-6)
 
 
 def plan_table(plan: Plan) -> Table:

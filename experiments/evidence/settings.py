@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+from actors.errors import UserError
+from actors.settings import at_least
 
 
 @dataclass
@@ -16,10 +20,10 @@ class RetrievalSettings:
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     scope: Literal["question", "corpus", "both"] = "question"
     """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
-    texts: int = 8
+    texts: int = at_least(0, default=8)
     """Passages and table rows for each question."""
-    pictures: int = 5
-    radius: float | None = None
+    pictures: int = at_least(0, default=5)
+    radius: float | None = at_least(0, default=None)
     """Leave out what is farther than this from the question (distance of the vectors)."""
     web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
@@ -30,3 +34,8 @@ class RetrievalSettings:
     web_key_env: str = "SERPER_API_KEY"
     """serper: the environment variable that holds the key, which is never written down."""
     web_url: str = "https://google.serper.dev/search"
+
+    def check(self, key: str) -> None:
+        """Raises UserError for a key of the web search in the place of its variable's name."""
+        if not re.fullmatch(r"[A-Za-z_]\w*", self.web_key_env):
+            raise UserError(f"{key}.web_key_env is not the name of an environment variable; export the key under one")

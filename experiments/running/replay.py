@@ -18,7 +18,7 @@ from actors.backends.settings import model_name
 from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
 from experiments.config.config import Config
-from experiments.config.config import read as read_config
+from experiments.config.loading import read as read_config
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records.recorder import LEARNING, RunFolder
@@ -29,7 +29,7 @@ from experiments.running.opening import open_dataset
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
 FREE = (
-    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "rates"),
+    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "costs"),
     *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
 )
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id

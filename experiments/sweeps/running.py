@@ -24,7 +24,8 @@ from rich.console import Console
 from actors.backends.settings import model_name
 from actors.completions.cache import CachedModel
 from actors.errors import UserError, first_of
-from experiments.config.config import Config, read
+from experiments.config.config import Config
+from experiments.config.loading import read
 from experiments.datasets.item import Dataset
 from experiments.evidence.evidence import Evidence
 from experiments.judging.judge import Judge

@@ -30,7 +30,8 @@ from experiments.analysis.report import sweep as report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.evaluated import of_sweep
 from experiments.analysis.tables.write import tell, write_tables
-from experiments.config.config import Config, save
+from experiments.config.config import Config
+from experiments.config.loading import save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results

@@ -12,7 +12,8 @@ from typing import Any
 from actors.errors import UserError
 from actors.messages import derive_seed
 from experiments.analysis.setting_names import plain, short_keys
-from experiments.config.config import Config, varied
+from experiments.config.config import Config
+from experiments.config.loading import varied
 from experiments.config.settings import SweepSettings
 from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import check_learner

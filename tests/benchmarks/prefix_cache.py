@@ -43,7 +43,8 @@ from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.cluster import Cluster
 from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.evidence.evidence import Evidence
 from experiments.running.launch import team_roles
 from experiments.running.opening import open_cache, open_dataset, open_store

@@ -13,7 +13,7 @@ from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.analysis.scores import by_method
 from experiments.analysis.tables.definition import COSTS, JUDGED
-from experiments.config.config import read
+from experiments.config.loading import read
 from experiments.judging.judgements import judged
 from experiments.metrics.paths import PATH_METRICS
 from experiments.metrics.text import strict_exact_match

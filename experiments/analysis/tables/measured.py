@@ -16,7 +16,7 @@ from experiments.analysis.setting_names import plain
 from experiments.analysis.statistics import Part, mean_interval
 from experiments.analysis.tables.definition import COSTS, STAND_IN, Column, Definition, Row
 from experiments.analysis.tables.evaluated import Evaluated
-from experiments.config.config import read
+from experiments.config.loading import read
 
 FEWEST = 5  # questions; a mean of fewer is not shown
 

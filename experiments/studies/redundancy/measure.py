@@ -17,7 +17,8 @@ from actors.errors import UserError
 from actors.messages import Role, Trace
 from actors.runtime.cluster import Cluster
 from actors.runtime.in_order import in_order
-from experiments.config.config import Config, save
+from experiments.config.config import Config
+from experiments.config.loading import save
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
 from experiments.records.recorder import Recorder, RunFolder

@@ -18,7 +18,7 @@ from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.messages import Request
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import load
+from experiments.config.loading import load
 
 PACKAGE = """
 from actors.messages import Completion

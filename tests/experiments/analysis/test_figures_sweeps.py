@@ -42,7 +42,7 @@ def attacks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialR
 @pytest.fixture(scope="module")
 def rates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialResult]]:
     settings = [{"pruning.intra_rate": a, "pruning.inter_rate": b} for a in (0.1, 0.3) for b in (0.1, 0.2, 0.4)]
-    folder = tmp_path_factory.mktemp("rates")
+    folder = tmp_path_factory.mktemp("costs")
     return folder, make_sweep(folder, settings[:-1], ("full", "m3prune"), pruned, seeds=2)
 
 

@@ -24,7 +24,7 @@ from experiments.analysis.tables.layout import Layout, lay_out
 from experiments.analysis.tables.measured import FEWEST, Cell, measure
 from experiments.analysis.tables.reported import Figure, reported
 from experiments.analysis.tables.write import write_tables
-from experiments.config.config import experiments, load, save
+from experiments.config.loading import experiments, load, save
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import JUDGEMENTS, Judged
 from experiments.records.recorder import RunFolder

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UserError
-from experiments.config.config import Config, experiments, load, save
-from topologies.learning.learner import Estimator
+from experiments.config.config import Config
+from experiments.config.loading import experiments, load, save
+from topologies.learning.settings import Estimator
 
 
 def test_the_command_line_wins_over_the_experiment_and_that_over_the_defaults() -> None:

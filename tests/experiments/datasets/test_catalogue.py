@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UserError
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.catalogue import DATASETS, dataset_kind
 from experiments.running.opening import open_dataset
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.crisismmd import CHOICES, CrisisMmd
 from experiments.running.opening import open_dataset
 

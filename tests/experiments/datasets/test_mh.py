@@ -16,7 +16,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Question, Status, Trace
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import About, summarise
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.metrics.paths import PATH_METRICS, path_metrics

@@ -14,7 +14,7 @@ from actors.errors import UserError
 from actors.messages import Message, Status, Trace
 from experiments.analysis.by_tag import by_tag
 from experiments.analysis.summary import About, summarise
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.mmbench import MmBench
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.opening import open_dataset

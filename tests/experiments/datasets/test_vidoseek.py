@@ -12,7 +12,7 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.vidoseek import ViDoSeek, hop, source_type
 from experiments.running.opening import open_dataset
 

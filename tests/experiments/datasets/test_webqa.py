@@ -13,7 +13,7 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.webqa import WebQa, unquoted
 from experiments.metrics.keyword_overlap import normalised, overlap
 from experiments.running.opening import open_dataset

@@ -17,7 +17,8 @@ from actors.agents.roles import DECISION, SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.datasets.item import Dataset
 from experiments.estimate.dry_run import estimate, phase
 from experiments.estimate.plan import Plan, Range, hours, plan_table, price
@@ -199,11 +200,11 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
 
 
 def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
-    config = load([*WORDS, "rates.prompt_price=2", "rates.completion_tokens_per_s=10"])
+    config = load([*WORDS, "costs.prompt_price=2", "costs.completion_tokens_per_s=10"])
     prompt = Range(1e6, 2e6, 3e6)
-    assert price(config.rates, prompt, 5e6) == Range(2, 4, 6)
-    assert hours(config.rates, prompt, 36_000) == Range(1, 1, 1)
-    nothing = load(WORDS).rates
+    assert price(config.costs, prompt, 5e6) == Range(2, 4, 6)
+    assert hours(config.costs, prompt, 36_000) == Range(1, 1, 1)
+    nothing = load(WORDS).costs
     assert (hours(nothing, prompt, 1), price(nothing, prompt, 1)) == (None, None)
 
 
@@ -217,7 +218,7 @@ def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
 
 def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) -> None:
     output = io.StringIO()
-    plan_table(planned(cache, "rates.prompt_price=1")).print(Console(file=output))
+    plan_table(planned(cache, "costs.prompt_price=1")).print(Console(file=output))
     said = output.getvalue()
     assert max(map(len, said.splitlines())) <= 110
     assert "…" not in said

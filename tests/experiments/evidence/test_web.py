@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.errors import UserError, WebError
 from actors.messages import Kind
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.evidence.settings import RetrievalSettings
 from experiments.evidence.web import RECORDING, check_web, open_web
 from retrieval import web

@@ -16,7 +16,8 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis import summary
 from experiments.attacks.edge_scores import attackers_found, write_edge_scores
 from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round
-from experiments.config.config import Config, load, save
+from experiments.config.config import Config
+from experiments.config.loading import load, save
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress

@@ -133,7 +133,7 @@ def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path, capsys: pytest.C
 def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from experiments.config.config import load, save
+    from experiments.config.loading import load, save
     from experiments.runner import RunFolder
 
     run = RunFolder.create(tmp_path, "mmqa_prune")

@@ -7,7 +7,8 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import Question
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.running.launch import closing_roles, learner_options, team_roles
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, methods_of

@@ -13,7 +13,8 @@ from actors import lookup
 from actors.agents.roles import ROLES
 from actors.errors import UserError
 from actors.messages import Question, Status, Turn
-from experiments.config.config import Config, load, read, save
+from experiments.config.config import Config
+from experiments.config.loading import load, read, save
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import METHODS, make_topology, methods_of, pairs

@@ -17,7 +17,8 @@ from actors.agents.roles import DECISION, SINGLE, TEXTUAL, VISUAL
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import Config, load, save
+from experiments.config.config import Config
+from experiments.config.loading import load, save
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset

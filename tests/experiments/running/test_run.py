@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.config import load, save
+from experiments.config.loading import load, save
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.launch import learner_options, team_roles
 from run import main

@@ -25,7 +25,7 @@ from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import FunctionTool
 
 from actors.messages import Role, Usage
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.estimate.dry_run import dry_run
 from experiments.records import usage
 from experiments.records.recorder import RunFolder

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import methods_of, pairs

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from actors.errors import UserError
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.metrics.ranking import auc
 from experiments.runner import open_folder, run
 from experiments.studies.planted import job

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.messages import Message, Turn, Usage, derive_seed
-from experiments.config.config import Config, load, save
+from experiments.config.config import Config
+from experiments.config.loading import load, save
 from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder

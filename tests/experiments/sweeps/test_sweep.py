@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
 from run import main

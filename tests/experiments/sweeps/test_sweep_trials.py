@@ -10,7 +10,7 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.setting_names import short_keys
-from experiments.config.config import experiments, load
+from experiments.config.loading import experiments, load
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.trials import Trial, expand, groups, is_sweep
 

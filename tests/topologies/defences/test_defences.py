@@ -19,7 +19,8 @@ from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import UserError
-from experiments.config.config import Config, load
+from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.running.launch import learner_options
 from experiments.running.methods import learner_of, methods_of, pairs
 from topologies.learning.learner import Learner

@@ -13,7 +13,7 @@ import pytest
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Question, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample

@@ -15,7 +15,7 @@ from actors.agents.roles import SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence

@@ -8,7 +8,7 @@ import pytest
 
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Question, Role, Source, Turn
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Status, Triple, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.datasets.mh import Mh
 from experiments.evidence.evidence import Evidence

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Triple, Turn
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import load
+from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample

@@ -18,7 +18,8 @@ from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.messages import Message, Role, Status, Trace, Turn
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
-from experiments.config.config import PRESETS, Config, experiments, load
+from experiments.config.config import Config
+from experiments.config.loading import PRESETS, experiments, load
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample

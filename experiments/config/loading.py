@@ -1,0 +1,208 @@
+"""Reads configurations: an experiment's preset over the typed defaults, and `key=value` words over both."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+from yaml import YAMLError
+
+from actors.backends.backends import find_backend
+from actors.errors import UserError
+from actors.lookup import near_miss
+from actors.settings import AT_LEAST, SHARE
+from experiments.attacks.catalogue import attack_kind
+from experiments.config.config import RUNTIME_KEYS, Config
+from experiments.config.references import KEYS, check_named_again
+from experiments.datasets.catalogue import dataset_kind
+
+PRESETS = Path(__file__).parents[1] / "presets"
+
+
+def experiments() -> dict[str, str]:
+    """Name and one-line description (the YAML's first comment) of every experiment, by name."""
+    described = {}
+    for path in sorted(PRESETS.glob("*.yaml")):
+        described[path.stem] = path.read_text().splitlines()[0].removeprefix("#").strip()
+    return described
+
+
+def load(words: Sequence[str]) -> Config:
+    """The configuration of a command line such as `experiment=mmqa_prune topology.rounds=4`.
+
+    `experiment` is a name of ours or the path of a preset of the user's own, a YAML file.
+
+    Raises:
+        UserError: an unknown experiment or key (with the nearest right one), or a value that is not allowed.
+    """
+    values = dict(_key_and_value(word) for word in words)
+    if "resume" in values:
+        return _resumed(Path(values["resume"]), words)
+    preset = _preset(values.get("experiment", ""))
+    others = [word for word in words if not word.startswith("experiment=")]
+    try:
+        tree = OmegaConf.to_container(OmegaConf.load(preset))
+    except (OSError, YAMLError) as error:
+        raise UserError(f"{preset} cannot be read as a preset: {_line(error)}") from error
+    if not isinstance(tree, dict):
+        raise UserError(f"{preset} is not a preset: expected keys and values, such as `seed: 1`")
+    config = _typed([_expanded(tree), OmegaConf.create({"experiment": preset.stem}), *map(_override, others)])
+    check_kinds(config)
+    return config
+
+
+def check_kinds(config: Config) -> None:
+    """Looks up data set, attack, model and judge, and imports the user's own. Raises UserError where one is missing."""
+    dataset_kind(config.data.kind)
+    attack_kind(config.attack.kind)
+    for key, model in (("model", config.model), ("judge", config.judge)):
+        find_backend(key, model, config.reader)
+
+
+def save(config: Config, path: Path) -> None:
+    """Writes all of a configuration, defaults included."""
+    path.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+
+
+def varied(config: Config, values: Mapping[str, Any]) -> Config:
+    """The configuration with other values, by dotted key. Raises UserError like `load`."""
+    tree = OmegaConf.create()
+    for key, value in values.items():
+        OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
+    return _typed([tree], config)
+
+
+def read(path: Path) -> Config:
+    """A saved configuration; nothing that it names is imported. Raises UserError when the file is not one."""
+    try:
+        return _typed([OmegaConf.load(path)])
+    except (OSError, YAMLError, UserError) as error:
+        raise UserError(f"{path} is not a saved configuration ({_line(error)}); give an intact run folder") from error
+
+
+def _preset(name: str) -> Path:
+    """The file of an experiment, by its name or its own path."""
+    path = Path(name)
+    if name.endswith((".yaml", ".yml")):
+        if not path.is_file():
+            raise UserError(f"experiment={name}: there is no such file; give a preset's path or one of our names")
+        if not re.fullmatch(r"[\w.-]+", path.stem):
+            raise UserError(f"experiment={name}: run folders are named after it, so letters, digits, -, _ and . only")
+        return path
+    known = experiments()
+    if name not in known:
+        raise UserError(f"unknown experiment {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+    return PRESETS / f"{name}.yaml"
+
+
+def _resumed(folder: Path, words: Sequence[str]) -> Config:
+    """The saved configuration with other runtime keys; code that it names has to be named again."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise UserError(f"resume={folder} is not a run folder: it has no config.yaml; give one that a run printed")
+    saved = read(path)
+    others = [word for word in words if not word.startswith("resume=") and word != f"experiment={saved.experiment}"]
+    overrides = [_override(word) for word in others]
+    for word, override in zip(others, overrides, strict=True):
+        key, _ = _key_and_value(word)
+        allowed = any(key == name or key.startswith(f"{name}.") for name in RUNTIME_KEYS)
+        again = any(f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.") for name in KEYS)
+        if not allowed and not (again and _typed([override], saved) == saved):
+            raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
+    check_named_again(saved, _typed(overrides))
+    return _typed([OmegaConf.structured(saved), *overrides, OmegaConf.create({"resume": str(folder)})])
+
+
+def _key_and_value(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key.strip("."):
+        raise UserError(f"{word!r} is not of the form key=value, such as seed=1 or data.limit=20")
+    return key, value
+
+
+def _override(word: str) -> DictConfig:
+    key, _ = _key_and_value(word)
+    try:
+        tree = OmegaConf.from_dotlist([word])
+    except (OmegaConfBaseException, YAMLError, ValueError) as error:
+        raise UserError(f"{word!r} cannot be read: {_line(error)}") from error
+    return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if "." not in key else tree
+
+
+def _expanded(tree: Any) -> Any:
+    """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds."""
+    groups = _groups_with_kinds()
+    return {key: {"kind": value} if key in groups and isinstance(value, str) else value for key, value in tree.items()}
+
+
+@cache
+def _groups_with_kinds() -> frozenset[str]:
+    hints = get_type_hints(Config)
+    groups = {f.name: hints[f.name] for f in fields(Config) if is_dataclass(hints[f.name])}
+    return frozenset(name for name, group in groups.items() if any(f.name == "kind" for f in fields(group)))
+
+
+def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Config:
+    """The layers over the base as a checked configuration, the last one winning."""
+    try:
+        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), *layers))
+    except ConfigKeyError as error:
+        raise UserError(_unknown_key(error)) from error
+    except (OmegaConfBaseException, ValueError) as error:
+        key = getattr(error, "full_key", None)
+        raise UserError(f"{key}: {_line(error)}" if key else _line(error)) from error
+    assert isinstance(config, Config)
+    _check_bounds(config)
+    return config
+
+
+def _check_bounds(group: Any, prefix: str = "") -> None:
+    """Every bound that a settings class states for its fields, and whatever else it checks of itself."""
+    for f in fields(group):
+        key, value = f"{prefix}{f.name}", getattr(group, f.name)
+        if is_dataclass(value):
+            _check_bounds(value, f"{key}.")
+            continue
+        least = f.metadata.get(AT_LEAST)
+        if least is not None and value is not None and not least <= value < inf:
+            raise UserError(f"{key}={value}: expected at least {least}, and a finite number")
+        if SHARE in f.metadata and not 0 <= value <= 1:
+            raise UserError(f"{key}={value}: expected a number from 0 to 1")
+    check = getattr(group, "check", None)
+    if check is not None:
+        check(prefix.rstrip("."))
+
+
+def _unknown_key(error: ConfigKeyError) -> str:
+    """Also looks for the key elsewhere in the tree: people forget the group more often than they misspell."""
+    full = str(error.full_key or error.key)
+    paths = list(_paths(Config))
+    last = full.rpartition(".")[2]
+    same_name = [path for path in paths if path.rpartition(".")[2] == last]
+    near = same_name or difflib.get_close_matches(full, paths, n=1) or difflib.get_close_matches(last, paths, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    group = full.rpartition(".")[0]
+    siblings = [path for path in paths if path.rpartition(".")[0] == group]
+    return f"unknown key {full!r}.{hint} Known here: {', '.join(siblings)}"
+
+
+def _paths(group: Any, prefix: str = "") -> Iterator[str]:
+    """Every dotted key below a group."""
+    hints = get_type_hints(group)
+    for f in fields(group):
+        yield prefix + f.name
+        if is_dataclass(hints[f.name]):
+            yield from _paths(hints[f.name], f"{prefix}{f.name}.")
+
+
+def _line(error: BaseException) -> str:
+    """An error's first line; OmegaConf adds lines about its own internals."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
