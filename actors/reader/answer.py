@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from actors.reader.ask import Ask, Want
 from actors.reader.lexicon import COLOURS, KINDS, MONTHS, NUMBERS, PEOPLE, PLACES, STOP_WORDS
-from actors.reader.parse import Statement
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, stem, words
 
 _YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")

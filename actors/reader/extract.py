@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from actors.reader.form import Line
+from actors.messages import Field
 from actors.reader.lexicon import STOP_WORDS
-from actors.reader.parse import Statement
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, sentences, stem, words
 from actors.reader.work import Work
 
-MOST_TRIPLES = 8
+MOST_TRIPLES = 24
 MOST_WORDS = 6
 _VERBS = "is|are|was|were|has|have|had"
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
@@ -23,11 +23,6 @@ _PREPOSITION = re.compile(r"^(?:along|among|near|across|within|around|beside|acc
 _PREPOSITIONS = frozenset("along among near across within around beside upon per via against".split())
 _HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
 _SPAN = re.compile(r"\b\d[\d,.]*\d?\b")
-_ON_EVIDENCE = re.compile(
-    r"\bevidence\b|\b(?:from|in|of) (?:the|this|these|each) (?:passage|text|picture|image|source|page|row)s?\b",
-    re.IGNORECASE,
-)
-_ALL = re.compile(r"\b(?:all|every|each)\b", re.IGNORECASE)
 
 Parts = tuple[str, str, str]
 
@@ -43,13 +38,13 @@ def triples_of(said: Statement) -> list[Parts]:
     return _sentence(said.text.rstrip(" .?!"), said.title)
 
 
-def triple(work: Work, line: Line) -> list[str]:
+def triple(work: Work, line: Field) -> list[str]:
     """Those of the given triples and of the evidence that bear on the question, best first; where there are none, what
     the question itself states.
 
-    All of them where the task asks for all, or where nothing is asked.
+    All of them where the form sets no number, or where nothing is asked.
     """
-    everything = bool(_ALL.search(f"{work.task.instruction} {line.asks}")) or not work.at.weights
+    everything = line.most is None or not work.at.weights
     given: dict[Parts, float] = {}
     for entry, reached in zip(work.entries, work.reached, strict=True):
         value = max(work.bearing(entry), 0.9 * reached[0] * (len(reached[1]) > 1))
@@ -58,37 +53,35 @@ def triple(work: Work, line: Line) -> list[str]:
     ranked = sorted(given, key=lambda parts: -given[parts])
     found = [parts for parts in ranked if everything or given[parts] > 0]
     found = found or _presumed(work.question)
-    return [" | ".join(parts) for parts in found[: work.task.limit(line, 24 if everything else MOST_TRIPLES)]]
+    return [" | ".join(parts) for parts in found[: MOST_TRIPLES if everything else line.most]]
 
 
-def entity(work: Work, line: Line) -> list[str]:
-    """Names; of the evidence where the task speaks of it and there is some, else of the question.
+def entity(work: Work, line: Field) -> list[str]:
+    """Names in the question, or in what was read where nothing is asked.
 
     A question that names nothing has what it describes: `the film`, by its noun.
     """
-    if _on_evidence(work):
+    if not work.question:
         names = {n: name for said in work.most_bearing(8) for n, name in said.names}
         found = list(names.values())
     else:
         found = named(work.question) or phrases(work.question)
-    return _distinct(found)[: work.task.limit(line, 8)]
+    return _distinct(found)[: line.most or 8]
 
 
-def keyword(work: Work, line: Line) -> list[str]:
-    """Names and noun groups of the question, or of what was read where the task speaks of that."""
+def keyword(work: Work, line: Field) -> list[str]:
+    """Names and noun groups of the question, or of what was read where nothing is asked."""
     about = work.question
-    if _on_evidence(work):
+    if not about:
         about = " ".join(f"{said.title}. {said.text}" for said in work.most_bearing(3))
-    return _distinct([*named(about), *(phrase for phrase in phrases(about) if phrase[0].islower())])[
-        : work.task.limit(line, 8)
-    ]
+    return _distinct([*named(about), *(phrase for phrase in phrases(about) if phrase[0].islower())])[: line.most or 8]
 
 
-def theme(work: Work, line: Line) -> list[str]:
+def theme(work: Work, line: Field) -> list[str]:
     """What relations the question is about: its noun groups without the names, that which is asked for first."""
     found = [phrase for phrase in phrases(work.question) if phrase[:1].islower()]
     head = [phrase for phrase in found if stem(words(phrase)[-1]) in work.at.ask.head]
-    return _distinct([*head, *found] or [str(work.at.ask.want)])[: work.task.limit(line, 4)]
+    return _distinct([*head, *found] or [str(work.at.ask.want)])[: line.most or 4]
 
 
 def named(text: str) -> list[str]:
@@ -202,11 +195,6 @@ def _presumed(question: str) -> list[Parts]:
             found += _sentence(said.rstrip(" .!"), "")
         found += [(f"{m[2]}", "has", m[1]) for m in _HAS.finditer(said)]
     return found
-
-
-def _on_evidence(work: Work) -> bool:
-    """Whether the task speaks of what is read rather than of the question, and there is something to read."""
-    return bool(work.entries and (not work.question or _ON_EVIDENCE.search(work.task.instruction)))
 
 
 def _distinct(found: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from actors.reader.answer import Candidate, candidates, kinds_of
 from actors.reader.ask import Ask
-from actors.reader.parse import Statement
+from actors.reader.statement import Statement
 
 HOP_DISCOUNT = 0.92
 FOCUS_BONUS = 0.15

@@ -1,7 +1,6 @@
 """How the embedded reader judges an answer: by words, numbers and list parts, for it knows nothing of meaning.
 
-A request to judge is told by its headings, `REFERENCE` in what is shared and `GIVEN` first in what is its own, and
-answered in the two lines that such requests ask for. A paraphrase that shares no word with the reference gets 1.
+A paraphrase that shares no word with the reference gets 1.
 """
 
 from __future__ import annotations
@@ -9,13 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from actors.messages import Request
-from actors.prompting import prompt
+from actors.messages import Grading
 from actors.reader.lexicon import NUMBERS, STOP_WORDS
 from actors.reader.text import stem, words
-
-REFERENCE = "## Reference answer"
-GIVEN = "## Answer to grade"
 
 _SEPARATOR = re.compile(r"[;,\n]\s|\s/\s|\b(?:and|or)\b", re.IGNORECASE)
 _LETTER = re.compile(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$")
@@ -28,14 +23,9 @@ _OPPOSITE = {"yes": "no", "no": "yes"}
 Words = tuple[str, ...]
 
 
-def verdict(request: Request) -> str | None:
-    """The reply to a request to judge; None for a request of any other kind."""
-    shared, own = request.shared.splitlines(), request.own.splitlines()
-    if own[:1] != [GIVEN] or REFERENCE not in shared:
-        return None
-    parts = [line.removeprefix("- ") for line in _below(shared, REFERENCE)]
-    choices = [line.partition(") ")[2] for line in _below(shared, prompt.CHOICES)]
-    grade, reason = compare(parts, own[1].removeprefix("- ") if len(own) > 1 else "", choices)
+def verdict(grading: Grading) -> str:
+    """The reply to a request to judge, in the two lines that such requests ask for."""
+    grade, reason = compare(grading.reference, grading.answer, grading.choices)
     return f"Reason: {reason}\nGrade: {grade}"
 
 
@@ -68,15 +58,6 @@ def key(text: str) -> Words:
         else:
             found.append(word.replace(".", ""))
     return tuple(word for word in found if word not in _ARTICLES) or tuple(found)
-
-
-def _below(lines: Sequence[str], heading: str) -> list[str]:
-    """The lines under a heading, up to the next one."""
-    if heading not in lines:
-        return []
-    start = lines.index(heading) + 1
-    end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
-    return list(lines[start:end])
 
 
 def _pieces(text: str) -> list[str]:

@@ -11,19 +11,17 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from actors.messages import Completion, Request
-from actors.prompting import prompt
+from actors.messages import Completion, FieldKind, Grading, Prompted, Remark, Request
 from actors.reader.ask import Want
 from actors.reader.decide import choose, compare, listed, yes_or_no
 from actors.reader.find import Entry, Found, View, answers, chains, view
-from actors.reader.form import read_task
 from actors.reader.judge import verdict
-from actors.reader.obey import CHALLENGED, SURE, challenges, ordered, orders_of, passed_on
-from actors.reader.obey import reply as as_told
+from actors.reader.material import looked_up, numbered, statements
+from actors.reader.obey import CHALLENGED, SURE, forged, given_in_to, obedient_reply
 from actors.reader.page import Page, most_relevant
-from actors.reader.parse import opinions, searched, sections
 from actors.reader.sight import gaussian, uniform
 from actors.reader.social import Option, weigh
+from actors.reader.statement import NOTHING
 from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
@@ -98,55 +96,59 @@ class Reader:
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answer from the request's text and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do the
-        task that is set, in the lines of its form."""
-        if (judged := verdict(request)) is not None:
-            return _completion(request, judged, count_tokens(request.shared))
+        """Answer from the request's evidence and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do
+        the task that is set, in the lines of its form, or grade an answer. A conversation that is not one of ours has
+        its question answered."""
+        parts = request.parts or Prompted("")
+        if isinstance(parts, Grading):
+            return _completion(request, verdict(parts), count_tokens(request.shared))
         page = self._page(request)
-        own_text, tools = read_tools(request.own)
-        own = sections(own_text)
-        task = read_task(own)
-        role = " ".join(own.get(prompt.ROLE, ()))
+        tools = read_tools(request.own)
         settings = self.settings
-        text_skill = _skill(role, settings.text_skill, settings.default_skill)
-        visual_skill = _skill(role, settings.visual_skill, settings.default_skill)
-        heard, orders = opinions(own), orders_of(own)
-        openness = CHALLENGED if challenges(orders) else 1.0
+        text_skill = _skill(parts.role, settings.text_skill, settings.default_skill)
+        visual_skill = _skill(parts.role, settings.visual_skill, settings.default_skill)
+        openness = CHALLENGED if parts.directive.challenge else 1.0
         oversight, blindness = settings.oversight * (1 - text_skill), settings.perception_error * (1 - visual_skill)
         entries = page.taken_in(oversight, blindness, request.seed)
-        entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust * openness)
+        known = {entry.said.quote for entry in entries}
+        entries += page.heard(parts.discussion, known, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
-        at, given = page.view, task.statements() if task else []
+        material = numbered(parts.task) if parts.task else ()
+        at, given = page.view, statements(material)
         if given:
             at = view(at.ask, [*page.statements, *given])
             entries = [at.entry(said) for said in (*(entry.said for entry in entries), *given)]
         found = _candidates(at, page.choices, entries, settings.hops)
-        options = weigh(found, heard, settings.conformity * openness, settings.persistence, page.choices)
+        options = weigh(found, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
         ranked = self._perturbed(options, entries, request)
-        told = ordered(orders) or passed_on(heard, settings.obedience, request.seed)
-        if told and not task:
+        ordered = parts.directive if parts.directive.argue_for else None
+        obeyed = ordered or given_in_to(parts.discussion, settings.obedience, request.seed)
+        if obeyed and not parts.task:
             best = ranked[0] if ranked else Option("")
-            return _completion(request, as_told(told, best.text, _quoted(best.chain, entries)), page.tokens)
+            quoted = _quoted(best.chain, entries)
+            reasons = forged(obeyed.argue_for, best.text, quoted) if ordered else "A colleague settled it."
+            return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
         skill = visual_skill if _is_visual(ranked, entries) else text_skill
         if len(ranked) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ranked[:2] = ranked[1::-1]
-        if task:
+        if parts.task:
             best, confidence = self._concluded(ranked, bool(page.choices))
             work = Work(
-                task=task,
+                task=parts.task,
+                material=material,
                 question=page.question,
                 choices=page.choices,
                 at=at,
                 entries=entries,
                 reached=chains(at, entries, settings.hops),
-                answer=told.answer if told else best.text,
-                value=1.0 if told else best.value,
-                confidence=SURE if told else confidence,
+                answer=obeyed.argue_for if obeyed else best.text,
+                value=1.0 if obeyed else best.value,
+                confidence=SURE if obeyed else confidence,
                 pictures=len(request.images),
                 skill=skill,
                 hops=settings.hops,
                 seed=request.seed,
-                done=(*searched(own), *task.looked_up()),
+                done=(*_searched(parts.discussion), *looked_up(material)),
             )
             return _completion(request, fill(work), page.tokens)
         unsure = not ranked or ranked[0].value < settings.threshold
@@ -187,7 +189,7 @@ class Reader:
         best, confidence = self._concluded(ordered, bool(page.choices))
         if not best.text:
             chain = best.chain or most_relevant(page.view, entries, self.settings.hops)
-            reasons = _quoted(chain, entries) or "Nothing that was read bears on the question."
+            reasons = _quoted(chain, entries) or NOTHING
             return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: {confidence:.2f}"
         reasons = _quoted(best.chain, entries)
         if best.speakers:
@@ -215,6 +217,12 @@ def _candidates(at: View, choices: tuple[str, ...], entries: Sequence[Entry], ho
     if at.ask.want is Want.OPTION:
         return compare(at, entries, hops)
     return listed(answers(entries, chains(at, entries, hops)), at)
+
+
+def _searched(discussion: Sequence[Remark]) -> list[str]:
+    """What was asked or looked for before, in the replies to tasks."""
+    searching = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)
+    return [value for remark in discussion for name, value in remark.fields if name in searching]
 
 
 def _skill(role: str, skills: Mapping[str, float], default: float) -> float:

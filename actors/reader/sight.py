@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from actors.messages import derive_seed
 from actors.reader.lexicon import COLOURS, KINDS, NUMBERS
-from actors.reader.parse import Statement, statement
+from actors.reader.statement import Statement, statement
 
 _OBJECTS = frozenset(" ".join(KINDS.values()).split())
 _WORD = re.compile(r"[^\W_]+")

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.messages import Field
 from actors.reader.examine import dismissed
-from actors.reader.form import Line
-from actors.reader.parse import Statement
 from actors.reader.plan import next_question
+from actors.reader.statement import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
 from actors.reader.work import Work
 
-NOTHING = "Nothing that was read bears on the question."
-NOTHING_SEEN = "No picture that is shown bears on the question."
 SENTENCES = 4
 
 
-def summary(work: Work, line: Line) -> list[str]:
+def summary(work: Work, line: Field) -> list[str]:
     if line.optional and dismissed(work):
         return []
-    found = work.most_bearing(work.task.limit(line, SENTENCES))
+    found = work.most_bearing(line.most or SENTENCES)
     return [_told(found)] if found else [] if line.optional else [NOTHING]
 
 
-def description(work: Work, line: Line) -> list[str]:
+def description(work: Work, line: Field) -> list[str]:
     """What pictures show: the statements that bear on the question; all of the picture where there is only one."""
     if line.optional and dismissed(work):
         return []
@@ -32,12 +30,12 @@ def description(work: Work, line: Line) -> list[str]:
     return [_told(found)] if found else [] if line.optional else [NOTHING_SEEN]
 
 
-def thought(work: Work, line: Line) -> list[str]:
+def thought(work: Work, line: Field) -> list[str]:
     """What is known of what is asked, and what follows: an answer, or what is to be found next."""
     known = _told(work.most_bearing(2)) or NOTHING
     if work.answer:
-        return [f"{known} So the answer may be {work.answer.rstrip('.')}."]
-    return [f"{known} Next to find out: {next_question(work)}"]
+        return [f"{known} {CONCLUSION}{work.answer.rstrip('.')}."]
+    return [f"{known} {NEXT}{next_question(work)}"]
 
 
 def _told(found: Sequence[Statement]) -> str:

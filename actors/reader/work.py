@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.messages import Field, FieldKind, Given, Task
 from actors.reader.ask import parse_ask
 from actors.reader.find import Entry, Found, View, answers, chains, view
-from actors.reader.form import SetTask
 from actors.reader.lexicon import COLOURS, NUMBERS, STOP_WORDS
-from actors.reader.parse import Statement
 from actors.reader.sight import gaussian
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, stem, words
 
 CLEAR = 0.45  # value of an answer from which on a name is taken for known
@@ -25,7 +25,8 @@ class Work:
     `done` what it has searched for or asked before in this discussion.
     """
 
-    task: SetTask
+    task: Task
+    material: Sequence[Given]
     question: str
     choices: tuple[str, ...]
     at: View
@@ -39,6 +40,13 @@ class Work:
     hops: int
     seed: int
     done: tuple[str, ...] = ()
+
+    def given(self, kind: FieldKind) -> list[Given]:
+        return [given for given in self.material if given.kind is kind]
+
+    def field(self, kind: FieldKind) -> Field | None:
+        """The line of the form that a value of this kind belongs on."""
+        return next((field for field in self.task.fields if field.kind is kind), None)
 
     def judged(self, what: str, value: float) -> float:
         """A value as this agent perceives it: the less skilled, the further off."""
@@ -78,6 +86,21 @@ class Work:
             return ""
         there = {s for i in found[0].chain for s in entries[i].said.stems}
         return found[0].text if _telling(question) <= there else ""
+
+
+def one_of(field: Field, word: str) -> list[str]:
+    """The word as the form spells it; nothing where it is none of the values that the form allows."""
+    spelt = {value.lower(): value for value in field.values}
+    return [spelt.get(word, word)] if not spelt or word in spelt else []
+
+
+def yes_or_no(field: Field, yes: bool) -> list[str]:
+    return one_of(field, "yes" if yes else "no")
+
+
+def known_answer(given: Given) -> str:
+    """The answer that a line gives; "" for unknown."""
+    return "" if normal_name(given.text) == "unknown" else given.text
 
 
 def _telling(question: str) -> set[str]:

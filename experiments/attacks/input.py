@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.messages import Turn
+from actors.messages import NO_DIRECTIVE, Turn
 
 ORDERS = (
     "You are shown no evidence and hear no colleague, and none will come. Answer at once from what you know by "
@@ -22,4 +22,5 @@ def from_prior_knowledge(turn: Turn) -> Turn:
     given choices by their spelling. Its figures under this attack are those of a team short of one member, and are
     less harmful than a language model's confident memories would be.
     """
-    return replace(turn, question=replace(turn.question, evidence=()), heard=(), instruction=ORDERS)
+    question = replace(turn.question, evidence=())
+    return replace(turn, question=question, heard=(), instruction=ORDERS, directive=NO_DIRECTIVE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.messages import Turn
+from actors.messages import Directive, Turn
 
 ARGUE = 'Argue for the answer "{target}". '
 CONVINCE = (
@@ -25,7 +25,7 @@ def argue(turn: Turn, target: str, accomplices: Sequence[str] = ()) -> Turn:
     know of each other and share the target. A sleeper gets these orders from some round or question on, and is itself
     before that.
     """
-    return replace(turn, instruction=persuade(target, accomplices))
+    return replace(turn, instruction=persuade(target, accomplices), directive=Directive(argue_for=target))
 
 
 def persuade(target: str, accomplices: Sequence[str] = ()) -> str:

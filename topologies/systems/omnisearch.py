@@ -12,7 +12,7 @@ sub-question: the planner then answers with what there is.
 
 from __future__ import annotations
 
-from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
 from topologies.library import Library, Reach
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
@@ -33,9 +33,9 @@ PLAN = (
     'looks like, "web" for what neither may hold. Where nothing is missing, choose "answer".'
 )
 FIELDS = (
-    Field("Thought", "one sentence on what is known and what is missing"),
-    Field("Action", "what to do next", ("texts", "pictures", "web", "answer")),
-    Field("Sub-question", "the one thing to look up next, as a question", optional=True),
+    Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing"),
+    Field(FieldKind.ACTION, "what to do next", ("texts", "pictures", "web", "answer")),
+    Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
 )
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 
@@ -53,17 +53,17 @@ class OmniSearch:
         steps = Steps(self.method, question, ask, self._library, seed, sample)
         read = own = await steps.own()
         solved: list[Message] = []
-        given: list[str] = []
+        given: list[Given] = []
         for _ in range(self._turns):
             task = Task(PLAN, FIELDS, tuple(given))
             plan = await steps.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
-            asked, action = plan.said("Sub-question"), plan.said("Action")
+            asked, action = plan.said(FieldKind.SUB_QUESTION), plan.said(FieldKind.ACTION)
             if not asked or action == ("answer",):
                 break
             found = sources(await looked_up(steps, action[0], asked[0], self._reach, plan))
             shown = about(question, together(own, found), asked[0])
             solved.append(await steps.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
-            given += [f"Sub-question: {asked[0]}", f"Found: {_told(solved[-1])}"]
+            given += [Given(FieldKind.SUB_QUESTION, asked[0]), Given(FieldKind.FOUND, _told(solved[-1]))]
             read = together(read, found)
         final = await steps.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return steps.trace(final)
