@@ -194,7 +194,7 @@ def task_part(task: Task) -> str:
     """What to do, what with, and the lines of the reply."""
     lines = [TASK, _line_of_its_own(task.instruction)]
     if task.given:
-        lines += [GIVEN, *(_line_of_its_own(given.line) for given in task.given)]
+        lines += [GIVEN, *(one_line(given.line) for given in task.given)]
     return "\n".join([*lines, REPLY_FORM, form_of(task)])
 
 

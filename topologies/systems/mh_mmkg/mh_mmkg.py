@@ -82,7 +82,7 @@ LOOK = " The pictures show {}: describe them too, with the question and the find
 SUMMARIZE = "Answer with the knowledge found in the graph, which the evidence holds path by path."
 
 DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the pictures show")
-ENTITY = Field(FieldKind.ENTITY, "the name of one entity", many=True)
+ENTITY = Field(FieldKind.ENTITY, "the name of one entity", many=True, most=1)
 PICKED = Field(FieldKind.SELECTED, "the number of one candidate", most=1)
 USEFUL = Field(FieldKind.SELECTED, "the numbers of the candidates picked, separated by commas", optional=True)
 ENOUGH = Field(FieldKind.ENOUGH, "", values=("yes", "no"))
