@@ -9,7 +9,7 @@ from actors.reader.decide import choose
 from actors.reader.find import Entry, chains, view
 from actors.reader.judge import compare
 from actors.reader.lexicon import PICTURE_WORDS
-from actors.reader.statement import Statement, stated
+from actors.reader.statement import Statement, statements_in
 from actors.reader.text import name_spans, normal_name, words
 from actors.reader.work import Work, known_answer, yes_or_no
 
@@ -50,7 +50,9 @@ def suffices(work: Work) -> bool:
 
 
 def visual(work: Work, line: Field) -> list[str]:
-    return yes_or_no(line, looks(work.question) or (work.pictures > 0 and any(e.said.seen for e in _answering(work))))
+    return yes_or_no(
+        line, looks(work.question) or (work.pictures > 0 and any(e.statement.seen for e in _answering(work)))
+    )
 
 
 def looks(question: str) -> bool:
@@ -59,8 +61,10 @@ def looks(question: str) -> bool:
     for name, start, end in reversed(name_spans(question)):
         if start:
             plain = f"{plain[:start]}{' ' * len(name)}{plain[end:]}"
-    found = words(plain)
-    return bool(PICTURE_WORDS & {*found, *(word.removesuffix("s") for word in found)} or _SEEN.search(plain))
+    plain_words = words(plain)
+    return bool(
+        PICTURE_WORDS & {*plain_words, *(word.removesuffix("s") for word in plain_words)} or _SEEN.search(plain)
+    )
 
 
 def selected(work: Work, line: Field) -> list[str]:
@@ -80,22 +84,22 @@ def _candidate_values(work: Work) -> dict[int, float]:
     """By number, how far the question is covered, by a candidate alone or as part of the best chain."""
     given = [(n, one) for one in work.given(FieldKind.CANDIDATE) if (n := one.number) is not None]
     if given:
-        said = [(n, s) for n, one in given for s in stated(f"candidate {n}", one.text)]
-        everything: list[Statement] = [*(s for _, s in said), *(entry.said for entry in work.entries)]
-        at = view(work.at.ask, everything)
+        numbered = [(n, s) for n, one in given for s in statements_in(f"candidate {n}", one.text)]
+        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
+        at = view(work.at.form, everything)
         entries: list[Entry] = [at.entry(s) for s in everything]
         reached = chains(at, entries, work.hops)
-        numbers: list[int | None] = [*(n for n, _ in said), *(None for _ in work.entries)]
+        numbers: list[int | None] = [*(n for n, _ in numbered), *(None for _ in work.entries)]
         covered = at.covered
     else:
         entries, reached, covered = list(work.entries), list(work.reached), work.at.covered
-        numbers = [int(e.said.source) if e.said.source.isdigit() else None for e in entries]
+        numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
     values: dict[int, float] = {}
     best = max(reached, key=lambda r: r[0], default=(0.0, ()))
     for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
         if number is None:
             continue
-        value = best[0] if i in best[1] else covered(entry.mask) * entry.said.trust
+        value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
         values[number] = max(values.get(number, 0.0), value * work.judged(f"candidate {number}", 1.0))
     asked = f" {' '.join(words(work.question))} "
     for n, one in given:  # a name that the question spells out is what it is about, however much else it says
@@ -113,8 +117,8 @@ def supported(work: Work, line: Field) -> list[str]:
 def support(work: Work, answer: str) -> float:
     """How well an answer stands in the evidence: as the reader's own best answer, or by the chain that names it."""
     own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
-    found = choose(work.at, work.entries, [answer], work.hops)
-    stated_at = [f.value for f in found if f.chain]
+    ranking = choose(work.at, work.entries, [answer], work.hops)
+    stated_at = [f.value for f in ranking if f.chain]
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)
 
 

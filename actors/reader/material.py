@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from actors.messages import FieldKind, Given, Task
 from actors.prompting.prompt import one_line
-from actors.reader.statement import STATING, Statement, stated
+from actors.reader.statement import STATING, Statement, statements_in
 
 
 def numbered(task: Task) -> tuple[Given, ...]:
@@ -28,7 +28,11 @@ def statements(material: Sequence[Given]) -> list[Statement]:
     """What the lines state: triples, and sentences of what was found, in nodes of a planning graph last."""
     stating = [(given, given.text) for given in material if given.kind in STATING]
     stating += [(given, given.outcome) for given in material if given.kind is FieldKind.NODE]
-    return [said for given, text in stating for said in stated(f"{given.kind.lower()} {given.number}", text)]
+    return [
+        statement
+        for given, text in stating
+        for statement in statements_in(f"{given.kind.lower()} {given.number}", text)
+    ]
 
 
 def looked_up(material: Sequence[Given]) -> list[str]:

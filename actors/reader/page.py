@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from actors.messages import Remark, Request
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, QUESTION
-from actors.reader.ask import parse_ask
 from actors.reader.find import Entry, View, chains, view
+from actors.reader.question_form import question_form
 from actors.reader.sight import Palette, look, overlooked, palette
-from actors.reader.statement import Statement, cells_of, second_hand, statement
+from actors.reader.statement import Statement, cells_of, read_statement, second_hand
 from actors.reader.text import count_tokens, sentences
 
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
@@ -24,23 +24,26 @@ class Page:
         self.question, self.choices, texts = read_shared(request.shared)
         self._pictures = [
             # A picture without a description shows no more than its title.
-            [statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
+            [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
             for image in request.images
         ]
         self._palette: Palette = palette(self._pictures)
-        self.statements: tuple[Statement, ...] = (*texts, *(said for picture in self._pictures for said in picture))
-        self.view: View = view(parse_ask(self.question), self.statements)
-        self._texts = [self.view.entry(said) for said in texts]
-        self._seen = {said: self.view.entry(said) for picture in self._pictures for said in picture}
+        self.statements: tuple[Statement, ...] = (
+            *texts,
+            *(statement for picture in self._pictures for statement in picture),
+        )
+        self.view: View = view(question_form(self.question), self.statements)
+        self._texts = [self.view.entry(statement) for statement in texts]
+        self._seen = {statement: self.view.entry(statement) for picture in self._pictures for statement in picture}
         self._said: dict[tuple[str, float], tuple[Entry, ...]] = {}
         self.tokens = count_tokens(request.shared) + picture_tokens * len(request.images)
 
-    def taken_in(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
+    def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
         """First-hand entries of one agent: some sentences overlooked, some pictures missed or misread."""
-        entries = [entry for entry in self._texts if not overlooked(entry.said, oversight, seed)]
+        entries = [entry for entry in self._texts if not overlooked(entry.statement, oversight, seed)]
         for picture in self._pictures:
             seen = look(picture, self._palette, blindness, seed)
-            entries += [self._seen.get(said) or self.view.entry(said) for said in seen]
+            entries += [self._seen.get(statement) or self.view.entry(statement) for statement in seen]
         return entries
 
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
@@ -53,8 +56,8 @@ class Page:
                     self._said.clear()
                 self._said[key] = tuple(map(self.view.entry, second_hand(remark, trust)))
             for entry in self._said[key]:
-                if entry.said.quote not in known:
-                    entries.setdefault(entry.said.quote, entry)
+                if entry.statement.quote not in known:
+                    entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
 
 
@@ -85,5 +88,5 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
         if not colon:
             title, content = "", title
         parts = [content] if cells_of(content) else sentences(content)
-        statements += [statement(match[1] if match else "", title, part, seen=False) for part in parts]
+        statements += [read_statement(match[1] if match else "", title, part, seen=False) for part in parts]
     return " ".join(lines.get(QUESTION, ())), choices, statements

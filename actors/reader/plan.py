@@ -87,16 +87,16 @@ def step(work: Work, line: Field) -> list[str]:
         return []
     ending = next((tool for tool in line.tools if any(word in tool.lower() for word in _FINISH)), None)
     searching = [tool for tool in line.tools if tool != ending]
-    found: list[str] = []
+    steps: list[str] = []
     for text in parts(work.question):
         tool = tool_for(text, searching)
         if tool:
-            found.append(f"{tool} | {text}")
+            steps.append(f"{tool} | {text}")
             if looks(text) and (other := tool_for("", searching)) and other != tool:
-                found.append(f"{other} | {text}")
-    if ending and found:
-        found.append(f"{ending} | {work.question}")
-    return list(dict.fromkeys(found))[: line.most or 8]
+                steps.append(f"{other} | {text}")
+    if ending and steps:
+        steps.append(f"{ending} | {work.question}")
+    return list(dict.fromkeys(steps))[: line.most or 8]
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from actors.messages import FieldKind, Remark
-from actors.reader.find import Found
+from actors.reader.find import Candidate
 from actors.reader.text import normal_name
 
 
@@ -26,14 +26,18 @@ class Option:
 
 
 def weigh(
-    found: Sequence[Found], remarks: Sequence[Remark], conformity: float, persistence: float, choices: Sequence[str]
+    ranking: Sequence[Candidate],
+    remarks: Sequence[Remark],
+    conformity: float,
+    persistence: float,
+    choices: Sequence[str],
 ) -> dict[str, Option]:
     """Options by the key of their answer. A colleague adds conformity x weight x confidence to what it answered, the
     agent's own earlier turn persistence x confidence (both, where it hears itself).
 
     Weights are those stated in the prompt; with choices, only a choice is an option.
     """
-    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in found}
+    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
     allowed = {normal_name(choice): choice for choice in choices}
     for remark in remarks:
         answer, confidence = _stance(remark)

@@ -46,7 +46,7 @@ class Statement:
         return f'[{self.source}] "{self.title}: {self.text}"'.replace("\n", " ") if self.title else f'"{self.text}"'
 
 
-def statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0) -> Statement:
+def read_statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0) -> Statement:
     """A statement with its stems (title's included) and its names: title, cell values, capitalised spans."""
     cells = cells_of(text) if not seen else ()
     names: dict[str, str] = {}
@@ -62,36 +62,38 @@ def statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0
 def second_hand(remark: Remark, trust: float) -> list[Statement]:
     """What a colleague's reasoning states: its quotations where it quotes, else its sentences."""
     if remark.fields:
-        return [s for name, text in remark.fields if name in STATING for s in stated(remark.speaker, text, trust)]
+        return [
+            s for name, text in remark.fields if name in STATING for s in statements_in(remark.speaker, text, trust)
+        ]
     content = _NO_STATEMENT.sub("", remark.content)
     quoted = _QUOTED.findall(content)
-    found = []
+    statements = []
     for source, text in quoted or [("", sentence) for sentence in sentences(content)]:
         title, colon, rest = text.partition(": ")
         if not colon or len(title) > 80:
             title, rest = "", text
-        found.append(statement(source or remark.speaker, title, rest, seen=False, trust=trust))
-    return found
+        statements.append(read_statement(source or remark.speaker, title, rest, seen=False, trust=trust))
+    return statements
 
 
-def stated(source: str, text: str, trust: float = 1.0) -> list[Statement]:
+def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """The statements of a line that says what was found: a triple is one, any other text has one per sentence, under
     the last title that stood before a colon."""
     text = _NO_STATEMENT.sub("", text).strip()
     parts = tuple(part.strip() for part in text.split(" | "))
     if len(parts) == 3:
-        said = statement(source, parts[0], f"{parts[1]} {parts[2]}", seen=False, trust=trust)
-        return [replace(said, triple=(parts[0], parts[1], parts[2]), names=_of_triple(parts[0], parts[2]))]
+        statement = read_statement(source, parts[0], f"{parts[1]} {parts[2]}", seen=False, trust=trust)
+        return [replace(statement, triple=(parts[0], parts[1], parts[2]), names=_of_triple(parts[0], parts[2]))]
     quoted = _QUOTED.findall(text)
     if quoted:
-        return [said for _, quote in quoted for said in stated(source, quote.replace('"', "'"), trust)]
-    found, title = [], ""
+        return [statement for _, quote in quoted for statement in statements_in(source, quote.replace('"', "'"), trust)]
+    statements, title = [], ""
     for piece in sentences(text):
         before, colon, rest = piece.partition(": ")
         if colon and len(before) <= 160 and "=" not in before:
             title, piece = before, rest
-        found.append(statement(source, title, piece, seen=False, trust=trust))
-    return found
+        statements.append(read_statement(source, title, piece, seen=False, trust=trust))
+    return statements
 
 
 def _of_triple(head: str, tail: str) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from actors.prompting.tool_text import CALL, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
-from actors.reader.statement import Statement, statement
+from actors.reader.statement import Statement, read_statement
 from actors.reader.text import content_stems, name_spans, sentences
 
 _LISTED = re.compile(r"^\[([^\]]+)\] (.*?) ?(\{.*\})$")
@@ -93,7 +93,7 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
         if not colon or len(title) > 80:
             title, rest = "", text
         for part in sentences(rest):
-            yield statement(source, title, part, seen=False)
+            yield read_statement(source, title, part, seen=False)
 
 
 def _wanted(question: str, argument: str) -> str:

@@ -37,7 +37,7 @@ from actors.reader.decompose import described, parts
 from actors.reader.extract import triples_of
 from actors.reader.material import numbered
 from actors.reader.reader import Reader, ReaderSettings
-from actors.reader.statement import statement
+from actors.reader.statement import read_statement
 from actors.reader.tasks import SKILLS
 from actors.settings import AgentSettings
 from experiments.datasets.mmqa import Mmqa
@@ -267,16 +267,18 @@ def test_answers_are_compared_by_words_and_numbers(one: str, other: str, same: b
 
 
 def test_statements_give_triples() -> None:
-    assert triples_of(statement("1", DIRECTED.title, DIRECTED.text, seen=False)) == [
+    assert triples_of(read_statement("1", DIRECTED.title, DIRECTED.text, seen=False)) == [
         ("Night Harbour", "was directed by", "Paul Venn")
     ]
-    assert ("Night Harbour", "year", "1988") in triples_of(statement("1", ROW.title, ROW.text, seen=False))
-    assert triples_of(statement("1", POSTER.title, POSTER.text, seen=True)) == [
+    assert ("Night Harbour", "year", "1988") in triples_of(read_statement("1", ROW.title, ROW.text, seen=False))
+    assert triples_of(read_statement("1", POSTER.title, POSTER.text, seen=True)) == [
         ("Night Harbour", "picture shows", "three red boats"),
         ("Night Harbour", "picture shows", "a green dog"),
     ]
     passage = "The architect of the museum was Paul Venn."
-    assert triples_of(statement("1", "Wend Rooms", passage, seen=False)) == [("Wend Rooms", "architect", "Paul Venn")]
+    assert triples_of(read_statement("1", "Wend Rooms", passage, seen=False)) == [
+        ("Wend Rooms", "architect", "Paul Venn")
+    ]
 
 
 def test_a_given_graph_keeps_what_bears_on_the_question_and_gains_what_was_read() -> None:
