@@ -154,11 +154,11 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
     return Remark(
         speaker=f"{one_line(message.agent)}, round {message.round}",
         content=content,
-        answer=None if message.answer is None else one_line(message.answer),
+        answer=None if message.answer is None or message.fields else one_line(message.answer),
         confidence=None if message.confidence is None else round(message.confidence, 2),
         weight=None if weight is None else round(weight, 3),
         own=own,
-        fields=_shown_fields(message, content) if message.fields else (),
+        fields=_shown_fields(message, content),
     )
 
 
@@ -169,12 +169,15 @@ def _shown(message: Message, words: int | None) -> str:
 
 
 def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
-    """The fields of a task's reply as far as its content, `<name>: <value>; <name>: <value>`, was not cut."""
-    starts: list[int] = []
-    end = 0
+    """The fields of a task's reply as far as its content, `<name>: <value>; <name>: <value>`, was not cut; none where it
+    was rewritten on its way."""
+    whole, starts = "", []
     for name, value in message.fields:
-        starts.append(end + len(f"{name}: "))
-        end += len(f"{name}: {value}; ")
+        whole += f"{'; ' if whole else ''}{name}: "
+        starts.append(len(whole))
+        whole += value
+    if not whole.startswith(content):
+        return ()
     names = [name for (name, _), start in zip(message.fields, starts, strict=True) if start < len(content)]
     ends = [start - len(f"; {name}: ") for name, start in zip(names[1:], starts[1:], strict=False)]
     return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))

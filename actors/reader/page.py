@@ -35,7 +35,7 @@ class Page:
         self.view: View = view(question_form(self.question), self.statements)
         self._texts = [self.view.entry(statement) for statement in texts]
         self._seen = {statement: self.view.entry(statement) for picture in self._pictures for statement in picture}
-        self._said: dict[tuple[str, float], tuple[Entry, ...]] = {}
+        self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
         self.tokens = count_tokens(request.shared) + picture_tokens * len(request.images)
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
@@ -50,12 +50,12 @@ class Page:
         """Second-hand entries; what the agent read itself is not counted twice."""
         entries: dict[str, Entry] = {}
         for remark in remarks:
-            key = remark.content, trust
-            if key not in self._said:
-                if len(self._said) > 1024:
-                    self._said.clear()
-                self._said[key] = tuple(map(self.view.entry, second_hand(remark, trust)))
-            for entry in self._said[key]:
+            key = remark.content, remark.fields, trust
+            if key not in self._statements:
+                if len(self._statements) > 1024:
+                    self._statements.clear()
+                self._statements[key] = tuple(map(self.view.entry, second_hand(remark, trust)))
+            for entry in self._statements[key]:
                 if entry.statement.quote not in known:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
