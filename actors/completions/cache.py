@@ -101,7 +101,8 @@ class CachedModel:
 def completion_key(request: Request, model: str, files: Sequence[bytes | None]) -> bytes:
     """The digest of all that a completion may depend on; `files` are the digests of the pictures' files, None for none.
 
-    Id, title and description of a picture count even where it has a file: models differ in what they look at.
+    Id, title and description of a picture count even where it has a file: models differ in what they look at. The
+    request's `parts` do not count: they say as values what its text says.
     """
     parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
     for source in request.images:

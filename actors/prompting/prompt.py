@@ -16,11 +16,12 @@ from functools import lru_cache
 
 from actors.messages import (
     Field,
-    Heard,
     Kind,
     Message,
     Modality,
+    Prompted,
     Question,
+    Remark,
     Request,
     Source,
     Status,
@@ -42,6 +43,9 @@ TASK = "## Task"
 GIVEN = "## Given"
 REPLY_FORM = "## Form of the reply"
 REPAIR = "## Your last reply"
+HEADINGS = frozenset(
+    (QUESTION, CHOICES, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, ORDERS, TASK, GIVEN, REPLY_FORM, REPAIR)
+)
 IN_ORDER = "Of the messages above, in their order"
 YOU = "you"
 
@@ -111,51 +115,79 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
     return "\n".join(lines), tuple(pictures)
 
 
-def own_part(
-    role: str,
-    recalled: Sequence[Message],
-    heard: Sequence[Heard],
-    budget_words: int | None = None,
-    instruction: str = "",
-) -> str:
-    """The discussion with the agent's own turns in it, then its role, the weights, and the turn's instruction.
+def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: int | None) -> tuple[str, Prompted]:
+    """The discussion with the agent's own turns in it, then its role, the weights, the turn's instruction and its task;
+    as text, and as values.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
     model's to do, except for `budget_words`, which are shared out among the colleagues' reasoning by weight.
     """
     own = {message.id: message for message in recalled if message.status is Status.OK}
-    weights = {h.message.id: h.weight for h in heard}
-    messages = {h.message.id: h.message for h in heard} | own
+    weights = {h.message.id: h.weight for h in turn.heard}
+    messages = {h.message.id: h.message for h in turn.heard} | own
     total = sum(weights.values())
-    discussion, marks = [], []
+    remarks, discussion, marks = [], [], []
     for message in sorted(messages.values(), key=lambda m: (m.round, len(m.heard), m.agent)):
         weight = weights.get(message.id)
         words = None
         if budget_words is not None and message.id not in own:
             words = round(budget_words * weights[message.id] / total) if total else 0
-        discussion.append(f"[{_speaker(message)}] {said(message, words)}")
-        mark = [YOU] if message.id in own else []
+        remark = _remark(message, weight, message.id in own, words)
+        remarks.append(remark)
+        discussion.append(f"[{remark.speaker}] {said(message, words)}")
+        mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
     lines = [ROLE, _line_of_its_own(role)]
     if discussion:
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
-    if instruction:
-        lines += [ORDERS, _line_of_its_own(instruction)]
-    return "\n".join(lines)
+    if turn.instruction:
+        lines += [ORDERS, _line_of_its_own(turn.instruction)]
+    if turn.task:
+        lines.append(task_part(turn.task))
+    return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task)
 
 
-def _speaker(message: Message) -> str:
-    return f"{one_line(message.agent)}, round {message.round}"
+def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> Remark:
+    """Numbers are rounded as the text states them, so that no model is told more than another."""
+    content = _shown(message, words)
+    return Remark(
+        speaker=f"{one_line(message.agent)}, round {message.round}",
+        content=content,
+        answer=None if message.answer is None or message.fields else one_line(message.answer),
+        confidence=None if message.confidence is None else round(message.confidence, 2),
+        weight=None if weight is None else round(weight, 3),
+        own=own,
+        fields=_shown_fields(message, content),
+    )
+
+
+def _shown(message: Message, words: int | None) -> str:
+    """The message's content on one line, cut after so many words."""
+    content = one_line(message.content)
+    return content if words is None else " ".join(content.split()[:words])
+
+
+def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
+    """The fields of a task's reply as far as its content, `<name>: <value>; <name>: <value>`, was not cut; none where
+    it was rewritten on its way."""
+    whole, starts = "", []
+    for name, value in message.fields:
+        whole += f"{'; ' if whole else ''}{name}: "
+        starts.append(len(whole))
+        whole += value
+    if not whole.startswith(content):
+        return ()
+    names = [name for (name, _), start in zip(message.fields, starts, strict=True) if start < len(content)]
+    ends = [start - len(f"; {name}: ") for name, start in zip(names[1:], starts[1:], strict=False)]
+    return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
 
 def said(message: Message, words: int | None = None) -> str:
     """A message as others read it, its reasoning cut after so many words."""
     answer = message.answer if message.answer is not None else "unknown"
     confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
-    content = one_line(message.content)
-    if words is not None:
-        content = " ".join(content.split()[:words])
+    content = _shown(message, words)
     if message.fields:
         return content
     return f"{content} Answer: {one_line(answer)}{confidence}"
@@ -165,7 +197,7 @@ def task_part(task: Task) -> str:
     """What to do, what with, and the lines of the reply."""
     lines = [TASK, _line_of_its_own(task.instruction)]
     if task.given:
-        lines += [GIVEN, *map(_line_of_its_own, task.given)]
+        lines += [GIVEN, *(one_line(given.line) for given in task.given)]
     return "\n".join([*lines, REPLY_FORM, form_of(task)])
 
 
@@ -203,17 +235,18 @@ def build_request(
     shared, images, prefix = _prefix(turn.question, modality)
     if cut:
         shared, images = shared_part(turn.question, modality, cut)
-    own = own_part(role, recalled, turn.heard, settings.budget_words, turn.instruction)
+    own, parts = own_part(turn, role, recalled, settings.budget_words)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
         system=TASK_INSTRUCTION if turn.task else INSTRUCTION,
         shared=shared,
-        own=f"{own}\n{task_part(turn.task)}" if turn.task else own,
+        own=own,
         images=images,
         seed=turn.seed,
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
+        parts=parts,
     )
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from actors.reader.form import Line, answer_and_sureness
+from actors.messages import Field, FieldKind
 from actors.reader.judge import compare
 from actors.reader.text import content_stems
-from actors.reader.work import Work
+from actors.reader.work import Work, known_answer, yes_or_no
 
 SHORT = 12  # words, up to which an answer is compared word for word
 SHARED = 0.5  # of the content words of two longer texts, for them to say the same
 
 
-def same(work: Work, line: Line) -> list[str]:
-    given = [answer_and_sureness(answer.text)[0] for answer in work.task.of("Answer")]
-    if len(given) < 2:
-        return []
-    said = line.one_of("yes" if agree(given[0], given[1]) else "no")
-    return [said] if said else []
+def same(work: Work, line: Field) -> list[str]:
+    answers = [known_answer(given) for given in work.given(FieldKind.ANSWER)]
+    return yes_or_no(line, agree(answers[0], answers[1])) if len(answers) > 1 else []
 
 
 def agree(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Candidate answers in one statement, each with how well it fits what the question asks for."""
+"""Phrases in one statement that could be the answer, each with how well it fits what the question asks for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from actors.reader.ask import Ask, Want
 from actors.reader.lexicon import COLOURS, KINDS, MONTHS, NUMBERS, PEOPLE, PLACES, STOP_WORDS
-from actors.reader.parse import Statement
+from actors.reader.question_form import AnswerType, QuestionForm
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, stem, words
 
 _YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
@@ -32,7 +32,7 @@ _PLACE_STEMS = frozenset(map(stem, PLACES))
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Phrase:
     """`fit` in (0, 1]; `key` is the form under which two mentions are one answer."""
 
     text: str
@@ -40,106 +40,109 @@ class Candidate:
     fit: float
 
 
-def candidates(
-    said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
-) -> list[Candidate]:
+def phrases(
+    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+) -> list[Phrase]:
     """Every phrase of the statement that could answer `ask`, best fit per phrase.
 
     `kinds` maps a normal name to the stems of what it is said to be; `weights` the question's stems to their weight.
     """
-    found = _from_cells(said, ask, kinds) if said.cells else _from_text(said, ask, kinds, weights)
-    if said.title and ask.want in (Want.THING, Want.PERSON, Want.PLACE):
-        title = said.title.split(" - ")[0] if said.cells else said.title
-        found.append((title, (0.6 if said.cells else 0.9) * _name_fit(title, ask, kinds)))
-    best: dict[str, Candidate] = {}
-    asked = f" {' '.join(words(ask.text))} "
-    for text, fit in found:
+    fitting = _from_cells(statement, form, kinds) if statement.cells else _from_text(statement, form, kinds, weights)
+    if statement.title and form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
+        title = statement.title.split(" - ")[0] if statement.cells else statement.title
+        fitting.append((title, (0.6 if statement.cells else 0.9) * _name_fit(title, form, kinds)))
+    best: dict[str, Phrase] = {}
+    question = f" {' '.join(words(form.text))} "
+    for text, fit in fitting:
         key = normal_name(text)
-        if key and fit > 0 and f" {key} " not in asked and (key not in best or best[key].fit < fit):
-            best[key] = Candidate(text.strip(" .,;"), key, min(1.0, fit))
+        if key and fit > 0 and f" {key} " not in question and (key not in best or best[key].fit < fit):
+            best[key] = Phrase(text.strip(" .,;"), key, min(1.0, fit))
     return list(best.values())
 
 
 def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
     """What each name is said to be: its column's header, the noun group after `is a`, the noun right before it."""
-    found: dict[str, set[str]] = {}
-    for said in statements:
-        for header, value in said.cells:
-            found.setdefault(normal_name(value), set()).update(stem(word) for word in words(header))
-        if said.seen or said.cells:
+    kinds: dict[str, set[str]] = {}
+    for statement in statements:
+        for header, value in statement.cells:
+            kinds.setdefault(normal_name(value), set()).update(stem(word) for word in words(header))
+        if statement.seen or statement.cells:
             continue
         subject = re.match(
-            r"^(.{2,70}?)\s+(?:\([^)]*\)\s+)?(?:is|was|are|were)\s+(?:an?|the|one of the)\s+([^.,;]+)", said.text
+            r"^(.{2,70}?)\s+(?:\([^)]*\)\s+)?(?:is|was|are|were)\s+(?:an?|the|one of the)\s+([^.,;]+)", statement.text
         )
         if subject:
             noun_group = re.split(r"\b(?:that|which|who|in|by|from|of|for|at|on|with)\b", subject[2])[0]
-            for name in {normal_name(subject[1]), normal_name(said.title)}:
-                found.setdefault(name, set()).update(stem(word) for word in words(noun_group))
-        for name, start, end in name_spans(said.text):
-            before = words(said.text[max(0, start - 24) : start])[-1:]
+            for name in {normal_name(subject[1]), normal_name(statement.title)}:
+                kinds.setdefault(name, set()).update(stem(word) for word in words(noun_group))
+        for name, start, end in name_spans(statement.text):
+            before = words(statement.text[max(0, start - 24) : start])[-1:]
             if before and before[0] not in STOP_WORDS:
-                found.setdefault(normal_name(name), set()).add(stem(before[0]))
-            apposition = _APPOSITION.match(said.text[end:])
+                kinds.setdefault(normal_name(name), set()).add(stem(before[0]))
+            apposition = _APPOSITION.match(statement.text[end:])
             if apposition:
-                found.setdefault(normal_name(name), set()).update(stem(word) for word in words(apposition[1]))
-    return {name: frozenset(stems) for name, stems in found.items()}
+                kinds.setdefault(normal_name(name), set()).update(stem(word) for word in words(apposition[1]))
+    return {name: frozenset(stems) for name, stems in kinds.items()}
 
 
-def _from_cells(said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]]) -> list[tuple[str, float]]:
-    found = []
-    for header, value in said.cells:
+def _from_cells(
+    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
+) -> list[tuple[str, float]]:
+    fitting = []
+    for header, value in statement.cells:
         stems = {stem(word) for word in words(header)}
-        if ask.head and ask.head[-1] in stems:
+        if form.head and form.head[-1] in stems:
             fit = 1.0
-        elif ask.want is Want.PERSON:
-            fit = 0.9 if stems & _PEOPLE_STEMS else 0.8 * _name_fit(value, ask, kinds)
-        elif ask.want is Want.PLACE:
-            fit = 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, ask, kinds)
-        elif ask.want is Want.TIME:
+        elif form.answer_type is AnswerType.PERSON:
+            fit = 0.9 if stems & _PEOPLE_STEMS else 0.8 * _name_fit(value, form, kinds)
+        elif form.answer_type is AnswerType.PLACE:
+            fit = 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, form, kinds)
+        elif form.answer_type is AnswerType.TIME:
             fit = 0.9 if _YEAR.search(value) or _DATE.search(value) else 0.0
-        elif ask.want in (Want.COUNT, Want.QUANTITY):
-            fit = (0.9 if stems & {*ask.head, *ask.focus} else 0.3) if re.search(r"\d", value) else 0.0
-        elif ask.want is Want.COLOUR:
+        elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
+            fit = (0.9 if stems & {*form.head, *form.focus} else 0.3) if re.search(r"\d", value) else 0.0
+        elif form.answer_type is AnswerType.COLOUR:
             fit = 0.9 if _COLOUR.search(value) else 0.0
-        elif ask.want is Want.THING:
-            asked = stems & set(ask.head) if ask.head else stems & ask.focus
-            fit = 0.9 if asked else 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, ask, kinds)
+        elif form.answer_type is AnswerType.THING:
+            named = stems & set(form.head) if form.head else stems & form.focus
+            fit = 0.9 if named else 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, form, kinds)
         else:
             fit = 0.0
-        found.append((value, fit))
-    return found
+        fitting.append((value, fit))
+    return fitting
 
 
 def _from_text(
-    said: Statement, ask: Ask, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
+    statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
 ) -> list[tuple[str, float]]:
-    text = said.text
+    text = statement.text
     spans: list[tuple[str, int, int, float]] = []
-    if ask.want is Want.TIME:
+    if form.answer_type is AnswerType.TIME:
         spans = [(m[0], m.start(), m.end(), 1.0 if _YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
-        year_only = "year" in ask.head or not spans
+        year_only = "year" in form.head or not spans
         if year_only:
             spans = [(m[0], m.start(), m.end(), 1.0) for m in _YEAR.finditer(text)]
-    elif ask.want in (Want.COUNT, Want.QUANTITY):
-        pattern = _NUMBER if ask.want is Want.COUNT else _QUANTITY
-        spans = [(m[0], m.start(), m.end(), _counts(text[m.end() :], ask)) for m in pattern.finditer(text)]
-    elif ask.want is Want.COLOUR:
+    elif form.answer_type in (AnswerType.COUNT, AnswerType.QUANTITY):
+        pattern = _NUMBER if form.answer_type is AnswerType.COUNT else _QUANTITY
+        spans = [(m[0], m.start(), m.end(), _counts(text[m.end() :], form)) for m in pattern.finditer(text)]
+    elif form.answer_type is AnswerType.COLOUR:
         spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
-    elif ask.want is Want.LETTERING:
+    elif form.answer_type is AnswerType.LETTERING:
         spans = [(m[1], m.start(1), m.end(1), 1.0) for m in _QUOTE.finditer(text)]
         spans = spans or [(m[1], m.start(1), m.end(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
         spans = spans or [(m[0], m.start(), m.end(), 0.6) for m in _CAPITALS.finditer(text)]
-    elif ask.want in (Want.THING, Want.PERSON, Want.PLACE):
-        stated = 0.85 if ask.head and ask.head[-1] in {stem(word) for word in words(text)} else 0.0
+    elif form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
+        stated = 0.85 if form.head and form.head[-1] in {stem(word) for word in words(text)} else 0.0
         for name, start, end in name_spans(text):  # "the boat of X is called Y" says of X or Y that it is a boat
-            fit = max(_name_fit(name, ask, kinds), _cue(text[:start], ask.want))
-            spans.append((name, start, end, max(fit, stated) if normal_name(name) != normal_name(said.title) else fit))
-        if ask.want is Want.THING:
-            spans += _things(text, ask)
+            fit = max(_name_fit(name, form, kinds), _cue(text[:start], form.answer_type))
+            fit = fit if normal_name(name) == normal_name(statement.title) else max(fit, stated)
+            spans.append((name, start, end, fit))
+        if form.answer_type is AnswerType.THING:
+            spans += _things(text, form)
     if not spans:
         return []
     places = [(m.start(), weights[s]) for m in _WORDS.finditer(text) if (s := stem(m[0].lower())) in weights]
-    before = ask.want in (Want.COLOUR, Want.COUNT)  # "three red stars": the attribute comes before its noun
+    before = form.answer_type in (AnswerType.COLOUR, AnswerType.COUNT)  # "three red stars": they precede their noun
     near = [_nearness(start, end, places, before) for _, start, end, _ in spans]
     top = max(near) or 1.0
     return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
@@ -153,41 +156,41 @@ def _nearness(start: int, end: int, places: list[tuple[int, float]], before: boo
     return total
 
 
-def _cue(before: str, want: Want) -> float:
+def _cue(before: str, answer_type: AnswerType) -> float:
     """What the word before a name says of it: places follow `in` or `from`, doers follow `by`."""
     last = words(before[-12:])[-1:]
-    if want is Want.PLACE and last and last[0] in _PLACE_CUES:
+    if answer_type is AnswerType.PLACE and last and last[0] in _PLACE_CUES:
         return 0.85
-    return 0.75 if want is Want.PERSON and last == ["by"] else 0.0
+    return 0.75 if answer_type is AnswerType.PERSON and last == ["by"] else 0.0
 
 
-def _counts(after: str, ask: Ask) -> float:
+def _counts(after: str, form: QuestionForm) -> float:
     """How well what follows a number is what was to be counted."""
     following = [stem(word) for word in words(after[:40])[:4]]
-    return 1.0 if ask.head and ask.head[-1] in following else 0.7 if set(following) & ask.focus else 0.25
+    return 1.0 if form.head and form.head[-1] in following else 0.7 if set(following) & form.focus else 0.25
 
 
-def _name_fit(name: str, ask: Ask, kinds: Mapping[str, frozenset[str]]) -> float:
+def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
     """Whether a name is the kind of thing asked for: 1 when said so, less when unknown, little when said otherwise."""
     key = normal_name(name)
-    said = kinds.get(key, frozenset())
-    wanted: frozenset[str] = frozenset(ask.head[-1:])
-    if ask.want is Want.PERSON:
+    known = kinds.get(key, frozenset())
+    wanted: frozenset[str] = frozenset(form.head[-1:])
+    if form.answer_type is AnswerType.PERSON:
         wanted |= _PEOPLE_STEMS
         looks = 2 <= len(key.split()) <= 4 and not re.search(r"\d| of | the ", key)
-    elif ask.want is Want.PLACE:
+    elif form.answer_type is AnswerType.PLACE:
         wanted |= _PLACE_STEMS
         looks = len(key.split()) <= 3
     else:
         looks = True
-    if said & wanted:
+    if known & wanted:
         return 1.0
-    return (0.6 if looks else 0.25) if not said else 0.35 if looks else 0.15
+    return (0.6 if looks else 0.25) if not known else 0.35 if looks else 0.15
 
 
-def _things(text: str, ask: Ask) -> list[tuple[str, int, int, float]]:
+def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
     """Common nouns of the kind asked for, and noun groups after a word of the question, for "what is X holding"."""
-    members = _KIND_STEMS.get(ask.head[-1], frozenset()) if ask.head else frozenset()
+    members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []
     for match in [*_WORDS.finditer(text), None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from actors.reader.ask import parse_ask
 from actors.reader.lexicon import LESS, MORE, STOP_WORDS
+from actors.reader.question_form import question_form
 from actors.reader.text import content_stems, name_spans
 
 _AUXILIARY = "is|are|was|were|did|does|do|has|have|had|can|could|will|would"
@@ -77,26 +77,26 @@ def parts(text: str) -> tuple[str, ...]:
     What is asked of a thing that is only described cannot be asked before the thing has a name: so the last part of
     such a question is the question itself, which at least stands alone.
     """
-    found: list[str] = []
+    questions: list[str] = []
     for question in _questions(text):
         compared = _compared(question)
         both = _BOTH.match(question)
         if compared:
-            found += compared
+            questions += compared
         elif both:
-            found += [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
+            questions += [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
         else:
-            found += [thing.question for thing in reversed(described(question))]
-            found.append(question)
-    split = tuple(dict.fromkeys(found))
+            questions += [thing.question for thing in reversed(described(question))]
+            questions.append(question)
+    split = tuple(dict.fromkeys(questions))
     return split if len(split) > 1 else (text,)
 
 
 def described(question: str) -> list[Described]:
     """The things that a question describes, outermost first."""
-    if _BOTH.match(question) or (_ALTERNATIVES.match(question) and parse_ask(question).options):
+    if _BOTH.match(question) or (_ALTERNATIVES.match(question) and question_form(question).options):
         return []
-    found: list[Described] = []
+    things: list[Described] = []
     start = 0
     while match := _DESCRIBED.search(question, start):
         start = match.start("rest")
@@ -111,13 +111,13 @@ def described(question: str) -> list[Described]:
         if not content_stems(rest):
             continue
         end = match.start("rest") + len(rest)
-        found.append(
+        things.append(
             Described(match.start(), end, match["noun"], _which(match["noun"], match["place"], match["by"], rest))
         )
     for match in _DATED.finditer(question):
         asked = f"Which {match['noun']}{match['place']} is the one of {match['year']}?"
-        found.append(Described(match.start(), match.end(), match["noun"], asked))
-    return sorted(found, key=lambda thing: thing.start)
+        things.append(Described(match.start(), match.end(), match["noun"], asked))
+    return sorted(things, key=lambda thing: thing.start)
 
 
 def named(question: str, thing: Described, name: str) -> str:
@@ -131,9 +131,9 @@ def _questions(text: str) -> list[str]:
     asking = [part for part in sentences if part.endswith("?") and _OPENS.match(part)] or sentences[-1:]
     if asking and _QUOTES.search(asking[0]):
         asking = asking[:1]
-    found: list[str] = []
+    questions: list[str] = []
     for part in asking:
-        pieces = [part] if parse_ask(part).options else _ANOTHER.split(part)
+        pieces = [part] if question_form(part).options else _ANOTHER.split(part)
         if _RELATIVE.search(pieces[0]) or not all(
             _ASKS.search(piece) and len(content_stems(piece)) > 0 for piece in pieces
         ):
@@ -142,17 +142,17 @@ def _questions(text: str) -> list[str]:
         for number, piece in enumerate(pieces):
             if number and names:
                 piece = _without_pronoun(piece, names[0])
-            found.append(_asked(piece))
-    return found
+            questions.append(_asked(piece))
+    return questions
 
 
 def _without_pronoun(question: str, name: str) -> str:
     """The question with a name instead of its first pronoun."""
-    found = _PRONOUN.search(question)
-    if not found:
+    match = _PRONOUN.search(question)
+    if not match:
         return question
-    said = f"{name}'s" if found[0].lower() in ("its", "his", "their") else name
-    return f"{question[: found.start()]}{said}{question[found.end() :]}"
+    owner = f"{name}'s" if match[0].lower() in ("its", "his", "their") else name
+    return f"{question[: match.start()]}{owner}{question[match.end() :]}"
 
 
 def _which(noun: str, place: str, by: str, rest: str) -> str:
@@ -183,17 +183,17 @@ def _holds(condition: str) -> str:
 
 def _compared(question: str) -> list[str]:
     """For `which came first: X or Y`, when that was for each of the two, after what X and Y are where not named."""
-    ask = parse_ask(question)
+    form = question_form(question)
     match = _ALTERNATIVES.match(question)
-    if not ask.options or not match:
+    if not form.options or not match:
         return []
-    found: list[str] = []
-    for option in ask.options:
-        found += [thing.question for thing in reversed(described(option))]
-    found += [
-        _when(match["main"].strip(), option, bool(ask.order and ask.order[0] == "time")) for option in ask.options
+    questions: list[str] = []
+    for option in form.options:
+        questions += [thing.question for thing in reversed(described(option))]
+    questions += [
+        _when(match["main"].strip(), option, bool(form.order and form.order[0] == "time")) for option in form.options
     ]
-    return found
+    return questions
 
 
 def _when(main: str, option: str, time: bool) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
+from actors.messages import Field, FieldKind
 from actors.reader.decide import choose
 from actors.reader.find import Entry, chains, view
-from actors.reader.form import Line, answer_and_sureness
 from actors.reader.judge import compare
 from actors.reader.lexicon import PICTURE_WORDS
-from actors.reader.parse import Statement, stated
+from actors.reader.statement import Statement, statements_in
 from actors.reader.text import name_spans, normal_name, words
-from actors.reader.work import Work
+from actors.reader.work import Work, known_answer, yes_or_no
 
 _SEEN = re.compile(r"\bcan (?:one|you|be) see", re.IGNORECASE)
 BEARS = 0.28  # of the question's weight, for a source to count as bearing on it
@@ -22,42 +22,37 @@ LEAST = 0.05  # of the question's weight, for a candidate to be selected at all
 KEPT = 0.6  # of the best candidate's value, for another to be selected beside it
 
 
-def relevant(work: Work, line: Line) -> list[str]:
+def relevant(work: Work, line: Field) -> list[str]:
     """Where the same form asks which parts to keep, yes if and only if some are kept."""
-    selecting = next((other for other in work.task.lines if other.name == "Selected"), None)
+    selecting = work.field(FieldKind.SELECTED)
     if selecting:
-        return _yes_no(line, bool(selected(work, selecting)))
-    return _yes_no(line, work.judged("bears", _bearing(work)) >= BEARS)
+        return yes_or_no(line, bool(selected(work, selecting)))
+    return yes_or_no(line, work.judged("bears", _bearing(work)) >= BEARS)
 
 
 def dismissed(work: Work) -> bool:
     """Whether the same form has it that nothing here bears on the question."""
-    judged = next((line for line in work.task.lines if line.name == "Relevant"), None)
-    return judged is not None and relevant(work, judged)[:1] == _yes_no(judged, False)
+    line = work.field(FieldKind.RELEVANT)
+    return line is not None and relevant(work, line)[:1] == yes_or_no(line, False)
 
 
-def score(work: Work, line: Line) -> list[str]:
-    """1 where nothing read is about the question, 5 where a chain of statements covers nearly all of it."""
-    best = max((strength for strength, _ in work.reached), default=0.0)
-    level = min(5, max(1, 1 + int(5 * work.judged("score", best))))
-    return [text] if (text := line.one_of(str(level))) else []
+def enough(work: Work, line: Field) -> list[str]:
+    return yes_or_no(line, suffices(work))
 
 
-def enough(work: Work, line: Line) -> list[str]:
-    return _yes_no(line, suffices(work))
-
-
-def retrieve(work: Work, line: Line) -> list[str]:
+def retrieve(work: Work, line: Field) -> list[str]:
     """Something has to be looked up as long as what is there does not answer the question."""
-    return _yes_no(line, not suffices(work))
+    return yes_or_no(line, not suffices(work))
 
 
 def suffices(work: Work) -> bool:
     return bool(work.answer) and work.judged("suffices", work.value) >= SUFFICES
 
 
-def visual(work: Work, line: Line) -> list[str]:
-    return _yes_no(line, looks(work.question) or (work.pictures > 0 and any(e.said.seen for e in _answering(work))))
+def visual(work: Work, line: Field) -> list[str]:
+    return yes_or_no(
+        line, looks(work.question) or (work.pictures > 0 and any(e.statement.seen for e in _answering(work)))
+    )
 
 
 def looks(question: str) -> bool:
@@ -66,11 +61,13 @@ def looks(question: str) -> bool:
     for name, start, end in reversed(name_spans(question)):
         if start:
             plain = f"{plain[:start]}{' ' * len(name)}{plain[end:]}"
-    found = words(plain)
-    return bool(PICTURE_WORDS & {*found, *(word.removesuffix("s") for word in found)} or _SEEN.search(plain))
+    plain_words = words(plain)
+    return bool(
+        PICTURE_WORDS & {*plain_words, *(word.removesuffix("s") for word in plain_words)} or _SEEN.search(plain)
+    )
 
 
-def selected(work: Work, line: Line) -> list[str]:
+def selected(work: Work, line: Field) -> list[str]:
     """The candidates, or the numbered evidence, that the question is covered by, best first; nothing when none bears.
 
     What is linked to the best chain counts with it: a table's row and the passage about what stands in that row.
@@ -79,65 +76,49 @@ def selected(work: Work, line: Line) -> list[str]:
     top = max(values.values(), default=0.0)
     least = max(KEPT * top, LEAST)
     ranked = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])
-    kept = ranked[: work.task.limit(line, 5)]
+    kept = ranked[: line.most or 5]
     return [", ".join(map(str, kept))] if kept else []
 
 
 def _candidate_values(work: Work) -> dict[int, float]:
     """By number, how far the question is covered, by a candidate alone or as part of the best chain."""
-    given = work.task.of("Candidate")
+    given = [(n, one) for one in work.given(FieldKind.CANDIDATE) if (n := one.number) is not None]
     if given:
-        said = [(n.number, s) for n in given for s in stated(f"candidate {n.number}", n.text)]
-        everything: list[Statement] = [*(s for _, s in said), *(entry.said for entry in work.entries)]
-        at = view(work.at.ask, everything)
+        numbered = [(n, s) for n, one in given for s in statements_in(f"candidate {n}", one.text)]
+        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
+        at = view(work.at.form, everything)
         entries: list[Entry] = [at.entry(s) for s in everything]
         reached = chains(at, entries, work.hops)
-        numbers: list[int | None] = [*(n for n, _ in said), *(None for _ in work.entries)]
+        numbers: list[int | None] = [*(n for n, _ in numbered), *(None for _ in work.entries)]
         covered = at.covered
     else:
         entries, reached, covered = list(work.entries), list(work.reached), work.at.covered
-        numbers = [int(e.said.source) if e.said.source.isdigit() else None for e in entries]
+        numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
     values: dict[int, float] = {}
     best = max(reached, key=lambda r: r[0], default=(0.0, ()))
     for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
         if number is None:
             continue
-        value = best[0] if i in best[1] else covered(entry.mask) * entry.said.trust
+        value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
         values[number] = max(values.get(number, 0.0), value * work.judged(f"candidate {number}", 1.0))
     asked = f" {' '.join(words(work.question))} "
-    for candidate in given:  # a name that the question spells out is what it is about, however much else it says
-        if len(words(candidate.text)) <= 4 and f" {normal_name(candidate.text)} " in asked:
-            values[candidate.number] = max(values.get(candidate.number, 0.0), NAMED)
+    for n, one in given:  # a name that the question spells out is what it is about, however much else it says
+        if len(words(one.text)) <= 4 and f" {normal_name(one.text)} " in asked:
+            values[n] = max(values.get(n, 0.0), NAMED)
     return values
 
 
-def best(work: Work, line: Line) -> list[str]:
-    """The given answer that the evidence bears out most; where it bears out none, the one said most often and surely.
-
-    Left out when every answer given is `unknown`.
-    """
-    given = {a.number: answer_and_sureness(a.text) for a in work.task.of("Answer")}
-    supported = {n: support(work, answer) for n, (answer, _) in given.items() if answer}
-    if not supported:
-        return []
-    said = {n: sum(sure for other, sure in given.values() if other.lower() == given[n][0].lower()) for n in supported}
-    number = max(supported, key=lambda n: (round(work.judged(f"answer {n}", supported[n]), 3), said[n], -n))
-    if max(supported.values()) <= 0:
-        number = max(supported, key=lambda n: (said[n], -n))
-    return [text] if (text := line.one_of(str(number))) else []
-
-
-def supported(work: Work, line: Line) -> list[str]:
-    answers = work.task.of("Answer") or work.task.of("Candidate")
-    answer = answer_and_sureness(answers[0].text)[0] if answers else ""
-    return _yes_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= STANDS)
+def supported(work: Work, line: Field) -> list[str]:
+    answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
+    answer = known_answer(answers[0]) if answers else ""
+    return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= STANDS)
 
 
 def support(work: Work, answer: str) -> float:
     """How well an answer stands in the evidence: as the reader's own best answer, or by the chain that names it."""
     own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
-    found = choose(work.at, work.entries, [answer], work.hops)
-    stated_at = [f.value for f in found if f.chain]
+    ranking = choose(work.at, work.entries, [answer], work.hops)
+    stated_at = [f.value for f in ranking if f.chain]
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)
 
 
@@ -155,8 +136,3 @@ def _answering(work: Work) -> list[Entry]:
     """The entries of the chain that covers most of the question."""
     reached = max(work.reached, key=lambda r: r[0], default=(0.0, ()))
     return [work.entries[i] for i in reached[1]] if reached[0] >= BEARS else []
-
-
-def _yes_no(line: Line, yes: bool) -> list[str]:
-    said = line.one_of("yes" if yes else "no")
-    return [said] if said else []

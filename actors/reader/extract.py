@@ -1,16 +1,16 @@
-"""Takes statements apart into triples, and questions or evidence into entities, key phrases and themes."""
+"""Takes statements apart into triples, and questions or evidence into entities, key noun_groups and themes."""
 
 from __future__ import annotations
 
 import re
 
-from actors.reader.form import Line
+from actors.messages import Field
 from actors.reader.lexicon import STOP_WORDS
-from actors.reader.parse import Statement
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, sentences, stem, words
 from actors.reader.work import Work
 
-MOST_TRIPLES = 8
+MOST_TRIPLES = 24
 MOST_WORDS = 6
 _VERBS = "is|are|was|were|has|have|had"
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
@@ -23,88 +23,82 @@ _PREPOSITION = re.compile(r"^(?:along|among|near|across|within|around|beside|acc
 _PREPOSITIONS = frozenset("along among near across within around beside upon per via against".split())
 _HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
 _SPAN = re.compile(r"\b\d[\d,.]*\d?\b")
-_ON_EVIDENCE = re.compile(
-    r"\bevidence\b|\b(?:from|in|of) (?:the|this|these|each) (?:passage|text|picture|image|source|page|row)s?\b",
-    re.IGNORECASE,
-)
-_ALL = re.compile(r"\b(?:all|every|each)\b", re.IGNORECASE)
 
 Parts = tuple[str, str, str]
 
 
-def triples_of(said: Statement) -> list[Parts]:
+def triples_of(statement: Statement) -> list[Parts]:
     """(head, relation, tail) of what one statement says; none where its wording has no form that is known here."""
-    if said.triple:
-        return [said.triple]
-    if said.cells:
-        return _row(said)
-    if said.seen:
-        return _picture(said)
-    return _sentence(said.text.rstrip(" .?!"), said.title)
+    if statement.triple:
+        return [statement.triple]
+    if statement.cells:
+        return _row(statement)
+    if statement.seen:
+        return _picture(statement)
+    return _sentence(statement.text.rstrip(" .?!"), statement.title)
 
 
-def triple(work: Work, line: Line) -> list[str]:
+def triple(work: Work, line: Field) -> list[str]:
     """Those of the given triples and of the evidence that bear on the question, best first; where there are none, what
     the question itself states.
 
-    All of them where the task asks for all, or where nothing is asked.
+    All of them where the form sets no number, or where nothing is asked.
     """
-    everything = bool(_ALL.search(f"{work.task.instruction} {line.asks}")) or not work.at.weights
+    everything = line.most is None or not work.at.weights
     given: dict[Parts, float] = {}
     for entry, reached in zip(work.entries, work.reached, strict=True):
         value = max(work.bearing(entry), 0.9 * reached[0] * (len(reached[1]) > 1))
-        for parts in triples_of(entry.said):
+        for parts in triples_of(entry.statement):
             given[parts] = max(given.get(parts, 0.0), value)
     ranked = sorted(given, key=lambda parts: -given[parts])
-    found = [parts for parts in ranked if everything or given[parts] > 0]
-    found = found or _presumed(work.question)
-    return [" | ".join(parts) for parts in found[: work.task.limit(line, 24 if everything else MOST_TRIPLES)]]
+    kept = [parts for parts in ranked if everything or given[parts] > 0]
+    kept = kept or _presumed(work.question)
+    return [" | ".join(parts) for parts in kept[: MOST_TRIPLES if everything else line.most]]
 
 
-def entity(work: Work, line: Line) -> list[str]:
-    """Names; of the evidence where the task speaks of it and there is some, else of the question.
+def entity(work: Work, line: Field) -> list[str]:
+    """Names in the question, or in what was read where nothing is asked.
 
     A question that names nothing has what it describes: `the film`, by its noun.
     """
-    if _on_evidence(work):
-        names = {n: name for said in work.most_bearing(8) for n, name in said.names}
-        found = list(names.values())
+    if not work.question:
+        names = list({key: name for statement in work.most_bearing(8) for key, name in statement.names}.values())
     else:
-        found = named(work.question) or phrases(work.question)
-    return _distinct(found)[: work.task.limit(line, 8)]
+        names = named(work.question) or noun_groups(work.question)
+    return _distinct(names)[: line.most or 8]
 
 
-def keyword(work: Work, line: Line) -> list[str]:
-    """Names and noun groups of the question, or of what was read where the task speaks of that."""
+def keyword(work: Work, line: Field) -> list[str]:
+    """Names and noun groups of the question, or of what was read where nothing is asked."""
     about = work.question
-    if _on_evidence(work):
-        about = " ".join(f"{said.title}. {said.text}" for said in work.most_bearing(3))
-    return _distinct([*named(about), *(phrase for phrase in phrases(about) if phrase[0].islower())])[
-        : work.task.limit(line, 8)
+    if not about:
+        about = " ".join(f"{statement.title}. {statement.text}" for statement in work.most_bearing(3))
+    return _distinct([*named(about), *(phrase for phrase in noun_groups(about) if phrase[0].islower())])[
+        : line.most or 8
     ]
 
 
-def theme(work: Work, line: Line) -> list[str]:
+def theme(work: Work, line: Field) -> list[str]:
     """What relations the question is about: its noun groups without the names, that which is asked for first."""
-    found = [phrase for phrase in phrases(work.question) if phrase[:1].islower()]
-    head = [phrase for phrase in found if stem(words(phrase)[-1]) in work.at.ask.head]
-    return _distinct([*head, *found] or [str(work.at.ask.want)])[: work.task.limit(line, 4)]
+    groups = [phrase for phrase in noun_groups(work.question) if phrase[:1].islower()]
+    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in work.at.form.head]
+    return _distinct([*head, *groups] or [str(work.at.form.answer_type)])[: line.most or 4]
 
 
 def named(text: str) -> list[str]:
     """Names in a text, without the prepositions and verbs that open its sentences with a capital letter."""
-    found = []
+    names = []
     for name, start, end in name_spans(text):
         bare = _PREPOSITION.sub("", name)
         opens = start == 0 or text[:start].rstrip().endswith((".", "?", "!"))
         if bare != name or not opens or " " in name or text.count(name) > 1 or text[end:].startswith("'s"):
-            found.append(re.sub(r"^[Tt]he ", "", bare))
-    return found
+            names.append(re.sub(r"^[Tt]he ", "", bare))
+    return names
 
 
-def phrases(text: str) -> list[str]:
+def noun_groups(text: str) -> list[str]:
     """Runs of words that carry content, names apart, in order."""
-    found: list[str] = []
+    groups: list[str] = []
     run: list[str] = []
     end = 0
     for match in _WORD.finditer(text):
@@ -112,32 +106,32 @@ def phrases(text: str) -> list[str]:
         joined = text[end : match.start()].isspace() and run and run[-1][0].isupper() == word[0].isupper()
         end = match.end()
         if word.lower().removesuffix("'s") in STOP_WORDS | _PREPOSITIONS:
-            found, run = [*found, " ".join(run)], []
+            groups, run = [*groups, " ".join(run)], []
         elif joined and len(run) < 3:
             run.append(word)
         else:
-            found, run = [*found, " ".join(run)], [word]
-    return [phrase for phrase in (*found, " ".join(run)) if phrase and not phrase.isdigit()]
+            groups, run = [*groups, " ".join(run)], [word]
+    return [phrase for phrase in (*groups, " ".join(run)) if phrase and not phrase.isdigit()]
 
 
-def _row(said: Statement) -> list[Parts]:
+def _row(statement: Statement) -> list[Parts]:
     """A row is about its cell under the header that the table is named for, else about its first name."""
-    titled = {stem(word) for word in words(said.title)}
-    named = [(h, v) for h, v in said.cells if v and not v[:1].isdigit()]
-    key = next((v for h, v in named if stem(h.lower()) in titled), named[0][1] if named else said.title)
-    return [(key, header.lower(), value) for header, value in said.cells if value and value != key]
+    titled = {stem(word) for word in words(statement.title)}
+    named = [(h, v) for h, v in statement.cells if v and not v[:1].isdigit()]
+    key = next((v for h, v in named if stem(h.lower()) in titled), named[0][1] if named else statement.title)
+    return [(key, header.lower(), value) for header, value in statement.cells if value and value != key]
 
 
-def _picture(said: Statement) -> list[Parts]:
-    text = said.text.rstrip(" .")
+def _picture(statement: Statement) -> list[Parts]:
+    text = statement.text.rstrip(" .")
     if not text:
         return []
     if lettered := _LETTERED.search(text):
-        return [(said.title, "bears the words", lettered[1])]
+        return [(statement.title, "bears the words", lettered[1])]
     if shows := _SHOWS.search(text):
         things = re.split(r",\s+(?:and\s+)?|\s+and\s+", shows[1])
-        return [(said.title, "picture shows", thing) for thing in things if thing]
-    return _sentence(text, said.title)
+        return [(statement.title, "picture shows", thing) for thing in things if thing]
+    return _sentence(text, statement.title)
 
 
 def _sentence(text: str, title: str) -> list[Parts]:
@@ -158,15 +152,15 @@ def _sentence(text: str, title: str) -> list[Parts]:
         return []
     elif pronoun := _PRONOUN.match(text):
         start = pronoun.end()
-    found: list[Parts] = []
+    triples: list[Parts] = []
     for s, e in spans:
         relation = _relation(text[start:s])
         if relation and normal_name(text[s:e]) != normal_name(subject):
-            found.append((subject, relation, text[s:e]))
+            triples.append((subject, relation, text[s:e]))
             start = e
-    if not found and verb and len(verb["head"].split()) <= 5 and len(verb["tail"].split()) <= 10:
-        found = [(subject if _generic(verb["head"]) else verb["head"], verb["verb"], verb["tail"])]
-    return found[:3]
+    if not triples and verb and len(verb["head"].split()) <= 5 and len(verb["tail"].split()) <= 10:
+        triples = [(subject if _generic(verb["head"]) else verb["head"], verb["verb"], verb["tail"])]
+    return triples[:3]
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
@@ -196,22 +190,17 @@ def _generic(noun: str) -> bool:
 
 def _presumed(question: str) -> list[Parts]:
     """What a question states before it asks, and that things have what it asks of them (`the source of the river`)."""
-    found: list[Parts] = []
-    for said in sentences(question):
-        if not said.endswith("?"):
-            found += _sentence(said.rstrip(" .!"), "")
-        found += [(f"{m[2]}", "has", m[1]) for m in _HAS.finditer(said)]
-    return found
+    triples: list[Parts] = []
+    for sentence in sentences(question):
+        if not sentence.endswith("?"):
+            triples += _sentence(sentence.rstrip(" .!"), "")
+        triples += [(f"{m[2]}", "has", m[1]) for m in _HAS.finditer(sentence)]
+    return triples
 
 
-def _on_evidence(work: Work) -> bool:
-    """Whether the task speaks of what is read rather than of the question, and there is something to read."""
-    return bool(work.entries and (not work.question or _ON_EVIDENCE.search(work.task.instruction)))
-
-
-def _distinct(found: list[str]) -> list[str]:
+def _distinct(names: list[str]) -> list[str]:
     kept: dict[str, str] = {}
-    for text in found:
+    for text in names:
         if key := normal_name(text):
             kept.setdefault(key, text)
     return list(kept.values())

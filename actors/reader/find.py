@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from actors.reader.answer import Candidate, candidates, kinds_of
-from actors.reader.ask import Ask
-from actors.reader.parse import Statement
+from actors.reader.answer import Phrase, kinds_of, phrases
+from actors.reader.question_form import QuestionForm
+from actors.reader.statement import Statement
 
 HOP_DISCOUNT = 0.92
 FOCUS_BONUS = 0.15
@@ -21,14 +21,14 @@ PAIR_WEIGHT = 0.6
 class Entry:
     """A statement as one question sees it: `mask` has a bit per stem of the question that it contains."""
 
-    said: Statement
+    statement: Statement
     mask: int
     focus: float
-    candidates: tuple[Candidate, ...]
+    phrases: tuple[Phrase, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Candidate:
     """A candidate answer with its value in [0, 1] and the statements that lead to it, its own first."""
 
     text: str
@@ -41,20 +41,20 @@ class Found:
 class View:
     """A question with its stems' weights (they sum to 1), which turns statements into entries."""
 
-    ask: Ask
+    form: QuestionForm
     weights: dict[str, float]
     kinds: Mapping[str, frozenset[str]]
     _covered: dict[int, float] = field(default_factory=dict)
 
-    def entry(self, said: Statement) -> Entry:
-        mask, stems = 0, set(said.stems)
+    def entry(self, statement: Statement) -> Entry:
+        mask, stems = 0, set(statement.stems)
         for bit, stem in enumerate(self.weights):
             if stem in stems:
                 mask |= 1 << bit
-        focused = [(stem, weight) for stem, weight in self.weights.items() if stem in self.ask.focus]
+        focused = [(stem, weight) for stem, weight in self.weights.items() if stem in self.form.focus]
         focus = sum(weight for stem, weight in focused if stem in stems)
         whole = sum(weight for _, weight in focused) or 1.0
-        return Entry(said, mask, focus / whole, tuple(candidates(said, self.ask, self.kinds, self.weights)))
+        return Entry(statement, mask, focus / whole, tuple(phrases(statement, self.form, self.kinds, self.weights)))
 
     def covered(self, mask: int) -> float:
         """The weight of the question's stems in a mask."""
@@ -63,16 +63,16 @@ class View:
         return self._covered[mask]
 
 
-def view(ask: Ask, statements: Sequence[Statement]) -> View:
+def view(form: QuestionForm, statements: Sequence[Statement]) -> View:
     """Weights are inverse document frequencies within the prompt; a word that no statement has counts half."""
-    frequency = Counter(stem for said in statements for stem in said.stems)
+    frequency = Counter(stem for statement in statements for stem in statement.stems)
     raw = {}
-    for stem in ask.stems:
+    for stem in form.stems:
         weight = math.log(1 + (len(statements) + 1) / (1 + frequency[stem]))
         pair = PAIR_WEIGHT if " " in stem else 1.0
         raw[stem] = pair * weight if frequency[stem] else 0.0 if " " in stem else weight / 2
     total = sum(raw.values()) or 1.0
-    return View(ask, {stem: weight / total for stem, weight in raw.items()}, kinds_of(list(statements)))
+    return View(form, {stem: weight / total for stem, weight in raw.items()}, kinds_of(list(statements)))
 
 
 def chains(at: View, entries: Sequence[Entry], hops: int) -> list[tuple[float, tuple[int, ...]]]:
@@ -83,26 +83,28 @@ def chains(at: View, entries: Sequence[Entry], hops: int) -> list[tuple[float, t
     """
     by_name: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
-        for name, _ in entry.said.names:
+        for name, _ in entry.statement.names:
             by_name.setdefault(name, []).append(i)
     bridges = {
         name: where
         for name, where in by_name.items()
-        if len(where) > 1 and name not in at.ask.names and len({entries[i].said.source for i in where}) <= LINK_LIMIT
+        if len(where) > 1
+        and name not in at.form.names
+        and len({entries[i].statement.source for i in where}) <= LINK_LIMIT
     }
     reach: list[tuple[float, int, float, tuple[int, ...]]] = [
-        (at.covered(e.mask) * e.said.trust, e.mask, e.said.trust, (i,)) for i, e in enumerate(entries)
+        (at.covered(e.mask) * e.statement.trust, e.mask, e.statement.trust, (i,)) for i, e in enumerate(entries)
     ]
     for _ in range(hops):
         longer = list(reach)
         for i, entry in enumerate(entries):
-            for name, _ in entry.said.names:
+            for name, _ in entry.statement.names:
                 for j in bridges.get(name, ()):
                     _, mask, trust, chain = reach[j]
                     if i in chain or mask | entry.mask == entry.mask or _same_table(entry, entries[j]):
                         continue
                     joint = mask | entry.mask
-                    least = min(trust, entry.said.trust)
+                    least = min(trust, entry.statement.trust)
                     strength = at.covered(joint) * least * HOP_DISCOUNT ** len(chain)
                     if strength > longer[i][0]:
                         longer[i] = (strength, joint, least, (i, *chain))
@@ -110,21 +112,21 @@ def chains(at: View, entries: Sequence[Entry], hops: int) -> list[tuple[float, t
     return [(strength, chain) for strength, _, _, chain in reach]
 
 
-def answers(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[int, ...]]]) -> list[Found]:
+def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[int, ...]]]) -> list[Candidate]:
     """Candidates of all entries, best value per answer, best first."""
-    best: dict[str, Found] = {}
+    best: dict[str, Candidate] = {}
     for entry, (strength, chain) in zip(entries, reached, strict=True):
-        for candidate in entry.candidates:
-            fit = 0.45 + 0.55 * candidate.fit
+        for phrase in entry.phrases:
+            fit = 0.45 + 0.55 * phrase.fit
             value = strength * fit * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
-            if value > 0 and (candidate.key not in best or best[candidate.key].value < value):
-                best[candidate.key] = Found(candidate.text, candidate.key, value, chain)
+            if value > 0 and (phrase.key not in best or best[phrase.key].value < value):
+                best[phrase.key] = Candidate(phrase.text, phrase.key, value, chain)
     return ranked(best.values())
 
 
-def ranked(found: Iterable[Found]) -> list[Found]:
-    return sorted(found, key=lambda f: (-f.value, f.key))
+def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda f: (-f.value, f.key))
 
 
 def _same_table(one: Entry, other: Entry) -> bool:
-    return bool(one.said.cells) and bool(other.said.cells) and one.said.title == other.said.title
+    return bool(one.statement.cells) and bool(other.statement.cells) and one.statement.title == other.statement.title

@@ -1,7 +1,6 @@
 """How the embedded reader judges an answer: by words, numbers and list parts, for it knows nothing of meaning.
 
-A request to judge is told by its headings, `REFERENCE` in what is shared and `GIVEN` first in what is its own, and
-answered in the two lines that such requests ask for. A paraphrase that shares no word with the reference gets 1.
+A paraphrase that shares no word with the reference gets 1.
 """
 
 from __future__ import annotations
@@ -9,13 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from actors.messages import Request
-from actors.prompting import prompt
+from actors.messages import Grading
 from actors.reader.lexicon import NUMBERS, STOP_WORDS
 from actors.reader.text import stem, words
-
-REFERENCE = "## Reference answer"
-GIVEN = "## Answer to grade"
 
 _SEPARATOR = re.compile(r"[;,\n]\s|\s/\s|\b(?:and|or)\b", re.IGNORECASE)
 _LETTER = re.compile(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$")
@@ -28,14 +23,9 @@ _OPPOSITE = {"yes": "no", "no": "yes"}
 Words = tuple[str, ...]
 
 
-def verdict(request: Request) -> str | None:
-    """The reply to a request to judge; None for a request of any other kind."""
-    shared, own = request.shared.splitlines(), request.own.splitlines()
-    if own[:1] != [GIVEN] or REFERENCE not in shared:
-        return None
-    parts = [line.removeprefix("- ") for line in _below(shared, REFERENCE)]
-    choices = [line.partition(") ")[2] for line in _below(shared, prompt.CHOICES)]
-    grade, reason = compare(parts, own[1].removeprefix("- ") if len(own) > 1 else "", choices)
+def verdict(grading: Grading) -> str:
+    """The reply to a request to judge, in the two lines that such requests ask for."""
+    grade, reason = compare(grading.reference, grading.answer, grading.choices)
     return f"Reason: {reason}\nGrade: {grade}"
 
 
@@ -43,71 +33,64 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     """A grade from 1 to 5 and why. Every string of `reference` has to be in the answer, and nothing else."""
     if [answer.strip()] == [part.strip() for part in reference]:
         return 5, "It says what the reference says."
-    said = key(answer)
-    if not said or said == ("unknown",):
+    stated = comparison_key(answer)
+    if not stated or stated == ("unknown",):
         return 1, "It gives no answer."
     if choices and len(reference) == 1:
-        return _choice(key(reference[0]), answer, [key(choice) for choice in choices])
-    wanted = [found for part in reference for piece in _pieces(part) if (found := key(piece))]
-    if len(wanted) == 1 and wanted[0] in (("yes",), ("no",)):
-        return _yes_or_no(wanted[0][0], said)
-    return _parts(wanted, [key(piece) for piece in _pieces(answer)])
+        return _choice(comparison_key(reference[0]), answer, [comparison_key(choice) for choice in choices])
+    expected = [parts for part in reference for piece in _pieces(part) if (parts := comparison_key(piece))]
+    if len(expected) == 1 and expected[0] in (("yes",), ("no",)):
+        return _yes_or_no(expected[0][0], stated)
+    return _parts(expected, [comparison_key(piece) for piece in _pieces(answer)])
 
 
-def key(text: str) -> Words:
+def comparison_key(text: str) -> Words:
     """Words in lower case without articles; numbers in one form, with their scale: "$6.9 million" is ("6900000",)."""
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text.replace("%", " percent "))
     text = re.sub(r"(?<![\w.])[-−](?=[\d.])", "minus ", text)
     text = re.sub(r"(?<!\w)\.(?=\d)", "0.", text)
-    found: list[str] = []
+    parts: list[str] = []
     for word in words(re.sub(r"(?<=\w)[-–](?=\w)", " ", text)):
         if _NUMERIC.fullmatch(word) or word in NUMBERS:
-            found.append(f"{float(NUMBERS.get(word, word)):.12g}")
-        elif word in _SCALES and found and _NUMERIC.fullmatch(found[-1]):
-            found[-1] = f"{float(found[-1]) * _SCALES[word]:.12g}"
+            parts.append(f"{float(NUMBERS.get(word, word)):.12g}")
+        elif word in _SCALES and parts and _NUMERIC.fullmatch(parts[-1]):
+            parts[-1] = f"{float(parts[-1]) * _SCALES[word]:.12g}"
         else:
-            found.append(word.replace(".", ""))
-    return tuple(word for word in found if word not in _ARTICLES) or tuple(found)
-
-
-def _below(lines: Sequence[str], heading: str) -> list[str]:
-    """The lines under a heading, up to the next one."""
-    if heading not in lines:
-        return []
-    start = lines.index(heading) + 1
-    end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
-    return list(lines[start:end])
+            parts.append(word.replace(".", ""))
+    return tuple(word for word in parts if word not in _ARTICLES) or tuple(parts)
 
 
 def _pieces(text: str) -> list[str]:
-    return [piece for piece in _SEPARATOR.split(text) if key(piece)] or [text]
+    return [piece for piece in _SEPARATOR.split(text) if comparison_key(piece)] or [text]
 
 
 def _choice(right: Words, answer: str, choices: Sequence[Words]) -> tuple[int, str]:
-    said = key(answer)
+    stated = comparison_key(answer)
     lettered = _LETTER.match(answer)
-    if said in choices:
-        named = {said}
+    if stated in choices:
+        named = {stated}
     elif lettered and ord(lettered[1]) - ord("A") < len(choices):
-        named = {choices[ord(lettered[1]) - ord("A")]} | ({key(lettered[2])} & {*choices})
+        named = {choices[ord(lettered[1]) - ord("A")]} | ({comparison_key(lettered[2])} & {*choices})
     else:
-        named = {choice for choice in choices if _within(choice, said)}
+        named = {choice for choice in choices if _within(choice, stated)}
     if named != {right}:
         return 1, "It names another choice, several or none."
-    if said == right or lettered:
+    if stated == right or lettered:
         return 5, "It names the right choice."
     return 4, "It names the right choice in other words."
 
 
-def _yes_or_no(right: str, said: Words) -> tuple[int, str]:
-    if right not in said or _OPPOSITE[right] in said:
+def _yes_or_no(right: str, stated: Words) -> tuple[int, str]:
+    if right not in stated or _OPPOSITE[right] in stated:
         return 1, "It does not say the same."
-    return (5, "It says the same.") if said == (right,) else (4, "It says the same and more.")
+    return (5, "It says the same.") if stated == (right,) else (4, "It says the same and more.")
 
 
-def _parts(wanted: Sequence[Words], said: Sequence[Words]) -> tuple[int, str]:
+def _parts(expected: Sequence[Words], stated: Sequence[Words]) -> tuple[int, str]:
     """Parts are paired best likeness first; a part left over on either side keeps the answer from being right."""
-    pairs = sorted(((_likeness(w, s), -i, -j) for i, w in enumerate(wanted) for j, s in enumerate(said)), reverse=True)
+    pairs = sorted(
+        ((_likeness(w, s), -i, -j) for i, w in enumerate(expected) for j, s in enumerate(stated)), reverse=True
+    )
     levels: dict[int, int] = {}
     used: set[int] = set()
     for level, i, j in pairs:
@@ -115,45 +98,45 @@ def _parts(wanted: Sequence[Words], said: Sequence[Words]) -> tuple[int, str]:
             levels[-i] = level
             used.add(-j)
     right = sum(level >= 4 for level in levels.values())
-    if not wanted:
+    if not expected:
         return 1, "The reference has no words to compare."
-    if right == len(wanted) == len(said):
+    if right == len(expected) == len(stated):
         return min(levels.values()), "It says what the reference says."
-    if sorted(word for part in wanted for word in part) == sorted(word for part in said for word in part):
+    if sorted(word for part in expected for word in part) == sorted(word for part in stated for word in part):
         return 4, "It has the reference's words in another order."
-    if right == len(wanted):
+    if right == len(expected):
         return 3, "It says what the reference says and something else."
-    if 2 * right >= len(wanted):
-        return 3, f"It has {right} of the {len(wanted)} parts."
-    if right or len(wanted) > 1:
-        return (2, f"It has {right} of the {len(wanted)} parts.") if levels else (1, "It shares nothing that counts.")
+    if 2 * right >= len(expected):
+        return 3, f"It has {right} of the {len(expected)} parts."
+    if right or len(expected) > 1:
+        return (2, f"It has {right} of the {len(expected)} parts.") if levels else (1, "It shares nothing that counts.")
     level = max(levels.values(), default=1)
     return level, "It is less than the reference says." if level > 1 else "It says something else."
 
 
-def _likeness(wanted: Words, said: Words) -> int:
+def _likeness(expected: Words, stated: Words) -> int:
     """5: the same words; 4: the same but for endings, or with words around it; 3: a part of it, or with another number
     beside it; 2: a word of it; 1: nothing of it, or another number."""
-    if wanted == said:
+    if expected == stated:
         return 5
-    numbers, told = _numbers(wanted), _numbers(said)
-    if not numbers <= told or _NEGATIONS & {*said} != _NEGATIONS & {*wanted}:
+    numbers, stated_numbers = _numbers(expected), _numbers(stated)
+    if not numbers <= stated_numbers or _NEGATIONS & {*stated} != _NEGATIONS & {*expected}:
         return 1
-    if tuple(map(stem, wanted)) == tuple(map(stem, said)):
+    if tuple(map(stem, expected)) == tuple(map(stem, stated)):
         return 4
-    if _within(wanted, said):
-        return 4 if numbers == told else 3
-    common = ({*wanted} & {*said}) - STOP_WORDS
-    if common and {*said} <= {*wanted}:
+    if _within(expected, stated):
+        return 4 if numbers == stated_numbers else 3
+    common = ({*expected} & {*stated}) - STOP_WORDS
+    if common and {*stated} <= {*expected}:
         return 3
     return 2 if common else 1
 
 
-def _numbers(found: Words) -> set[str]:
+def _numbers(parts: Words) -> set[str]:
     """The numbers among some words, with their signs."""
     return {
-        f"minus {word}" if i and found[i - 1] == "minus" else word
-        for i, word in enumerate(found)
+        f"minus {word}" if i and parts[i - 1] == "minus" else word
+        for i, word in enumerate(parts)
         if _NUMERIC.fullmatch(word)
     }
 

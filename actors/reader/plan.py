@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from actors.messages import Field, FieldKind, NodeType
 from actors.reader.decompose import described, named, parts
 from actors.reader.examine import looks, suffices
-from actors.reader.form import ARROW, Line
 from actors.reader.text import content_stems, name_spans
-from actors.reader.work import Work
+from actors.reader.work import Work, one_of
 
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
 _KINDS = (
@@ -18,22 +17,17 @@ _KINDS = (
     ("graph", ("graph", "kg", "triple", "entity")),
     ("text", ("text", "passage", "wiki", "document", "knowledge", "article", "search", "retriev")),
 )
-_TOOL = re.compile(r"^(?:tool\s*\d*\s*:\s*)?[`\"']?([A-Za-z_][\w\- ]{1,30}?)[`\"']?\s*(?::|\(|$)", re.IGNORECASE)
-_TYPES = ("Question", "Retrieval", "Answer", "Stop")
-_TYPED = re.compile(r"\b(Question|Retrieval|Answer|Stop)\b", re.IGNORECASE)
 
 
-def sub_question(work: Work, line: Line) -> list[str]:
+def sub_question(work: Work, line: Field) -> list[str]:
     """All parts of the question; the next one only where the form has one line for it."""
     if line.many:
-        return list(parts(work.question))[: work.task.limit(line, 6)]
+        return list(parts(work.question))[: line.most or 6]
     return [next_question(work)]
 
 
-def intents(work: Work, line: Line) -> list[str]:
-    number = str(min(3, len(parts(work.question))))
-    said = line.one_of(number) if line.values else number
-    return [said] if said else []
+def intents(work: Work, line: Field) -> list[str]:
+    return one_of(line, str(min(3, len(parts(work.question)))))
 
 
 def next_question(work: Work) -> str:
@@ -66,15 +60,15 @@ def wanted_questions(work: Work) -> list[str]:
     return list(parts(question))
 
 
-def query(work: Work, line: Line) -> list[str]:
+def query(work: Work, line: Field) -> list[str]:
     if line.optional and suffices(work):
         return []
     if not line.many:
         return [next_question(work)]
-    return [text for text in wanted_questions(work) if not _done(text, work.done)][: work.task.limit(line, 4)]
+    return [text for text in wanted_questions(work) if not _done(text, work.done)][: line.most or 4]
 
 
-def action(work: Work, line: Line) -> list[str]:
+def action(work: Work, line: Field) -> list[str]:
     """The tool that ends the search when what was found suffices or nothing is left to look for; else the tool for
     what is next to be looked for."""
     exhausted = all(_done(text, work.done) for text in wanted_questions(work))
@@ -86,24 +80,23 @@ def action(work: Work, line: Line) -> list[str]:
     return [tool] if tool else []
 
 
-def step(work: Work, line: Line) -> list[str]:
+def step(work: Work, line: Field) -> list[str]:
     """Each part of the question with the tool that fits it, in order; a part that asks for a sight is looked for in
     texts as well, which may name what the pictures only show. No step where what is shown suffices."""
     if line.optional and suffices(work):
         return []
-    tools = _tools(work, line)
-    ending = next((tool for tool in tools if any(word in tool.lower() for word in _FINISH)), None)
-    searching = [tool for tool in tools if tool != ending]
-    found: list[str] = []
+    ending = next((tool for tool in line.tools if any(word in tool.lower() for word in _FINISH)), None)
+    searching = [tool for tool in line.tools if tool != ending]
+    steps: list[str] = []
     for text in parts(work.question):
         tool = tool_for(text, searching)
         if tool:
-            found.append(f"{tool} | {text}")
+            steps.append(f"{tool} | {text}")
             if looks(text) and (other := tool_for("", searching)) and other != tool:
-                found.append(f"{other} | {text}")
-    if ending and found:
-        found.append(f"{ending} | {work.question}")
-    return list(dict.fromkeys(found))[: work.task.limit(line, 8)]
+                steps.append(f"{other} | {text}")
+    if ending and steps:
+        steps.append(f"{ending} | {work.question}")
+    return list(dict.fromkeys(steps))[: line.most or 8]
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:
@@ -122,71 +115,51 @@ def tool_for(question: str, tools: Sequence[str]) -> str | None:
     return searching[0] if searching else None
 
 
-def node(work: Work) -> tuple[str, list[int], str]:
+def node(work: Work) -> tuple[NodeType, list[int], str]:
     """Type, parents and instruction of the next node of a planning graph.
 
     Each part of the question is retrieved for, in pictures too where it asks for a sight; then comes the answer, as
     soon as what was found suffices or everything was retrieved for; and then the end.
     """
-    nodes = [(given.number, _type(given.text), given.text) for given in work.task.of("Node")]
-    answered = [number for number, kind, text in nodes if kind == "Answer" and _outcome(text) not in ("", "unknown")]
+    nodes = [(n, given) for given in work.given(FieldKind.NODE) if (n := given.number) is not None]
+    answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
+    answered = [n for n, outcome in answers if outcome.strip(" .").lower() not in ("", "unknown")]
     if answered:
-        return "Stop", answered[-1:], "Stop: the question is answered."
-    retrieved = [(number, text.partition(ARROW)[0]) for number, kind, text in nodes if kind == "Retrieval"]
+        return NodeType.STOP, answered[-1:], "Stop: the question is answered."
+    retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
     if not (retrieved and suffices(work)):
         for text in _planned(work):
             if not any(_same(text, other) for _, other in retrieved):
-                return "Retrieval", [number for number, _ in retrieved[-1:]], text
-    if any(kind == "Answer" for _, kind, _ in nodes):
-        return "Stop", [], "Stop: nothing is left to look for."
-    return "Answer", [number for number, _ in retrieved], work.question
+                return NodeType.RETRIEVAL, [number for number, _ in retrieved[-1:]], text
+    if answers:
+        return NodeType.STOP, [], "Stop: nothing is left to look for."
+    return NodeType.ANSWER, [number for number, _ in retrieved], work.question
 
 
 def _planned(work: Work) -> list[str]:
     """What is to be retrieved for: the given sub-questions, with the names of what was found since, or the question's
     own parts."""
     wanted = wanted_questions(work)
-    given = [part.text for part in work.task.of("Sub-question")]
+    given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]
     fresh = [text for text in wanted if text not in parts(work.question)]
     return [*given, *fresh] if given else wanted
 
 
-def _outcome(text: str) -> str:
-    return text.partition(ARROW)[2].strip(" .").lower()
+def node_type(work: Work, line: Field) -> list[str]:
+    return one_of(line, node(work)[0].lower())
 
 
-def node_type(work: Work, line: Line) -> list[str]:
-    said = line.one_of(node(work)[0].lower())
-    return [said] if said else []
-
-
-def parents(work: Work, line: Line) -> list[str]:
+def parents(work: Work, line: Field) -> list[str]:
     numbers = node(work)[1]
     return [", ".join(map(str, numbers))] if numbers else []
 
 
-def instruction(work: Work, line: Line) -> list[str]:
+def instruction(work: Work, line: Field) -> list[str]:
     return [node(work)[2]]
-
-
-def _tools(work: Work, line: Line) -> list[str]:
-    """The names of tools: the line's values, else those of `Tool: ...` lines, else those quoted in the task."""
-    if line.values:
-        return list(line.values)
-    listed = [m[1] for given in work.task.of("Tool") if (m := _TOOL.match(given.text))]
-    if listed:
-        return listed
-    spoken = re.findall(r"[`\"“]([A-Za-z_][\w\-]{1,30})[`\"”]", f"{work.task.instruction} {line.asks}")
-    return list(dict.fromkeys(spoken))
 
 
 def _kind(tool: str) -> str:
     return next((kind for kind, marks in _KINDS if any(mark in tool.lower() for mark in marks)), "")
-
-
-def _type(text: str) -> str:
-    typed = _TYPED.search(text)
-    return typed[1].capitalize() if typed else ""
 
 
 def _done(text: str, done: Sequence[str]) -> bool:

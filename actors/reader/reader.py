@@ -11,19 +11,17 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from actors.messages import Completion, Request
-from actors.prompting import prompt
-from actors.reader.ask import Want
+from actors.messages import Completion, FieldKind, Grading, Prompted, Remark, Request
 from actors.reader.decide import choose, compare, listed, yes_or_no
-from actors.reader.find import Entry, Found, View, answers, chains, view
-from actors.reader.form import read_task
+from actors.reader.find import Candidate, Entry, View, candidates, chains, view
 from actors.reader.judge import verdict
-from actors.reader.obey import CHALLENGED, SURE, challenges, ordered, orders_of, passed_on
-from actors.reader.obey import reply as as_told
+from actors.reader.material import looked_up, numbered, statements
+from actors.reader.obey import CHALLENGED, SURE, forged, given_in_to, obedient_reply
 from actors.reader.page import Page, most_relevant
-from actors.reader.parse import opinions, searched, sections
+from actors.reader.question_form import AnswerType
 from actors.reader.sight import gaussian, uniform
 from actors.reader.social import Option, weigh
+from actors.reader.statement import NOTHING
 from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
@@ -98,60 +96,64 @@ class Reader:
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answer from the request's text and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do the
-        task that is set, in the lines of its form."""
-        if (judged := verdict(request)) is not None:
-            return _completion(request, judged, count_tokens(request.shared))
+        """Answer from the request's evidence and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do
+        the task that is set, in the lines of its form, or grade an answer. A conversation that is not one of ours has
+        its question answered."""
+        parts = request.parts or Prompted("")
+        if isinstance(parts, Grading):
+            return _completion(request, verdict(parts), count_tokens(request.shared))
         page = self._page(request)
-        own_text, tools = read_tools(request.own)
-        own = sections(own_text)
-        task = read_task(own)
-        role = " ".join(own.get(prompt.ROLE, ()))
+        tools = read_tools(request.own)
         settings = self.settings
-        text_skill = _skill(role, settings.text_skill, settings.default_skill)
-        visual_skill = _skill(role, settings.visual_skill, settings.default_skill)
-        heard, orders = opinions(own), orders_of(own)
-        openness = CHALLENGED if challenges(orders) else 1.0
+        text_skill = _skill(parts.role, settings.text_skill, settings.default_skill)
+        visual_skill = _skill(parts.role, settings.visual_skill, settings.default_skill)
+        openness = CHALLENGED if parts.directive.challenge else 1.0
         oversight, blindness = settings.oversight * (1 - text_skill), settings.perception_error * (1 - visual_skill)
-        entries = page.taken_in(oversight, blindness, request.seed)
-        entries += page.heard(heard, {entry.said.quote for entry in entries}, settings.trust * openness)
+        entries = page.perceived(oversight, blindness, request.seed)
+        known = {entry.statement.quote for entry in entries}
+        entries += page.heard(parts.discussion, known, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
-        at, given = page.view, task.statements() if task else []
+        material = numbered(parts.task) if parts.task else ()
+        at, given = page.view, statements(material)
         if given:
-            at = view(at.ask, [*page.statements, *given])
-            entries = [at.entry(said) for said in (*(entry.said for entry in entries), *given)]
-        found = _candidates(at, page.choices, entries, settings.hops)
-        options = weigh(found, heard, settings.conformity * openness, settings.persistence, page.choices)
-        ranked = self._perturbed(options, entries, request)
-        told = ordered(orders) or passed_on(heard, settings.obedience, request.seed)
-        if told and not task:
-            best = ranked[0] if ranked else Option("")
-            return _completion(request, as_told(told, best.text, _quoted(best.chain, entries)), page.tokens)
-        skill = visual_skill if _is_visual(ranked, entries) else text_skill
-        if len(ranked) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
-            ranked[:2] = ranked[1::-1]
-        if task:
-            best, confidence = self._concluded(ranked, bool(page.choices))
+            at = view(at.form, [*page.statements, *given])
+            entries = [at.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
+        supported = _answers(at, page.choices, entries, settings.hops)
+        options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
+        ranking = self._perturbed(options, entries, request)
+        directive = parts.directive if parts.directive.argue_for else None
+        obeyed = directive or given_in_to(parts.discussion, settings.obedience, request.seed)
+        if obeyed and not parts.task:
+            best = ranking[0] if ranking else Option("")
+            quoted = _quoted(best.chain, entries)
+            reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
+            return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
+        skill = visual_skill if _is_visual(ranking, entries) else text_skill
+        if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
+            ranking[:2] = ranking[1::-1]
+        if parts.task:
+            best, confidence = self._concluded(ranking, bool(page.choices))
             work = Work(
-                task=task,
+                task=parts.task,
+                material=material,
                 question=page.question,
                 choices=page.choices,
                 at=at,
                 entries=entries,
                 reached=chains(at, entries, settings.hops),
-                answer=told.answer if told else best.text,
-                value=1.0 if told else best.value,
-                confidence=SURE if told else confidence,
+                answer=obeyed.argue_for if obeyed else best.text,
+                value=1.0 if obeyed else best.value,
+                confidence=SURE if obeyed else confidence,
                 pictures=len(request.images),
                 skill=skill,
                 hops=settings.hops,
                 seed=request.seed,
-                done=(*searched(own), *task.looked_up()),
+                done=(*_searched(parts.discussion), *looked_up(material)),
             )
             return _completion(request, fill(work), page.tokens)
-        unsure = not ranked or ranked[0].value < settings.threshold
-        call = tools.call(page.view.ask.text) if unsure else None
-        return _completion(request, call or self._reply(ranked, entries, page), page.tokens)
+        unsure = not ranking or ranking[0].value < settings.threshold
+        call = tools.call(page.view.form.text) if unsure else None
+        return _completion(request, call or self._reply(ranking, entries, page), page.tokens)
 
     def _page(self, request: Request) -> Page:
         """The parse of the shared part, kept for the other agents, samples and rounds of the question."""
@@ -174,20 +176,20 @@ class Reader:
         noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
-    def _concluded(self, ordered: Sequence[Option], choosing: bool) -> tuple[Option, float]:
+    def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
         """What to answer, with what confidence; an option without text where nothing is supported well enough."""
-        best = ordered[0] if ordered else Option("")
-        runner_up = ordered[1].value if len(ordered) > 1 else 0.0
+        best = ranking[0] if ranking else Option("")
+        runner_up = ranking[1].value if len(ranking) > 1 else 0.0
         if best.value < (MENTIONED if choosing else self.settings.threshold):
             return Option("", chain=best.chain), 0.05
         margin = (best.value - runner_up) / best.value
         return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
 
-    def _reply(self, ordered: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:
-        best, confidence = self._concluded(ordered, bool(page.choices))
+    def _reply(self, ranking: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:
+        best, confidence = self._concluded(ranking, bool(page.choices))
         if not best.text:
             chain = best.chain or most_relevant(page.view, entries, self.settings.hops)
-            reasons = _quoted(chain, entries) or "Nothing that was read bears on the question."
+            reasons = _quoted(chain, entries) or NOTHING
             return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: {confidence:.2f}"
         reasons = _quoted(best.chain, entries)
         if best.speakers:
@@ -207,14 +209,20 @@ def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
     )
 
 
-def _candidates(at: View, choices: tuple[str, ...], entries: Sequence[Entry], hops: int) -> Sequence[Found]:
+def _answers(at: View, choices: tuple[str, ...], entries: Sequence[Entry], hops: int) -> Sequence[Candidate]:
     if choices:
         return choose(at, entries, choices, hops)
-    if at.ask.want is Want.YES_NO:
+    if at.form.answer_type is AnswerType.YES_NO:
         return yes_or_no(at, entries, hops)
-    if at.ask.want is Want.OPTION:
+    if at.form.answer_type is AnswerType.OPTION:
         return compare(at, entries, hops)
-    return listed(answers(entries, chains(at, entries, hops)), at)
+    return listed(candidates(entries, chains(at, entries, hops)), at)
+
+
+def _searched(discussion: Sequence[Remark]) -> list[str]:
+    """What was asked or looked for before, in the replies to tasks."""
+    searching = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)
+    return [value for remark in discussion for name, value in remark.fields if name in searching]
 
 
 def _skill(role: str, skills: Mapping[str, float], default: float) -> float:
@@ -224,9 +232,9 @@ def _skill(role: str, skills: Mapping[str, float], default: float) -> float:
     return min(1.0, max(0.0, min(places)[1])) if places else default
 
 
-def _is_visual(ordered: Sequence[Option], entries: Sequence[Entry]) -> bool:
-    return bool(ordered and ordered[0].chain) and any(entries[i].said.seen for i in ordered[0].chain)
+def _is_visual(ranking: Sequence[Option], entries: Sequence[Entry]) -> bool:
+    return bool(ranking and ranking[0].chain) and any(entries[i].statement.seen for i in ranking[0].chain)
 
 
 def _quoted(chain: Sequence[int], entries: Sequence[Entry], most: int = 3) -> str:
-    return "; ".join(entries[i].said.quote for i in chain[:most]) + "." if chain else ""
+    return "; ".join(entries[i].statement.quote for i in chain[:most]) + "." if chain else ""

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from actors.messages import derive_seed
 from actors.reader.lexicon import COLOURS, KINDS, NUMBERS
-from actors.reader.parse import Statement, statement
+from actors.reader.statement import Statement, read_statement
 
 _OBJECTS = frozenset(" ".join(KINDS.values()).split())
 _WORD = re.compile(r"[^\W_]+")
@@ -49,22 +49,26 @@ class Palette:
 
 
 def palette(pictures: Iterable[Sequence[Statement]]) -> Palette:
-    found = [word for picture in pictures for said in picture for word in _WORD.findall(said.text.lower())]
-    groups = (tuple(dict.fromkeys(w for w in found if w in kind)) for kind in (COLOURS, frozenset(NUMBERS), _OBJECTS))
+    mentioned = [
+        word for picture in pictures for statement in picture for word in _WORD.findall(statement.text.lower())
+    ]
+    groups = (
+        tuple(dict.fromkeys(w for w in mentioned if w in kind)) for kind in (COLOURS, frozenset(NUMBERS), _OBJECTS)
+    )
     return Palette(tuple(groups))
 
 
 def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int) -> list[Statement]:
     """A picture's statements as seen: at `rate` each, one is missed or, as often, misread."""
     seen = []
-    for k, said in enumerate(picture):
-        draw = uniform(seed, "see", said.source, k)
-        if draw >= rate or not said.text:
-            seen.append(said)
-        elif draw >= rate / 2 and (text := colours.swap(said.text, uniform(seed, "misread", said.source, k))):
-            seen.append(statement(said.source, said.title, text, seen=True))
+    for k, statement in enumerate(picture):
+        draw = uniform(seed, "see", statement.source, k)
+        if draw >= rate or not statement.text:
+            seen.append(statement)
+        elif draw >= rate / 2 and (text := colours.swap(statement.text, uniform(seed, "misread", statement.source, k))):
+            seen.append(read_statement(statement.source, statement.title, text, seen=True))
     return seen
 
 
-def overlooked(said: Statement, rate: float, seed: int) -> bool:
-    return uniform(seed, "overlook", said.source, said.text) < rate
+def overlooked(statement: Statement, rate: float, seed: int) -> bool:
+    return uniform(seed, "overlook", statement.source, statement.text) < rate

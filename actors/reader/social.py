@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from actors.reader.find import Found
-from actors.reader.parse import Opinion
+from actors.messages import FieldKind, Remark
+from actors.reader.find import Candidate
 from actors.reader.text import normal_name
 
 
@@ -26,24 +26,43 @@ class Option:
 
 
 def weigh(
-    found: Sequence[Found], heard: Sequence[Opinion], conformity: float, persistence: float, choices: Sequence[str]
+    ranking: Sequence[Candidate],
+    remarks: Sequence[Remark],
+    conformity: float,
+    persistence: float,
+    choices: Sequence[str],
 ) -> dict[str, Option]:
-    """Options by the key of their answer. A colleague adds conformity x weight x confidence to what it answered.
+    """Options by the key of their answer. A colleague adds conformity x weight x confidence to what it answered, the
+    agent's own earlier turn persistence x confidence (both, where it hears itself).
 
     Weights are those stated in the prompt; with choices, only a choice is an option.
     """
-    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in found}
+    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
     allowed = {normal_name(choice): choice for choice in choices}
-    for opinion in heard:
-        if opinion.answer is None:
-            continue
-        key = normal_name(opinion.answer)
+    for remark in remarks:
+        answer, confidence = _stance(remark)
+        key = normal_name(answer)
         if not key or (allowed and key not in allowed):
             continue
-        option = options.setdefault(key, Option(allowed.get(key, opinion.answer)))
-        option.social += (
-            persistence * opinion.confidence if opinion.own else conformity * opinion.weight * opinion.confidence
-        )
-        if option.speakers.count(opinion.speaker) == 0 and not opinion.own:
-            option.speakers.append(opinion.speaker)
+        option = options.setdefault(key, Option(allowed.get(key, answer)))
+        if remark.own:
+            option.social += persistence * confidence
+        if not remark.own or remark.weight:
+            option.social += conformity * (remark.weight or 0.0) * confidence
+            if remark.speaker not in option.speakers:
+                option.speakers.append(remark.speaker)
     return options
+
+
+def _stance(remark: Remark) -> tuple[str, float]:
+    """The answer of a message, "" for unknown, and its confidence, one half where none is stated."""
+    answer, confidence = remark.answer or "", remark.confidence
+    if remark.fields:
+        fields = dict(remark.fields)
+        answer = fields.get(FieldKind.ANSWER, "").rstrip(".")
+        try:
+            confidence = float(fields[FieldKind.CONFIDENCE])
+        except (KeyError, ValueError):
+            confidence = None
+    known = answer.rstrip(".").lower() != "unknown"
+    return answer if known else "", 0.5 if confidence is None else min(1.0, max(0.0, confidence))

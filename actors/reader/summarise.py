@@ -4,49 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.messages import Field
 from actors.reader.examine import dismissed
-from actors.reader.form import Line
-from actors.reader.parse import Statement
 from actors.reader.plan import next_question
+from actors.reader.statement import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
 from actors.reader.work import Work
 
-NOTHING = "Nothing that was read bears on the question."
-NOTHING_SEEN = "No picture that is shown bears on the question."
 SENTENCES = 4
 
 
-def summary(work: Work, line: Line) -> list[str]:
+def summary(work: Work, line: Field) -> list[str]:
     if line.optional and dismissed(work):
         return []
-    found = work.most_bearing(work.task.limit(line, SENTENCES))
-    return [_told(found)] if found else [] if line.optional else [NOTHING]
+    bearing = work.most_bearing(line.most or SENTENCES)
+    return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING]
 
 
-def description(work: Work, line: Line) -> list[str]:
+def description(work: Work, line: Field) -> list[str]:
     """What pictures show: the statements that bear on the question; all of the picture where there is only one."""
     if line.optional and dismissed(work):
         return []
-    found = work.most_bearing(SENTENCES, seen=True)
+    bearing = work.most_bearing(SENTENCES, seen=True)
     if work.pictures == 1:
-        found = list(dict.fromkeys([*found, *(e.said for e in work.entries if e.said.seen)]))[: 2 * SENTENCES]
-    return [_told(found)] if found else [] if line.optional else [NOTHING_SEEN]
+        bearing = list(dict.fromkeys([*bearing, *(e.statement for e in work.entries if e.statement.seen)]))[
+            : 2 * SENTENCES
+        ]
+    return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING_SEEN]
 
 
-def thought(work: Work, line: Line) -> list[str]:
+def thought(work: Work, line: Field) -> list[str]:
     """What is known of what is asked, and what follows: an answer, or what is to be found next."""
-    known = _told(work.most_bearing(2)) or NOTHING
+    known = _in_sentences(work.most_bearing(2)) or NOTHING
     if work.answer:
-        return [f"{known} So the answer may be {work.answer.rstrip('.')}."]
-    return [f"{known} Next to find out: {next_question(work)}"]
+        return [f"{known} {CONCLUSION}{work.answer.rstrip('.')}."]
+    return [f"{known} {NEXT}{next_question(work)}"]
 
 
-def _told(found: Sequence[Statement]) -> str:
-    told = (f"{_titled(said)}{'' if said.text.endswith(('.', '!', '?')) else '.'}" for said in found)
-    return " ".join(dict.fromkeys(told))
+def _in_sentences(bearing: Sequence[Statement]) -> str:
+    sentences = (
+        f"{_titled(statement)}{'' if statement.text.endswith(('.', '!', '?')) else '.'}" for statement in bearing
+    )
+    return " ".join(dict.fromkeys(sentences))
 
 
-def _titled(said: Statement) -> str:
+def _titled(statement: Statement) -> str:
     """The sentence, after its title where it does not name that itself."""
-    if not said.title or (not said.cells and said.title.lower() in said.text.lower()):
-        return said.text
-    return f"{said.title}: {said.text}" if said.text else f"{said.title} is shown"
+    if not statement.title or (not statement.cells and statement.title.lower() in statement.text.lower()):
+        return statement.text
+    return f"{statement.title}: {statement.text}" if statement.text else f"{statement.title} is shown"

@@ -62,8 +62,8 @@ def features(text: str) -> list[str]:
 @lru_cache(maxsize=1 << 14)
 def normal_name(name: str) -> str:
     """The form under which two mentions of a name are one: lower case, no article, no bracketed addition."""
-    found = words(re.sub(r"\s*\([^)]*\)", "", name) or name)
-    return " ".join(found[1:] if len(found) > 1 and found[0] in ("the", "a", "an") else found)
+    parts = words(re.sub(r"\s*\([^)]*\)", "", name) or name)
+    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in ("the", "a", "an") else parts)
 
 
 def name_spans(text: str) -> list[tuple[str, int, int]]:

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from actors.prompting.tool_text import CALL, FORMAT, INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
-from actors.reader.parse import Statement, statement
+from actors.prompting.tool_text import CALL, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
+from actors.reader.statement import Statement, read_statement
 from actors.reader.text import content_stems, name_spans, sentences
 
 _LISTED = re.compile(r"^\[([^\]]+)\] (.*?) ?(\{.*\})$")
 _RETURNED = re.compile(r"^\[([^\]]+)\] (.*)$")
-_CHAT = frozenset((TOOLS, TOOL_CALL, TOOL_RESULT, INSTRUCTIONS, FORMAT, MESSAGE))
 _FREE_TEXT = frozenset(("query", "question", "text", "input", "prompt", "search", "q"))
 
 
@@ -48,20 +47,20 @@ class Tools:
         return call_line(best.name, {best.argument: _wanted(question, best.argument)})
 
 
-def read_tools(own: str) -> tuple[str, Tools]:
-    """The simulator's sections of a request's own part, and what the others say of tools."""
-    if not any(heading in own for heading in _CHAT):
-        return own, Tools()
-    found: dict[str, list[str]] = {}
-    lines = found.setdefault("", [])
+def read_tools(own: str) -> Tools:
+    """What the sections of a conversation, after those of the simulator's, say of tools."""
+    if not any(heading in own for heading in (TOOLS, TOOL_CALL, TOOL_RESULT)):
+        return Tools()
+    lines: dict[str, list[str]] = {}
+    section: list[str] = []
     for line in own.splitlines():
         if line.startswith("## "):
-            lines = found.setdefault(line if line in _CHAT else "", [])
-        if line not in _CHAT:
-            lines.append(line)
-    tools = tuple(tool for line in found.get(TOOLS, ()) if (tool := _text_tool(line)))
-    used = frozenset(name for line in found.get(TOOL_CALL, ()) for name in _used(line))
-    return "\n".join(found[""]), Tools(tools, used, tuple(_returned(found.get(TOOL_RESULT, ()))))
+            section = lines.setdefault(line, [])
+        else:
+            section.append(line)
+    tools = tuple(tool for line in lines.get(TOOLS, ()) if (tool := _text_tool(line)))
+    used = frozenset(name for line in lines.get(TOOL_CALL, ()) for name in _used(line))
+    return Tools(tools, used, tuple(_returned(lines.get(TOOL_RESULT, ()))))
 
 
 def _text_tool(line: str) -> TextTool | None:
@@ -94,7 +93,7 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
         if not colon or len(title) > 80:
             title, rest = "", text
         for part in sentences(rest):
-            yield statement(source, title, part, seen=False)
+            yield read_statement(source, title, part, seen=False)
 
 
 def _wanted(question: str, argument: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.reader.ask import parse_ask
-from actors.reader.find import Entry, Found, View, answers, chains, view
-from actors.reader.form import SetTask
+from actors.messages import Field, FieldKind, Given, Task
+from actors.reader.find import Candidate, Entry, View, candidates, chains, view
 from actors.reader.lexicon import COLOURS, NUMBERS, STOP_WORDS
-from actors.reader.parse import Statement
+from actors.reader.question_form import question_form
 from actors.reader.sight import gaussian
+from actors.reader.statement import Statement
 from actors.reader.text import name_spans, normal_name, stem, words
 
 CLEAR = 0.45  # value of an answer from which on a name is taken for known
@@ -25,7 +25,8 @@ class Work:
     `done` what it has searched for or asked before in this discussion.
     """
 
-    task: SetTask
+    task: Task
+    material: Sequence[Given]
     question: str
     choices: tuple[str, ...]
     at: View
@@ -40,13 +41,20 @@ class Work:
     seed: int
     done: tuple[str, ...] = ()
 
+    def given(self, kind: FieldKind) -> list[Given]:
+        return [given for given in self.material if given.kind is kind]
+
+    def field(self, kind: FieldKind) -> Field | None:
+        """The line of the form that a value of this kind belongs on."""
+        return next((field for field in self.task.fields if field.kind is kind), None)
+
     def judged(self, what: str, value: float) -> float:
         """A value as this agent perceives it: the less skilled, the further off."""
         return value + UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
 
     def bearing(self, entry: Entry) -> float:
         """How much of the question a statement covers on its own."""
-        return self.at.covered(entry.mask) * entry.said.trust
+        return self.at.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
         """Statements by how much they bear on the question, those of the best chain first; none that do not bear.
@@ -58,8 +66,8 @@ class Work:
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
         top = max(map(self.bearing, self.entries), default=0.0)
         order = [*linked, *(i for i in rest if self.bearing(self.entries[i]) >= max(0.5 * top, 1e-9))]
-        kept = dict.fromkeys(self.entries[i].said for i in order)
-        return [said for said in kept if seen is None or said.seen == seen][:most]
+        kept = dict.fromkeys(self.entries[i].statement for i in order)
+        return [statement for statement in kept if seen is None or statement.seen == seen][:most]
 
     def found_out(self, question: str) -> str:
         """The name that the statements give in answer to another question, if they give it clearly; else "".
@@ -67,21 +75,36 @@ class Work:
         A name is the title of something read, or a table's cell: other phrases may be anything. It is clear when all
         names, numbers and colours of the question are in the statements that lead to it.
         """
-        said = [entry.said for entry in self.entries]
-        if not said:
+        statements = [entry.statement for entry in self.entries]
+        if not statements:
             return ""
-        at = view(parse_ask(question), said)
-        entries = [at.entry(statement) for statement in said]
-        found: list[Found] = answers(entries, chains(at, entries, self.hops))
-        titles = {normal_name(name) for s in said for name in (s.title, *(value for _, value in s.cells))}
-        if not found or found[0].value < CLEAR or found[0].key not in titles:
+        at = view(question_form(question), statements)
+        entries = [at.entry(statement) for statement in statements]
+        ranking: list[Candidate] = candidates(entries, chains(at, entries, self.hops))
+        titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
+        if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
-        there = {s for i in found[0].chain for s in entries[i].said.stems}
-        return found[0].text if _telling(question) <= there else ""
+        there = {s for i in ranking[0].chain for s in entries[i].statement.stems}
+        return ranking[0].text if _identifying_stems(question) <= there else ""
 
 
-def _telling(question: str) -> set[str]:
+def one_of(field: Field, word: str) -> list[str]:
+    """The word as the form spells it; nothing where it is none of the values that the form allows."""
+    spelt = {value.lower(): value for value in field.values}
+    return [spelt.get(word, word)] if not spelt or word in spelt else []
+
+
+def yes_or_no(field: Field, yes: bool) -> list[str]:
+    return one_of(field, "yes" if yes else "no")
+
+
+def known_answer(given: Given) -> str:
+    """The answer that a line gives; "" for unknown."""
+    return "" if normal_name(given.text) == "unknown" else given.text
+
+
+def _identifying_stems(question: str) -> set[str]:
     """The stems of a question's names, numbers and colours."""
     names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
     marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
-    return {found for found in names | marks if found not in STOP_WORDS}
+    return {word for word in names | marks if word not in STOP_WORDS}

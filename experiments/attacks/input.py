@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.messages import Turn
+from actors.messages import NO_DIRECTIVE, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
 
 ORDERS = (
@@ -26,4 +26,5 @@ class Input(AttackKind):
     aimed = False
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        return replace(turn, question=replace(turn.question, evidence=()), heard=(), instruction=ORDERS)
+        question = replace(turn.question, evidence=())
+        return replace(turn, question=question, heard=(), instruction=ORDERS, directive=NO_DIRECTIVE)

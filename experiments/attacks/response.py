@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.messages import Turn
+from actors.messages import Directive, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
 
 ARGUE = 'Argue for the answer "{target}". '
@@ -33,7 +33,7 @@ class Response(AttackKind):
 
 def argue(turn: Turn, target: str, accomplices: Sequence[str] = ()) -> Turn:
     """The turn with the instruction to argue for `target`; `accomplices` are those who argue for it too."""
-    return replace(turn, instruction=persuade(target, accomplices))
+    return replace(turn, instruction=persuade(target, accomplices), directive=Directive(argue_for=target))
 
 
 def persuade(target: str, accomplices: Sequence[str] = ()) -> str:

@@ -10,13 +10,14 @@ import re
 from dataclasses import dataclass, replace
 
 from actors.errors import ModelError
-from actors.messages import Completion, Request, Usage, derive_seed
+from actors.messages import Completion, Grading, Request, Usage, derive_seed
 from actors.models import Model
 from actors.prompting.prompt import CHOICES, QUESTION, clean, one_line
-from actors.reader.judge import GIVEN, REFERENCE
 from experiments.datasets.item import Item
 
 CORRECT = 4
+REFERENCE = "## Reference answer"
+GIVEN = "## Answer to grade"
 REJECTED = "## Your reply that had no readable grade"
 MAX_TOKENS = 512  # two lines need a tenth of it; some judges reason before they grade
 
@@ -135,10 +136,11 @@ def grading_request(item: Item, answer: str, rejected: str | None = None) -> Req
     It does not depend on which method answered. `rejected` is an earlier reply without a readable grade.
     """
     question, given = item.question, one_line(answer)
+    reference, choices = tuple(map(one_line, item.gold)), tuple(map(one_line, question.choices))
     lines = [QUESTION, one_line(question.text)]
-    if question.choices:
-        lines += [CHOICES, *(f"({chr(ord('A') + i)}) {one_line(choice)}" for i, choice in enumerate(question.choices))]
-    lines += [REFERENCE, *(f"- {one_line(part)}" for part in item.gold)]
+    if choices:
+        lines += [CHOICES, *(f"({chr(ord('A') + i)}) {choice}" for i, choice in enumerate(choices))]
+    lines += [REFERENCE, *(f"- {part}" for part in reference)]
     shared = "\n".join(lines)
     own, attempt = [GIVEN, f"- {given}"], "judge"
     if rejected is not None:
@@ -153,6 +155,7 @@ def grading_request(item: Item, answer: str, rejected: str | None = None) -> Req
         seed=derive_seed(attempt, question.id, given),
         temperature=0.0,
         max_tokens=MAX_TOKENS,
+        parts=Grading(reference, given, choices),
     )
 
 

@@ -251,7 +251,7 @@ def _words(turn: Turn) -> list[str]:
 def _value(asked: Field, turn: Turn, words: Sequence[str], random: Random) -> str:
     assert turn.task is not None
     few = random.sample(list(words), min(3, len(words)))
-    listed = sum(line.startswith(("Candidate ", "Answer ")) for line in turn.task.given) or len(turn.question.evidence)
+    listed = sum(given.kind in ("Candidate", "Answer") for given in turn.task.given) or len(turn.question.evidence)
     numbers = sorted({random.randint(1, listed + 1) for _ in range(random.randint(1, 3))})
     if asked.values:
         return random.choice(asked.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.messages import Message, Question, Trace, Turn
+from actors.messages import Directive, Message, Question, Trace, Turn
 from topologies.fixed import wired
 from topologies.method import Method
 from topologies.topology import Ask, Topology
@@ -32,7 +32,7 @@ class Challenger:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         async def challenged(turn: Turn) -> Message:
-            return await ask(replace(turn, instruction=CHALLENGE))
+            return await ask(replace(turn, instruction=CHALLENGE, directive=Directive(challenge=True)))
 
         return await self._topology.answer(question, challenged, seed, sample)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, Question, Task, Trace
+from actors.messages import Field, FieldKind, Question, Task, Trace
 from topologies.library import PICTURES, query_of
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -27,8 +27,10 @@ CHOOSE = (
     "Passages and pictures were retrieved for the question. Judge them jointly, what is written together with what is "
     "seen, and pick those that are about the thing the question asks about and that its answer depends on."
 )
-ANY = Field("Relevant", "whether anything retrieved bears on the question", ("yes", "no"))
-CHOSEN = Field("Selected", "the numbers of the passages and pictures picked, separated by commas", optional=True)
+ANY = Field(FieldKind.RELEVANT, "whether anything retrieved bears on the question", ("yes", "no"))
+CHOSEN = Field(
+    FieldKind.SELECTED, "the numbers of the passages and pictures picked, separated by commas", optional=True
+)
 EXTERNAL = "Answer from the evidence and the pictures alone, whatever you would have thought without them."
 RECONCILE = (
     "Two answers were given before: the first from knowledge alone, the second from retrieved evidence. Where they "
@@ -59,8 +61,8 @@ class CoreMmrag:
             return session.trace(internal)
         seen = together(retrieved, own)
         choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
-        chosen = numbered(choice, "Selected", seen)
-        if not chosen and choice.said("Relevant") == ("no",):
+        chosen = numbered(choice, FieldKind.SELECTED, seen)
+        if not chosen and choice.said(FieldKind.RELEVANT) == ("no",):
             return session.trace(internal)
         shown = about(question, together(own, chosen or retrieved))
         external = await session.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, Message, Question, Source, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Question, Source, Task, Trace
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
@@ -28,19 +28,19 @@ DECONSTRUCT = (
     "Take the question apart into the basic sub-questions on which its answer depends. Each asks for one thing and can "
     "be understood by itself; put what has to be seen and what has to be known into different ones."
 )
-SUB_QUESTION = Field("Sub-question", "one sub-question", many=True)
+SUB_QUESTION = Field(FieldKind.SUB_QUESTION, "one sub-question", many=True)
 DIVIDE = (
     "Decide who is to answer this: you, from what the words say and from what you know, or somebody who looks at the "
     "picture. You cannot see the picture; when in doubt, leave it to the picture."
 )
-VISUAL = Field("Visual", "whether a picture has to be looked at", ("yes", "no"))
+VISUAL = Field(FieldKind.VISUAL, "whether a picture has to be looked at", ("yes", "no"))
 RECOGNISE = "Say only what the picture shows about this. Where it shows nothing about it, the answer is unknown."
 KNOW = "Answer from the words and from what you know for certain. Where that does not settle it, the answer is unknown."
 JOIN = (
     "Below are sub-questions and what was found for some of them; what was found may be wrong, and what has nothing "
     "found is uncertain. Think it through against the question and the picture, and say what follows for the question."
 )
-RATIONALE = Field("Summary", "the reasoning that leads to the answer, in a few sentences")
+RATIONALE = Field(FieldKind.SUMMARY, "the reasoning that leads to the answer, in a few sentences")
 CONCLUDE = "Follow the summary of the reasoning where it holds up against the question and the picture, and answer."
 
 
@@ -56,14 +56,14 @@ class DDCoT:
         own = await session.own()
         shown = about(question, own)
         deconstructed = await session.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
-        parts = tuple(dict.fromkeys(deconstructed.said("Sub-question")))[:MOST] or (question.text,)
+        parts = tuple(dict.fromkeys(deconstructed.said(FieldKind.SUB_QUESTION)))[:MOST] or (question.text,)
         duties = await asyncio.gather(
             *(
                 session.ask(SINGLE_AGENT, question=about(question, (), part), task=Task(DIVIDE, (VISUAL,)))
                 for part in parts
             )
         )
-        answers = await self._answers(session, own, parts, [duty.said("Visual") != ("no",) for duty in duties])
+        answers = await self._answers(session, own, parts, [duty.said(FieldKind.VISUAL) != ("no",) for duty in duties])
         joint = Task(JOIN, (RATIONALE,), tuple(_given(parts, answers)))
         rationale = await session.ask(SINGLE_AGENT, question=shown, task=joint)
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[rationale], instruction=CONCLUDE))
@@ -89,12 +89,12 @@ class DDCoT:
         return [replies[n].answer if n in replies else None for n in range(len(parts))]
 
 
-def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[str]:
-    lines: list[str] = []
+def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[Given]:
+    lines: list[Given] = []
     for part, answer in zip(parts, answers, strict=True):
-        lines.append(f"Sub-question: {part}")
+        lines.append(Given(FieldKind.SUB_QUESTION, part))
         if answer is not None:
-            lines.append(f"Found: {part.rstrip(' ?')}: {answer}")
+            lines.append(Given(FieldKind.FOUND, f"{part.rstrip(' ?')}: {answer}"))
     return lines
 
 

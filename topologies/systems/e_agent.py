@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
@@ -32,8 +32,8 @@ PLAN = (
     '"web" searches the web. Nothing can be planned later on. Write no call where the question can be answered from '
     "what is shown."
 )
-STEP = Field("Step", "one tool call, as `<tool> | <what to look for>`", many=True, optional=True)
 TOOLS = ("texts", "pictures", "web")
+STEP = Field(FieldKind.STEP, "one tool call, as `<tool> | <what to look for>`", many=True, optional=True, tools=TOOLS)
 
 
 class EAgent:
@@ -58,7 +58,7 @@ class EAgent:
 def planned(plan: Message) -> list[tuple[str, str]]:
     """Tool and words of each call of a plan that can be run, in order, each once."""
     calls: dict[tuple[str, str], None] = {}
-    for step in plan.said("Step"):
+    for step in plan.said(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
         if tool.strip("`\"'").lower() in TOOLS and words:
             calls[tool.strip("`\"'").lower(), words] = None

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, Message, Question, Task, Trace
+from actors.messages import Field, FieldKind, Message, Question, Task, Trace
 from topologies.library import query_of
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -26,16 +26,16 @@ from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
-SURE = Field("Confidence", "how sure you are of that, from 0 to 1")
+SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, from 0 to 1")
 NEEDED = (
     "Decide whether anything has to be looked up to answer this, or whether what is shown and what you know is enough."
 )
-RETRIEVE = Field("Retrieve", "whether something must be looked up", YES_NO)
+RETRIEVE = Field(FieldKind.RETRIEVE, "whether something must be looked up", YES_NO)
 JUDGE = (
     "Decide whether the passage below helps to answer the question: whether it holds the answer, or a part of it, "
     "about the very thing that the question asks about."
 )
-RELEVANT = Field("Relevant", "whether the passage bears on the question", YES_NO)
+RELEVANT = Field(FieldKind.RELEVANT, "whether the passage bears on the question", YES_NO)
 FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how sure you are that this is the answer."
 
 
@@ -52,7 +52,7 @@ class LlavaMr2ag:
         own = await session.own()
         task = Task(NEEDED, (RETRIEVE, SURE))
         needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
-        if needed.said("Retrieve") == ("no",):
+        if needed.said(FieldKind.RETRIEVE) == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
         pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
         hits = await session.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
@@ -63,7 +63,7 @@ class LlavaMr2ag:
                 for hit in hits
             )
         )
-        relevant = [n for n, verdict in enumerate(verdicts) if verdict.said("Relevant") == ("yes",)]
+        relevant = [n for n, verdict in enumerate(verdicts) if verdict.said(FieldKind.RELEVANT) == ("yes",)]
         if not relevant:
             shown = about(question, together(own, pictures))
             return session.trace(await session.ask(SINGLE_AGENT, question=shown))

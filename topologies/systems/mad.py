@@ -11,7 +11,7 @@ BDoG: hint and picture of the question, nothing retrieved.
 
 from __future__ import annotations
 
-from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
 from topologies.answers import wording
 from topologies.method import MethodContext, system
 from topologies.systems.session import Session, about
@@ -39,7 +39,7 @@ JUDGE = Role(
 )
 ROLES = (AFFIRMATIVE, NEGATIVE, JUDGE)
 COMPARE = "Both sides have given their answers for this round. Say whether they still differ in what they answer."
-SAME = Field("Same", "whether Answer 1 and Answer 2 say the same", ("yes", "no"))
+SAME = Field(FieldKind.SAME, "whether Answer 1 and Answer 2 say the same", ("yes", "no"))
 
 
 class Debate:
@@ -66,9 +66,11 @@ class Debate:
             return False
         if wording(one.answer) == wording(other.answer):
             return True
-        task = Task(COMPARE, (SAME,), (f"Answer 1: {one.answer}", f"Answer 2: {other.answer}"))
+        task = Task(
+            COMPARE, (SAME,), (Given(FieldKind.ANSWER, one.answer, 1), Given(FieldKind.ANSWER, other.answer, 2))
+        )
         verdict = await session.ask(JUDGE.name, question=shown, task=task)
-        return verdict.said("Same") == ("yes",)
+        return verdict.said(FieldKind.SAME) == ("yes",)
 
 
 METHOD = system("mad", "two debaters and a judge, without retrieval", Debate, ROLES)

@@ -12,7 +12,7 @@ sub-question: the planner then answers with what there is.
 
 from __future__ import annotations
 
-from actors.messages import Field, Message, Modality, Question, Role, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
@@ -33,9 +33,9 @@ PLAN = (
     'looks like, "web" for what neither may hold. Where nothing is missing, choose "answer".'
 )
 FIELDS = (
-    Field("Thought", "one sentence on what is known and what is missing"),
-    Field("Action", "what to do next", ("texts", "pictures", "web", "answer")),
-    Field("Sub-question", "the one thing to look up next, as a question", optional=True),
+    Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing"),
+    Field(FieldKind.ACTION, "what to do next", ("texts", "pictures", "web", "answer")),
+    Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
 )
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 
@@ -53,17 +53,17 @@ class OmniSearch:
         session = Session(self.method, question, ask, self._library, seed, sample)
         read = own = await session.own()
         solved: list[Message] = []
-        given: list[str] = []
+        given: list[Given] = []
         for _ in range(self._turns):
             task = Task(PLAN, FIELDS, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
-            sub_questions, action = plan.said("Sub-question"), plan.said("Action")
+            sub_questions, action = plan.said(FieldKind.SUB_QUESTION), plan.said(FieldKind.ACTION)
             if not sub_questions or action == ("answer",):
                 break
             results = sources(await looked_up(session, action[0], sub_questions[0], self._reach, plan))
             shown = about(question, together(own, results), sub_questions[0])
             solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
-            given += [f"Sub-question: {sub_questions[0]}", f"Found: {_solution(solved[-1])}"]
+            given += [Given(FieldKind.SUB_QUESTION, sub_questions[0]), Given(FieldKind.FOUND, _solution(solved[-1]))]
             read = together(read, results)
         final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return session.trace(final)

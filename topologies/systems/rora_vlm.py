@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, Question, Task, Trace
+from actors.messages import Field, FieldKind, Question, Task, Trace
 from topologies.library import PICTURES, query_of
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -26,8 +26,8 @@ FILTER = (
     "that the question, or the question's own picture, is about; leave out all that merely look similar or are foreign "
     "to it."
 )
-ANY = Field("Relevant", "whether any of the pictures is to be kept", ("yes", "no"))
-KEPT = Field("Selected", "the numbers of the pictures to keep, separated by commas", optional=True)
+ANY = Field(FieldKind.RELEVANT, "whether any of the pictures is to be kept", ("yes", "no"))
+KEPT = Field(FieldKind.SELECTED, "the numbers of the pictures to keep, separated by commas", optional=True)
 
 
 class RoraVlm:
@@ -56,9 +56,9 @@ class RoraVlm:
         if retrieved:
             pictures = (*query, *retrieved)
             chosen = await session.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
-            if named := numbered(chosen, "Selected", pictures):
+            if named := numbered(chosen, FieldKind.SELECTED, pictures):
                 kept = tuple(picture for picture in named if picture not in query)
-            elif chosen.said("Relevant") == ("no",):
+            elif chosen.said(FieldKind.RELEVANT) == ("no",):
                 kept = ()
         shown = about(question, together(own, passages, kept))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown))

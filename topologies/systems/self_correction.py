@@ -8,7 +8,7 @@ sees the question's own hint and picture and nothing retrieved.
 
 from __future__ import annotations
 
-from actors.messages import Field, Message, Question, Status, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Question, Status, Task, Trace
 from topologies.answers import wording
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -20,8 +20,8 @@ CRITIQUE = (
     "Look over your own answer to the question as if somebody else had given it. Check every step that led to it "
     "against the question and what is shown, and say what is wrong or missing. Find no fault where there is none."
 )
-FAULTS = Field("Thought", "the faults of the answer, one after another, or that there are none")
-HOLDS = Field("Supported", "whether Answer 1 stands after your check", ("yes", "no"))
+FAULTS = Field(FieldKind.THOUGHT, "the faults of the answer, one after another, or that there are none")
+HOLDS = Field(FieldKind.SUPPORTED, "whether Answer 1 stands after your check", ("yes", "no"))
 REVISE = "You found fault with your last answer. Answer anew, and mend what you found wrong; keep what was right."
 
 
@@ -39,9 +39,9 @@ class SelfCorrection:
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
-            task = Task(CRITIQUE, (FAULTS, HOLDS), (f"Answer 1: {answer.answer or 'unknown'}",))
+            task = Task(CRITIQUE, (FAULTS, HOLDS), (Given(FieldKind.ANSWER, answer.answer or "unknown", 1),))
             critique = await session.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
-            if critique.said("Supported") != ("no",):
+            if critique.said(FieldKind.SUPPORTED) != ("no",):
                 break
             revised = await session.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
             if revised.status is not Status.OK or _same(revised, answer):

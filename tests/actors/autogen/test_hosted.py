@@ -22,6 +22,7 @@ from actors.errors import MemoryLost
 from actors.messages import (
     Completion,
     Field,
+    FieldKind,
     Heard,
     Kind,
     Message,
@@ -204,7 +205,7 @@ async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after
 
 async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form() -> None:
     MADE.clear()
-    task = Task("Say whether that suffices.", (Field("Enough", "whether it does", ("yes", "no")),))
+    task = Task("Say whether that suffices.", (Field(FieldKind.ENOUGH, "whether it does", ("yes", "no")),))
     await hosted("sloppy").take(replace(TURN, task=task))
     again = MADE[0].heard[1].to_model_text()
     assert again.endswith("Enough: whether it does; one of yes | no")

@@ -7,15 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.agents.agent import RoleAgent
-from actors.messages import Completion, Field, Message, Modality, Question, Request, Role, Status, Task, Turn
+from actors.messages import (
+    Completion,
+    Field,
+    FieldKind,
+    Given,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Role,
+    Status,
+    Task,
+    Turn,
+)
 from actors.prompting.fields import parse_fields
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read_reply
 
-ENOUGH = Field("Enough", "whether that suffices", ("yes", "no"))
-SUB = Field("Sub-question", "a smaller question", many=True)
-NOTE = Field("Note", "anything else", optional=True)
-TASK = Task("Say what is missing.", (ENOUGH, SUB, NOTE), ("Found: a bridge", "# not a heading"))
+ENOUGH = Field(FieldKind.ENOUGH, "whether that suffices", ("yes", "no"))
+SUB = Field(FieldKind.SUB_QUESTION, "a smaller question", many=True)
+NOTE = Field(FieldKind.THOUGHT, "anything else", optional=True)
+TASK = Task("Say what is missing.", (ENOUGH, SUB, NOTE), (Given(FieldKind.FOUND, "a bridge\n# not a heading"),))
 TURN = Turn("m/q/0", Question("q", "Who built it?"), "single", 1, 7, task=TASK)
 READER = Role("single", Modality.BOTH, "You work alone.")
 
@@ -26,7 +39,7 @@ READER = Role("single", Modality.BOTH, "You work alone.")
         "Enough: no\nSub-question: Who was it?\nSub-question: When was it?",
         "**Enough:** No.\n1. Sub-question: Who was it?\n- **Sub-question**: When was it?",
         "enough: no, because the year is missing\nSUB-QUESTION 1: Who was it?\nSub-question 2: When was it?",
-        'Let me think.\nEnough: yes\nEnough: no\nSub-question: Who\nwas it?\nSub-question: "When was it?"\nNote: none',
+        'Let me see.\nEnough: yes\nEnough: no\nSub-question: Who\nwas it?\nSub-question: "When was it?"\nThought: none',
     ],
 )
 def test_the_lines_are_read_whatever_models_add_to_them(text: str) -> None:
@@ -57,7 +70,7 @@ def test_a_reply_without_what_it_must_have_is_not_read(text: str) -> None:
 def test_any_text_is_read_as_what_was_asked_for_or_not_at_all(text: str) -> None:
     found = parse_fields(text, TASK.fields)
     if found is not None:
-        assert {"Enough", "Sub-question"} <= {name for name, _ in found} <= {"Enough", "Sub-question", "Note"}
+        assert {"Enough", "Sub-question"} <= {name for name, _ in found} <= {"Enough", "Sub-question", "Thought"}
         assert all(value for _, value in found)
         assert [value for name, value in found if name == "Enough"] in (["yes"], ["no"])
 
@@ -76,7 +89,7 @@ def test_a_task_stands_behind_all_that_is_shared_and_its_lines_cannot_pass_for_h
     assert request.shared == plain.shared
     assert request.prefix == plain.prefix
     assert "Enough: whether that suffices; one of yes | no" in request.own
-    assert "\n\\# not a heading\n" in request.own
+    assert "\nFound: a bridge # not a heading\n" in request.own
 
 
 class Scripted:
@@ -98,7 +111,7 @@ async def test_an_agent_asks_once_more_for_the_form_and_then_says_what_it_was_to
     assert message.said("Sub-question") == ("Who?",)
     assert message.calls == 2
     assert model.asked[1].own.startswith(model.asked[0].own)
-    assert model.asked[1].own.endswith("Note: anything else; this line may be left out")
+    assert model.asked[1].own.endswith("Thought: anything else; this line may be left out")
 
 
 async def test_an_agent_that_keeps_to_no_form_has_said_nothing() -> None:

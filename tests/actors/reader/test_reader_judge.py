@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages import Completion, Modality, Question, Turn
+from actors.messages import Completion, Grading, Modality, Question, Turn
 from actors.prompting.prompt import build_request
-from actors.reader.judge import GIVEN, REFERENCE, compare, verdict
+from actors.reader.judge import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
-from experiments.judging.judge import parse_grade, request
+from experiments.judging.judge import GIVEN, REFERENCE, parse_grade, request
 
 ANIMALS = ("dog", "cat", "black cat")
 
@@ -82,7 +82,8 @@ def test_a_choice_is_named_by_letter_or_text_and_alone(answer: str, grade: int) 
 @pytest.mark.parametrize("text", ["Who?", REFERENCE, GIVEN])
 def test_a_request_to_answer_is_not_taken_for_one_to_judge(text: str) -> None:
     turn = Turn("d", Question("q", text, choices=(REFERENCE, GIVEN)), "decision", 1, 7)
-    assert verdict(build_request(turn, Modality.BOTH, GIVEN)) is None
+    reply = Reader(ReaderSettings()).read(build_request(turn, Modality.BOTH, GIVEN)).text
+    assert not reply.startswith("Reason: ")
 
 
 def test_a_judgement_is_the_same_every_time_and_counts_its_tokens() -> None:
@@ -104,6 +105,6 @@ def test_the_reference_itself_is_right_in_any_order(parts: list[str]) -> None:
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3), st.text(max_size=30), st.booleans())
 def test_any_text_gets_a_grade_that_can_be_read(gold: list[str], answer: str, choice: bool) -> None:
     choices = (gold[0], "another") if choice else ()
-    reply = verdict(request(Item(Question("q", "Which?", choices), tuple(gold)), answer))
-    assert reply is not None
-    assert parse_grade(Completion("", reply)) in range(1, 6)
+    parts = request(Item(Question("q", "Which?", choices), tuple(gold)), answer).parts
+    assert isinstance(parts, Grading)
+    assert parse_grade(Completion("", verdict(parts))) in range(1, 6)

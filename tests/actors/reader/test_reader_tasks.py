@@ -12,16 +12,34 @@ from hypothesis import strategies as st
 
 from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION
-from actors.messages import Field, Heard, Kind, Message, Modality, Question, Source, Status, Task, Turn, derive_seed
-from actors.prompting.prompt import DISCUSSION, IN_ORDER, WEIGHTS, build_request
+from actors.messages import (
+    NO_DIRECTIVE,
+    Directive,
+    Field,
+    FieldKind,
+    Given,
+    Heard,
+    Kind,
+    Message,
+    Modality,
+    Prompted,
+    Question,
+    Source,
+    Status,
+    Task,
+    Turn,
+    derive_seed,
+)
+from actors.prompting.prompt import build_request
 from actors.prompting.reply import read_reply
 from actors.reader.agree import agree
 from actors.reader.decompose import described, parts
 from actors.reader.extract import triples_of
-from actors.reader.form import read_task
-from actors.reader.parse import fields, opinions, sections, statement
+from actors.reader.material import numbered
 from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.statement import read_statement
 from actors.reader.tasks import SKILLS
+from actors.settings import AgentSettings
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 
@@ -32,9 +50,7 @@ YES_NO = ("yes", "no")
 VALUES = {
     **dict.fromkeys(("Enough", "Relevant", "Retrieve", "Same", "Supported", "Visual"), YES_NO),
     "Action": ("texts", "pictures", "answer"),
-    "Best": ("1", "2"),
     "Intents": ("1", "2", "3"),
-    "Score": ("1", "2", "3", "4", "5"),
     "Type": ("Question", "Retrieval", "Answer", "Stop"),
 }
 MANY = frozenset(("Entity", "Keyword", "Step", "Sub-question", "Theme", "Triple"))
@@ -50,32 +66,48 @@ BRIDGED = "Who directed the film that had Mira Holt as Anna?"
 
 
 def field(name: str) -> Field:
-    return Field(name, "what belongs here", VALUES.get(name, ()), name in MANY, name in OPTIONAL)
+    return Field(
+        FieldKind(name),
+        "what belongs here",
+        VALUES.get(name, ()),
+        name in MANY,
+        name in OPTIONAL,
+        most=8 if name == "Triple" else None,
+        tools=("texts", "pictures") if name == "Step" else (),
+    )
+
+
+def reply_of(line: str, agent: str = "b", round: int = 1) -> Message:
+    """A reply to a task, from its fields as a discussion shows them."""
+    fields = tuple((name, value) for part in line.split("; ") for name, _, value in [part.partition(": ")])
+    return Message(f"{round}/{agent}", agent, round, content=line, fields=fields)
+
+
+def answer(text: str, number: int = 1) -> Given:
+    return Given(FieldKind.ANSWER, text, number)
 
 
 def do(
     text: str,
     *names: str,
-    given: tuple[str, ...] = (),
+    given: tuple[Given, ...] = (),
     evidence: tuple[Source, ...] = EVIDENCE,
     instruction: str = "Do what the form asks for.",
     heard: tuple[str, ...] = (),
-    beside: str = "",
+    directive: Directive = NO_DIRECTIVE,
     settings: ReaderSettings = EXACT,
     fields: tuple[Field, ...] = (),
     choices: tuple[str, ...] = (),
 ) -> Message:
-    said = tuple(
-        Heard(Message(f"{n}/b", "b", n, content=words, fields=(("", ""),)), 1.0) for n, words in enumerate(heard)
-    )
+    said = tuple(Heard(reply_of(line, round=n), 1.0) for n, line in enumerate(heard))
     task = Task(instruction, fields or tuple(map(field, names)), given)
-    turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, instruction=beside, task=task)
+    turn = Turn("d", Question("q", text, choices, evidence), "decision", 9, 5, said, task=task, directive=directive)
     return asyncio.run(RoleAgent(DECISION, Reader(settings)).take(turn))[0]
 
 
 def test_every_kind_of_line_can_be_filled_and_read_back() -> None:
-    given = ("Answer 1: Paul Venn (confidence 0.80)", "Answer 2: Torley", "Node 1: Question: " + BRIDGED)
-    message = do(BRIDGED, *SKILLS, given=given, instruction='Do it with "texts" or "pictures".')
+    given = (answer("Paul Venn"), answer("Torley", 2), Given(FieldKind.NODE, f"Question: {BRIDGED}", 1))
+    message = do(BRIDGED, *SKILLS, given=given)
     assert message.status is Status.OK
     assert {name for name, _ in message.fields} | {"Parents"} == set(SKILLS)
 
@@ -85,29 +117,27 @@ def test_the_same_request_gets_the_same_reply() -> None:
     assert do(BRIDGED, *SKILLS, settings=settings) == do(BRIDGED, *SKILLS, settings=settings)
 
 
-def test_a_line_of_an_unknown_name_is_not_filled() -> None:
-    message = do(BRIDGED, "Horoscope")
+def test_a_line_of_a_kind_without_a_skill_is_not_filled() -> None:
+    message = do(BRIDGED, "Candidate")
     assert message.status is Status.UNPARSED
     assert message.fields == ()
 
 
 def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
-    nothing = do("Who wrote Silver Lake?", "Selected", "Answer", "Enough", "Relevant", "Score", evidence=())
+    nothing = do("Who wrote Silver Lake?", "Selected", "Answer", "Enough", "Relevant", evidence=())
     assert nothing.said("Selected") == ()
     assert nothing.said("Answer") == ("unknown",)
     assert nothing.said("Enough") == nothing.said("Relevant") == ("no",)
-    assert nothing.said("Score") == ("1",)
-    assert do(BRIDGED, "Best", given=("Answer 1: unknown", "Answer 2: unknown")).status is Status.UNPARSED
 
 
 def test_only_values_that_the_form_allows_are_given() -> None:
-    three = Field("Action", "", ("look_up", "see_image", "finish"))
+    three = Field(FieldKind.ACTION, "", ("look_up", "see_image", "finish"))
     assert do("What colour are the boats on the poster of Silver Lake?", fields=(three,)).said("Action") == (
         "see_image",
     )
     assert do("Where was Silver Lake filmed?", fields=(three,), evidence=()).said("Action") == ("look_up",)
     assert do("Who directed Night Harbour?", fields=(three,)).said("Action") == ("finish",)
-    strange = do(BRIDGED, fields=(Field("Enough", "", ("maybe", "perhaps")),))
+    strange = do(BRIDGED, fields=(Field(FieldKind.ENOUGH, "", ("maybe", "perhaps")),))
     assert strange.status is Status.UNPARSED
 
 
@@ -172,7 +202,7 @@ def test_multi_hop_questions_of_the_sample_are_split_and_name_what_they_describe
 
 
 def test_what_was_found_is_named_in_the_next_question() -> None:
-    one = Field("Sub-question", "the next thing to find out")
+    one = Field(FieldKind.SUB_QUESTION, "the next thing to find out")
     first = do(BRIDGED, "Query", evidence=()).said("Query")
     assert first == ("Which film had Mira Holt as Anna?",)
     assert do(BRIDGED, fields=(one,), evidence=(ROW, OTHER_ROW)).said("Sub-question") == (
@@ -182,23 +212,25 @@ def test_what_was_found_is_named_in_the_next_question() -> None:
     assert again == (BRIDGED,)
 
 
-def test_relevance_and_score_tell_a_source_that_bears_on_the_question_from_one_that_does_not() -> None:
-    near = do("Who directed Night Harbour?", "Relevant", "Score", evidence=(DIRECTED,))
-    far = do("Who directed Night Harbour?", "Relevant", "Score", evidence=(TOWN,))
+def test_relevance_tells_a_source_that_bears_on_the_question_from_one_that_does_not() -> None:
+    near = do("Who directed Night Harbour?", "Relevant", evidence=(DIRECTED,))
+    far = do("Who directed Night Harbour?", "Relevant", evidence=(TOWN,))
     assert (near.said("Relevant"), far.said("Relevant")) == (("yes",), ("no",))
-    assert int(near.said("Score")[0]) > int(far.said("Score")[0])
 
 
 def test_candidates_are_selected_by_their_numbers_and_the_evidence_where_there_are_none() -> None:
-    given = ("Candidate 1: Torley is a town.", "Candidate 2: Night Harbour | was directed by | Paul Venn")
+    given = (
+        Given(FieldKind.CANDIDATE, "Torley is a town.", 1),
+        Given(FieldKind.CANDIDATE, "Night Harbour | was directed by | Paul Venn", 2),
+    )
     assert do("Who directed Night Harbour?", "Selected", given=given, evidence=()).said("Selected") == ("2",)
     assert do("Who directed Night Harbour?", "Selected").said("Selected")[0].split(", ")[0] == "4"
 
 
 def test_a_candidate_that_the_question_names_is_the_one_to_start_from() -> None:
     asked = "In the valley, in a fight with Zinogre: first it jumps back, then it roars. What is the second attack?"
-    one = Field("Selected", "the number of one candidate")
-    given = ("Candidate 1: Anjanath", "Candidate 2: Zinogre", "Candidate 3: Amsel")
+    one = Field(FieldKind.SELECTED, "the number of one candidate", most=1)
+    given = tuple(Given(FieldKind.CANDIDATE, name, n) for n, name in enumerate(("Anjanath", "Zinogre", "Amsel"), 1))
     assert do(asked, fields=(one,), given=given, evidence=()).said("Selected") == ("2",)
 
 
@@ -213,12 +245,10 @@ def test_a_row_and_the_passage_about_what_stands_in_it_are_selected_together() -
     assert "1" not in chosen
 
 
-def test_the_answer_that_the_evidence_bears_out_is_the_best_and_the_only_one_supported() -> None:
-    right, wrong = "Answer 1: Paul Venn", "Answer 1: Torley"
+def test_the_answer_that_the_evidence_bears_out_is_the_only_one_supported() -> None:
     asked = "Who directed Night Harbour?"
-    assert do(asked, "Best", given=(wrong, "Answer 2: Paul Venn")).said("Best") == ("2",)
-    assert do(asked, "Supported", given=(right,)).said("Supported") == ("yes",)
-    assert do(asked, "Supported", given=(wrong,)).said("Supported") == ("no",)
+    assert do(asked, "Supported", given=(answer("Paul Venn"),)).said("Supported") == ("yes",)
+    assert do(asked, "Supported", given=(answer("Torley"),)).said("Supported") == ("no",)
 
 
 @pytest.mark.parametrize(
@@ -237,20 +267,25 @@ def test_answers_are_compared_by_words_and_numbers(one: str, other: str, same: b
 
 
 def test_statements_give_triples() -> None:
-    assert triples_of(statement("1", DIRECTED.title, DIRECTED.text, seen=False)) == [
+    assert triples_of(read_statement("1", DIRECTED.title, DIRECTED.text, seen=False)) == [
         ("Night Harbour", "was directed by", "Paul Venn")
     ]
-    assert ("Night Harbour", "year", "1988") in triples_of(statement("1", ROW.title, ROW.text, seen=False))
-    assert triples_of(statement("1", POSTER.title, POSTER.text, seen=True)) == [
+    assert ("Night Harbour", "year", "1988") in triples_of(read_statement("1", ROW.title, ROW.text, seen=False))
+    assert triples_of(read_statement("1", POSTER.title, POSTER.text, seen=True)) == [
         ("Night Harbour", "picture shows", "three red boats"),
         ("Night Harbour", "picture shows", "a green dog"),
     ]
     passage = "The architect of the museum was Paul Venn."
-    assert triples_of(statement("1", "Wend Rooms", passage, seen=False)) == [("Wend Rooms", "architect", "Paul Venn")]
+    assert triples_of(read_statement("1", "Wend Rooms", passage, seen=False)) == [
+        ("Wend Rooms", "architect", "Paul Venn")
+    ]
 
 
 def test_a_given_graph_keeps_what_bears_on_the_question_and_gains_what_was_read() -> None:
-    given = ("Triple: Torley | lies on | Amsel", "Triple: Night Harbour | was shot in | Calver")
+    given = (
+        Given(FieldKind.TRIPLE, "Torley | lies on | Amsel"),
+        Given(FieldKind.TRIPLE, "Night Harbour | was shot in | Calver"),
+    )
     kept = do("Who directed Night Harbour?", "Triple", given=given, evidence=(DIRECTED,)).said("Triple")
     assert "Night Harbour | was directed by | Paul Venn" in kept
     assert "Night Harbour | was shot in | Calver" in kept
@@ -258,33 +293,31 @@ def test_a_given_graph_keeps_what_bears_on_the_question_and_gains_what_was_read(
 
 
 def test_what_was_found_counts_as_read() -> None:
-    given = ("Found: Night Harbour: Night Harbour was directed by Paul Venn.",)
+    given = (Given(FieldKind.FOUND, "Night Harbour: Night Harbour was directed by Paul Venn."),)
     assert do("Who directed Night Harbour?", "Answer", given=given, evidence=()).said("Answer") == ("Paul Venn",)
     told = ("Triple: Night Harbour | was directed by | Paul Venn",)
     assert do("Who directed Night Harbour?", "Answer", heard=told, evidence=()).said("Answer") == ("Paul Venn",)
 
 
 def test_a_plan_retrieves_for_every_part_then_answers_then_stops() -> None:
-    question = f"Node 1: Question: {BRIDGED}"
+    question = Given(FieldKind.NODE, f"Question: {BRIDGED}", 1)
     form = ("Type", "Parents", "Instruction")
     first = do(BRIDGED, *form, given=(question,), evidence=())
     assert (first.said("Type"), first.said("Instruction")) == (("Retrieval",), ("Which film had Mira Holt as Anna?",))
-    film = "Node 2 (from 1): Retrieval: Which film had Mira Holt as Anna? -> Mira Holt had the role of Anna in a film."
+    found = "Mira Holt had the role of Anna in a film."
+    film = Given(FieldKind.NODE, "Retrieval (from 1): Which film had Mira Holt as Anna?", 2, found)
     second = do(BRIDGED, *form, given=(question, film), evidence=())
     assert (second.said("Type"), second.said("Parents")) == (("Retrieval",), ("2",))
-    found = f"Node 3 (from 2): Retrieval: {BRIDGED} -> nothing found"
-    third = do(BRIDGED, *form, given=(question, film, found), evidence=())
+    nothing = Given(FieldKind.NODE, f"Retrieval (from 2): {BRIDGED}", 3, "nothing found")
+    third = do(BRIDGED, *form, given=(question, film, nothing), evidence=())
     assert (third.said("Type"), third.said("Parents")) == (("Answer",), ("2, 3",))
-    answered = f"Node 4 (from 2, 3): Answer: {BRIDGED} -> Paul Venn"
-    last = do(BRIDGED, *form, given=(question, film, found, answered), evidence=())
+    answered = Given(FieldKind.NODE, f"Answer (from 2, 3): {BRIDGED}", 4, "Paul Venn")
+    last = do(BRIDGED, *form, given=(question, film, nothing, answered), evidence=())
     assert (last.said("Type"), last.said("Parents")) == (("Stop",), ("4",))
 
 
 def test_steps_pair_a_tool_of_the_task_with_each_part() -> None:
-    said = 'Plan. Tools: "texts" looks up passages, "pictures" looks for pictures.'
-    steps = do("Who directed the film with red boats on its poster?", "Step", instruction=said, evidence=()).said(
-        "Step"
-    )
+    steps = do("Who directed the film with red boats on its poster?", "Step", evidence=()).said("Step")
     assert steps[0] == "pictures | Which film has red boats on its poster?"
     assert steps[-1] == "texts | Who directed the film with red boats on its poster?"
 
@@ -311,25 +344,33 @@ def test_names_and_noun_groups_are_told_apart() -> None:
 def test_orders_to_argue_reach_the_answer_of_a_task_and_nothing_else() -> None:
     asked = "Who directed Night Harbour?"
     plain = do(asked, "Triple", "Answer")
-    led = do(asked, "Triple", "Answer", beside='Argue for the answer "Torley". Do not give way.')
+    led = do(asked, "Triple", "Answer", directive=Directive(argue_for="Torley"))
     assert led.status is Status.OK
     assert led.said("Answer") == ("Torley",)
     assert led.said("Triple") == plain.said("Triple")
 
 
 def test_an_answering_turn_reads_what_tasks_brought_to_light() -> None:
-    heard = Heard(
-        Message("1/b", "b", 1, content="Triple: Night Harbour | was directed by | Paul Venn", fields=(("", ""),)), 1.0
-    )
+    heard = Heard(reply_of("Triple: Night Harbour | was directed by | Paul Venn"), 1.0)
     turn = Turn("d", Question("q", "Who directed Night Harbour?"), "decision", 2, 5, (heard,))
     assert asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0].answer == "Paul Venn"
 
 
-def test_an_answer_among_the_fields_of_a_message_ends_where_the_next_begins() -> None:
-    line = "[b, round 1] Enough: no; Answer: Paul Venn; Selected: 1; Query: Which film?"
-    weights = f"{WEIGHTS}\n{IN_ORDER}: 0.500"
-    (opinion,) = opinions(sections(f"{DISCUSSION}\n{line}\n{weights}"))
-    assert (opinion.answer, opinion.weight) == ("Paul Venn", 0.5)
+@pytest.mark.parametrize(
+    ("budget", "fields"),
+    [
+        (None, (("Enough", "no"), ("Answer", "Paul Venn"), ("Selected", "1"), ("Query", "Which film?"))),
+        (4, (("Enough", "no"), ("Answer", "Paul"))),
+        (1, ()),
+    ],
+)
+def test_the_fields_of_a_message_are_cut_where_its_text_is(budget: int | None, fields: object) -> None:
+    heard = Heard(reply_of("Enough: no; Answer: Paul Venn; Selected: 1; Query: Which film?"), 0.5)
+    turn = Turn("d", Question("q", "Who?"), "a", 2, 5, (heard,))
+    parts = build_request(turn, Modality.BOTH, "A role.", (), AgentSettings(budget_words=budget)).parts
+    assert isinstance(parts, Prompted)
+    (remark,) = parts.discussion
+    assert (remark.fields, remark.weight) == (fields, 0.5)
 
 
 def test_what_the_reader_says_for_want_of_anything_is_no_statement() -> None:
@@ -348,7 +389,9 @@ line_text = st.text(max_size=40)
     line_text,
 )
 def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text: str) -> None:
-    task = Task(text, tuple(map(field, names)), tuple(f"Candidate {n}: {line}" for n, line in enumerate(given_lines)))
+    task = Task(
+        text, tuple(map(field, names)), tuple(Given(FieldKind.CANDIDATE, line, n) for n, line in enumerate(given_lines))
+    )
     turn = Turn("d", Question("q", text, (), EVIDENCE), "decision", 1, derive_seed(text), task=task)
     request = build_request(turn, Modality.BOTH, DECISION.instruction)
     completion = Reader(EXACT).read(request)
@@ -357,22 +400,6 @@ def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text
     assert reply is None or {name for name, _ in reply.fields} <= set(names)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(sorted(SKILLS)), st.booleans(), st.booleans()), min_size=1, unique_by=lambda f: f[0]
-    )
-)
-def test_a_form_is_read_as_it_was_laid_out(lines: list[tuple[str, bool, bool]]) -> None:
-    form = tuple(Field(name, "what it is", VALUES.get(name, ()), many, optional) for name, many, optional in lines)
-    turn = Turn("d", Question("q", "Who?"), "decision", 1, 1, task=Task("Do it.", form, ("Candidate 2: x",)))
-    task = read_task(sections(build_request(turn, Modality.BOTH, "A role.").own))
-    assert task is not None
-    assert [(f.name, f.values, f.many, f.optional) for f in form] == [
-        (line.name, line.values, line.many, line.optional) for line in task.lines
-    ]
-    assert [(g.kind, g.number, g.text) for g in task.given] == [("Candidate", 2, "x")]
-
-
-@given(st.text())
-def test_any_message_can_be_looked_through_for_fields(content: str) -> None:
-    assert isinstance(fields(content), list)
+def test_material_without_a_number_goes_by_its_place_in_its_kind() -> None:
+    lines = (Given(FieldKind.FOUND, "a\nb"), Given(FieldKind.CANDIDATE, "x", 2), Given(FieldKind.FOUND, "c"))
+    assert [(g.text, g.number) for g in numbered(Task("Do it.", (), lines))] == [("a b", 1), ("x", 2), ("c", 2)]

@@ -119,7 +119,7 @@ async def test_self_correction_revises_with_answer_and_critique_in_memory(store:
     answers = {1: "Palladio", 3: "Winstrup", 5: "Winstrup"}
     fields = {
         "Thought": "He built houses.",
-        "Supported": lambda turn: "no" if "Palladio" in turn.task.given[0] else "yes",
+        "Supported": lambda turn: "no" if "Palladio" in turn.task.given[0].text else "yes",
     }
     trace, turns = await held("self_correction", store, fields, lambda turn: answered(answers[turn.round], 0.5))
     assert steps(turns) == ["Answer", "Thought", "Answer", "Thought"]
@@ -167,7 +167,7 @@ async def test_ddcot_reasons_over_all_parts_and_what_was_found_and_answers_with_
     trace, turns = await held("ddcot", store, DUTIES, answered_by_part)
     joint, last = turns[-2:]
     assert joint.task is not None
-    assert joint.task.given == (
+    assert tuple(given.line for given in joint.task.given) == (
         f"Sub-question: {PARTS[0]}",
         "Found: What does the picture show: a lighthouse",
         f"Sub-question: {PARTS[1]}",
@@ -223,7 +223,7 @@ async def test_a_debate_ends_when_the_judge_finds_that_both_sides_agree(store: S
     _, turns = await held("mad", store, {"Same": "yes"}, sides(affirmative="Winstrup", negative="N. S. Winstrup"))
     assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge", "debate_judge"]
     assert turns[2].task is not None
-    assert turns[2].task.given == ("Answer 1: Winstrup", "Answer 2: N. S. Winstrup")
+    assert tuple(given.line for given in turns[2].task.given) == ("Answer 1: Winstrup", "Answer 2: N. S. Winstrup")
     _, turns = await held("mad", store)
     assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge"]
 

@@ -177,7 +177,7 @@ async def held(
 
 def given_triples(turn: Turn) -> set[str]:
     assert turn.task is not None
-    return {line.removeprefix("Triple: ") for line in turn.task.given}
+    return {given.text for given in turn.task.given}
 
 
 def speakers(trace: Trace) -> list[str]:

@@ -140,7 +140,7 @@ def knows(enough: Collection[str], says: Mapping[str, str] | None = None) -> Rep
             return (says or {})[turn.agent]
         if turn.task is None:
             return answered("Bite", 0.9)
-        lines = [line.split(": ", 1)[1] for line in turn.task.given if line.startswith("Candidate ")]
+        lines = [given.text for given in turn.task.given if given.kind == "Candidate"]
         fields = {field.name for field in turn.task.fields}
         said = []
         if "Entity" in fields:

@@ -191,7 +191,7 @@ async def test_a_plan_is_carried_out_node_by_node_and_its_last_answer_is_the_ans
     assert (trace.answer, trace.status, trace.decision) == ("Aarhus", Status.OK, ("reasoner",))
     last = of(turns, "Type")[-1]
     assert last.task is not None
-    assert list(last.task.given) == [
+    assert [given.line for given in last.task.given] == [
         "Sub-question: Who built the striped lighthouse?",
         f"Node 1: Question: {QUESTION}",
         "Node 2: Retrieval (from 1): Find who built the striped lighthouse. -> Winstrup built it.",
@@ -207,8 +207,8 @@ async def test_every_candidate_is_examined_alone_and_only_what_bears_is_condense
     assert {source.id for source in examined_sources(turns)} >= {"skagen", "bus"}
     [condensed] = of(turns, "Summary")
     assert condensed.task is not None
-    assert sum(line.startswith("Found: ") for line in condensed.task.given) == len(examined_sources(turns)) - 1
-    assert not any(line.startswith("Found: Red Bus: ") for line in condensed.task.given)
+    assert sum(given.line.startswith("Found: ") for given in condensed.task.given) == len(examined_sources(turns)) - 1
+    assert not any(given.line.startswith("Found: Red Bus: ") for given in condensed.task.given)
     bearing = {m.id for m in trace.turns if m.said("Relevant") == ("yes",)}
     assert {heard.message.id for heard in condensed.heard} == {*bearing, f"2/{PLANNER}"}
 
@@ -255,7 +255,7 @@ async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: St
     assert not of(turns, "Summary")
     second = of(turns, "Type")[1]
     assert second.task is not None
-    assert second.task.given[-1].endswith(f"-> {NOTHING}")
+    assert second.task.given[-1].line.endswith(f"-> {NOTHING}")
 
 
 async def test_the_last_answer_anywhere_is_the_answer_also_when_the_steps_run_out(store: Store) -> None:
@@ -297,7 +297,7 @@ async def test_a_repeated_node_is_not_carried_out_again_and_the_planner_reads_wh
     assert len(of(turns, "Keyword")) == 1
     third = of(turns, "Type")[2]
     assert third.task is not None
-    assert third.task.given[-1].endswith(f"[{Fault.REPEATED}]")
+    assert third.task.given[-1].line.endswith(f"[{Fault.REPEATED}]")
     assert trace.answer == "Aarhus"
 
 
@@ -334,7 +334,7 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
     assert len(examined.task.given) == 2
     [condensed] = of(team.turns, "Summary")
     assert condensed.task is not None
-    assert condensed.task.given[-1] == "Triple: Winstrup | was born in | Aarhus"
+    assert condensed.task.given[-1].line == "Triple: Winstrup | was born in | Aarhus"
     assert [lookup.found for lookup in trace.lookups if lookup.base == "graph"] == [("t1", "t2")]
 
 
@@ -376,8 +376,10 @@ async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(sto
         script = improvised(seed)
         trace, turns = await held("mmapg", store, Script(script))
         graph = read_plan(QUESTION, trace.turns, PLANNER)
-        shown = [line for turn in of(turns, "Type")[-1:] if turn.task for line in turn.task.given if "Node" in line]
-        assert shown == [node.line() for node in graph[: len(shown)]]
+        shown = [
+            given for turn in of(turns, "Type")[-1:] if turn.task for given in turn.task.given if given.kind == "Node"
+        ]
+        assert shown == [node.given() for node in graph[: len(shown)]]
         kinds |= {node.type for node in graph}
     assert kinds == set(TYPES)
 

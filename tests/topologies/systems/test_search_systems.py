@@ -94,14 +94,14 @@ async def test_omnisearch_looks_each_sub_question_up_where_its_planner_says_and_
     assert solver.question.text == "Who built the striped lighthouse?"
     assert shown(solver)[:2] == ["own", "skagen"]
     assert second.task is not None
-    assert second.task.given == (
+    assert tuple(given.line for given in second.task.given) == (
         "Sub-question: Who built the striped lighthouse?",
         "Found: it is so Answer: Winstrup",
     )
     assert second.recall == 1
     assert set(shown(third)) == {"own", "skagen", trace.lookups[0].found[1], *trace.lookups[1].found}
     assert turns[6].task is not None
-    assert turns[6].task.given[-1] == "Found: nothing that answers it"
+    assert turns[6].task.given[-1].line == "Found: nothing that answers it"
     assert [heard.message.id for heard in turns[7].heard] == ["2/single", "4/single", "6/single"]
     assert set(trace.lookups[2].found) == {"far"}
     assert (trace.answer, trace.decision) == ("Aarhus", ("search_planner",))

@@ -141,7 +141,7 @@ def check(name: str, seen: Seen) -> None:
     for turn in seen.team.turns:
         if turn.task is not None:
             assert {field.name for field in turn.task.fields} <= FIELDS
-            assert [line for line in turn.task.given if not GIVEN.match(line)] == []
+            assert [given for given in turn.task.given if not GIVEN.match(given.line)] == []
 
 
 def check_transcript(name: str, seen: Seen) -> None:

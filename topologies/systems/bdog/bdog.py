@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages import Field, Message, Modality, Question, Role, Status, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.answers import wording
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -76,14 +76,14 @@ ADVOCATE = "Say which answer you are for and why; meet what was said against it.
 DISPUTE = "Say what is wrong with what the other side said, and which answer you are for."
 SUM_UP = "Sum up what both sides said in this round, and give the answer to which it leads."
 
-THOUGHT = Field("Thought", "the steps that lead to the answer")
+THOUGHT = Field(FieldKind.THOUGHT, "the steps that lead to the answer")
 TRIPLE = Field(
-    "Triple",
+    FieldKind.TRIPLE,
     "`entity | relation | entity`, or `entity | has <attribute> | value` for an attribute",
     many=True,
     optional=True,  # where nothing is known, there is nothing to draw
 )
-ANSWER = Field("Answer", "the shortest phrase that answers the question, one of its choices, or unknown")
+ANSWER = Field(FieldKind.ANSWER, "the shortest phrase that answers the question, one of its choices, or unknown")
 
 
 class Bdog:
@@ -109,7 +109,9 @@ class Bdog:
             return session.trace(await self._talk(session, shown))
         blueprint, drawn = await self._first(session, shown)
         if not self._debate:
-            instruction = FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(_triples(blueprint))}"
+            instruction = (
+                FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(given.line for given in _triples(blueprint))}"
+            )
             return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=drawn, instruction=instruction))
         return session.trace(await self._on_graph(session, shown, blueprint, drawn))
 
@@ -161,8 +163,8 @@ def _stated(message: Message, otherwise: Blueprint) -> Blueprint:
     return graph if graph.entities else otherwise
 
 
-def _triples(graph: Blueprint) -> tuple[str, ...]:
-    return tuple(f"Triple: {line}" for line in graph.lines())
+def _triples(graph: Blueprint) -> tuple[Given, ...]:
+    return tuple(Given(FieldKind.TRIPLE, line) for line in graph.lines())
 
 
 def _same(one: str, other: str | None) -> bool:

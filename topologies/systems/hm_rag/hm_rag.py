@@ -26,7 +26,21 @@ from asyncio import gather
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
-from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
+from actors.messages import (
+    Field,
+    FieldKind,
+    Given,
+    Hit,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Role,
+    Source,
+    Task,
+    Trace,
+    Triple,
+)
 from topologies.answers import normalised
 from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
@@ -76,23 +90,23 @@ ROLES = (
 )
 INTENTS = Task(
     "Say how many different things have to be found out to answer the question: 1 where it has a single intent.",
-    (Field("Intents", "how many things are asked", ("1", "2", "3")),),
+    (Field(FieldKind.INTENTS, "how many things are asked", ("1", "2", "3")),),
 )
 DECOMPOSE = Task(
     "Put the steps that lead to the answer as two or three simple sub-questions, each following from the one before. "
     "Keep the words that matter, names above all, as the question has them.",
-    (Field("Sub-question", "one smaller question that can be understood by itself", many=True),),
+    (Field(FieldKind.SUB_QUESTION, "one smaller question that can be understood by itself", many=True),),
 )
 KEYWORDS = Task(
     "Name what to look up in a knowledge graph: as keywords the things, people, places and works that the question is "
     "about, and as themes the relations between things that it asks for.",
     (
-        Field("Keyword", "one name or thing", many=True),
-        Field("Theme", "one relation or topic, in a few words", many=True, optional=True),
+        Field(FieldKind.KEYWORD, "one name or thing", many=True),
+        Field(FieldKind.THEME, "one relation or topic, in a few words", many=True, optional=True),
     ),
 )
 SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
-SUMMARY = (Field("Summary", "the sentence"),)
+SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
 SUB_QUESTIONS = 3
 ENTITIES = 3  # of which the graph agent reads the description and the pictures
 
@@ -137,10 +151,10 @@ class HmRag:
         """Two or three of them; none where the question has a single intent, or nothing could be read."""
         shown = about(session.question, own)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
-        if judged.said("Intents") in ((), ("1",)):
+        if judged.said(FieldKind.INTENTS) in ((), ("1",)):
             return ()
         parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
-        return tuple(dict.fromkeys(parts.said("Sub-question")))[:SUB_QUESTIONS]
+        return tuple(dict.fromkeys(parts.said(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
 
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
@@ -184,8 +198,8 @@ class HmRag:
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             of = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(of.said("Keyword") or (query,), self._reach.texts, of=of))
-            triples.append(session.graph(of.said("Theme") or (query,), self._reach.texts, themes=True, of=of))
+            triples.append(session.graph(of.said(FieldKind.KEYWORD) or (query,), self._reach.texts, of=of))
+            triples.append(session.graph(of.said(FieldKind.THEME) or (query,), self._reach.texts, themes=True, of=of))
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self._reach.radius)
             searches |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
@@ -205,7 +219,7 @@ class HmRag:
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """S_v, S_g and S_w, each by the agent whose answer it is."""
-        tasks = [Task(SUMMARISE, SUMMARY, (f"Answer 1: {answered.answer}",)) for answered in answers]
+        tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, str(answered.answer), 1),)) for answered in answers]
         bare = about(session.question, ())
         summaries = await gather(
             *(
@@ -221,7 +235,7 @@ def _compared(answer: str, summary: Message) -> str:
 
     Summaries of what was read, and not of what was concluded, could agree where the answers do not.
     """
-    for text in summary.said("Summary"):
+    for text in summary.said(FieldKind.SUMMARY):
         if (normalised(answer) or answer) in (normalised(text) or ""):
             return text
     return answer

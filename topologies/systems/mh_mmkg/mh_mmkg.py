@@ -28,7 +28,20 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from actors.messages import Field, Kind, Message, Modality, Question, Role, Source, Task, Trace, Triple
+from actors.messages import (
+    Field,
+    FieldKind,
+    Given,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Role,
+    Source,
+    Task,
+    Trace,
+    Triple,
+)
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import numbered, pictures_among, together
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk, key, same
@@ -68,11 +81,11 @@ VALIDATE = (
 LOOK = " The pictures show {}: describe them too, with the question and the findings in mind."
 SUMMARIZE = "Answer with the knowledge found in the graph, which the evidence holds path by path."
 
-DESCRIPTION = Field("Description", "what the pictures show")
-ENTITY = Field("Entity", "the name of one entity", many=True)
-PICKED = Field("Selected", "the number of one candidate")
-USEFUL = Field("Selected", "the numbers of the candidates picked, separated by commas", optional=True)
-ENOUGH = Field("Enough", "", values=("yes", "no"))
+DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the pictures show")
+ENTITY = Field(FieldKind.ENTITY, "the name of one entity", many=True, most=1)
+PICKED = Field(FieldKind.SELECTED, "the number of one candidate", most=1)
+USEFUL = Field(FieldKind.SELECTED, "the numbers of the candidates picked, separated by commas", optional=True)
+ENOUGH = Field(FieldKind.ENOUGH, "", values=("yes", "no"))
 
 EDGES = 20  # looked at for entities that are near to what the topic agent named
 
@@ -253,16 +266,17 @@ class _Search:
         task = Task(what, fields, self._findings(path))
         return await self.session.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
 
-    def _findings(self, path: Path) -> tuple[str, ...]:
-        return tuple(f"Found: {line.title}: {line.text}" for line in self.written(path)) or (f"Found: {path.end}",)
+    def _findings(self, path: Path) -> tuple[Given, ...]:
+        texts = [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
+        return tuple(Given(FieldKind.FOUND, text) for text in texts)
 
 
 def stated(edge: Triple) -> str:
     return f"{edge.head} {edge.relation} {edge.tail}."
 
 
-def _candidates(values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"Candidate {number}: {value}" for number, value in enumerate(values, 1))
+def _candidates(values: Sequence[str]) -> tuple[Given, ...]:
+    return tuple(Given(FieldKind.CANDIDATE, value, number) for number, value in enumerate(values, 1))
 
 
 def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:

@@ -31,7 +31,21 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from actors.messages import Field, Hit, Kind, Message, Modality, Question, Role, Source, Status, Task, Trace
+from actors.messages import (
+    Field,
+    FieldKind,
+    Given,
+    Hit,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Role,
+    Source,
+    Status,
+    Task,
+    Trace,
+)
 from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
@@ -85,22 +99,22 @@ REASON = (
     "next."
 )
 
-SUB_QUESTION = Field("Sub-question", "one thing to find out, as a question that stands alone", many=True)
-TYPE = Field("Type", "the type of the next node", TYPES)
-PARENTS = Field("Parents", "numbers of the nodes that it builds on", optional=True)
-INSTRUCTION = Field("Instruction", "what to ask, what to look up, or which question to answer", optional=True)
-KEYWORD = Field("Keyword", "a key phrase to search texts for", many=True)
-VISUAL = Field("Visual", "whether a picture must be looked at", ("yes", "no"))
-ENTITY = Field("Entity", "the title of a picture that is named", many=True, optional=True)
-QUERY = Field("Query", "what the picture shows", optional=True)
-RELEVANT = Field("Relevant", "whether it bears on the instruction", ("yes", "no"))
-EXTRACT = Field("Summary", "what it says to the instruction", optional=True)
-DESCRIPTION = Field("Description", "what the picture shows that bears on the instruction", optional=True)
-SUMMARY = Field("Summary", "what was found")
-TRIPLE = Field("Triple", "a triple that bears on it, as given", many=True, optional=True)
-THOUGHT = Field("Thought", "what follows")
-ENOUGH = Field("Enough", "whether the question can be answered", ("yes", "no"))
-SEEK = Field("Query", "what to look for next", optional=True)
+SUB_QUESTION = Field(FieldKind.SUB_QUESTION, "one thing to find out, as a question that stands alone", many=True)
+TYPE = Field(FieldKind.TYPE, "the type of the next node", TYPES)
+PARENTS = Field(FieldKind.PARENTS, "numbers of the nodes that it builds on", optional=True)
+INSTRUCTION = Field(FieldKind.INSTRUCTION, "what to ask, what to look up, or which question to answer", optional=True)
+KEYWORD = Field(FieldKind.KEYWORD, "a key phrase to search texts for", many=True)
+VISUAL = Field(FieldKind.VISUAL, "whether a picture must be looked at", ("yes", "no"))
+ENTITY = Field(FieldKind.ENTITY, "the title of a picture that is named", many=True, optional=True)
+QUERY = Field(FieldKind.QUERY, "what the picture shows", optional=True)
+RELEVANT = Field(FieldKind.RELEVANT, "whether it bears on the instruction", ("yes", "no"))
+EXTRACT = Field(FieldKind.SUMMARY, "what it says to the instruction", optional=True)
+DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the picture shows that bears on the instruction", optional=True)
+SUMMARY = Field(FieldKind.SUMMARY, "what was found")
+TRIPLE = Field(FieldKind.TRIPLE, "a triple that bears on it, as given", many=True, optional=True, most=8)
+THOUGHT = Field(FieldKind.THOUGHT, "what follows")
+ENOUGH = Field(FieldKind.ENOUGH, "whether the question can be answered", ("yes", "no"))
+SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)
 
 FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 
@@ -127,11 +141,11 @@ class Mmapg:
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
-        guide = tuple(f"Sub-question: {text}" for text in overall.said(SUB_QUESTION.name))
+        guide = tuple(Given(FieldKind.SUB_QUESTION, text) for text in overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
         for _ in range(self._steps):
-            task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.line() for node in graph)))
+            task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
             known = [message for messages in outcomes.values() for message in messages]
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
             if planned.status is not Status.OK:
@@ -247,7 +261,7 @@ class Mmapg:
         candidates: Sequence[Source],
         triples: Sequence[str],
         decomposed: Message,
-    ) -> list[tuple[Message, tuple[str, ...]]]:
+    ) -> list[tuple[Message, tuple[Given, ...]]]:
         """The examinations of candidates that bear on the instruction, each with its report."""
 
         def examination(source: Source) -> Awaitable[Message]:
@@ -258,16 +272,18 @@ class Mmapg:
 
         under_way = [examination(source) for source in candidates]
         if triples:
-            task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(f"Triple: {triple}" for triple in triples))
+            task = Task(
+                EXAMINE_TRIPLES, (RELEVANT, TRIPLE), tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
+            )
             under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
         examined = await asyncio.gather(*under_way)
-        relevant: list[tuple[Message, tuple[str, ...]]] = []
+        relevant: list[tuple[Message, tuple[Given, ...]]] = []
         for place, message in enumerate(examined):
             if message.said(RELEVANT.name) == ("yes",):
                 if place < len(candidates):
-                    lines: tuple[str, ...] = (f"Found: {_reported(candidates[place], message)}",)
+                    lines: tuple[Given, ...] = (Given(FieldKind.FOUND, _reported(candidates[place], message)),)
                 else:
-                    lines = tuple(f"Triple: {triple}" for triple in message.said(TRIPLE.name) or triples)
+                    lines = tuple(Given(FieldKind.TRIPLE, triple) for triple in message.said(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from actors.messages import Message
+from actors.messages import FieldKind, Given, Message, NodeType
 from topologies.answers import wording
 
-TYPES = ("Question", "Retrieval", "Answer", "Stop")
+TYPES = tuple(kind.value for kind in NodeType)
 NOTHING = "nothing found"
 UNKNOWN = "unknown"
 
@@ -42,12 +42,14 @@ class Node:
         """True where the node can be carried out."""
         return Fault.NO_INSTRUCTION not in self.faults and Fault.REPEATED not in self.faults
 
-    def line(self) -> str:
+    def given(self) -> Given:
         """The node as the planner reads it (the Graph State Description)."""
         basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
-        content = f" -> {self.content}" if self.content and self.content != self.instruction else ""
         faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
-        return f"Node {self.number}: {self.type}{basis}: {self.instruction}{content}{faults}"
+        text = f"{self.type}{basis}: {self.instruction}"
+        if not self.content or self.content == self.instruction:
+            return Given(FieldKind.NODE, f"{text}{faults}", self.number)
+        return Given(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
 
 
 def root(question: str) -> Node:
@@ -61,11 +63,11 @@ def placed(graph: Sequence[Node], planned: Message) -> Node:
     Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
     on the question. It repeats an earlier one if it asks for the same with no other parents.
     """
-    [kind] = planned.said("Type")
+    [kind] = planned.said(FieldKind.TYPE)
     number = len(graph) + 1
-    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said("Parents")))]
+    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said(FieldKind.PARENTS)))]
     there = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
-    instruction = " ".join(planned.said("Instruction"))
+    instruction = " ".join(planned.said(FieldKind.INSTRUCTION))
     node = Node(number, kind, there or (1,), instruction, turn=planned.id)
     faults = [Fault.NO_SUCH_PARENT] if any(parent not in there for parent in named) else []
     if kind == "Stop":
@@ -87,7 +89,7 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[No
     outcomes = {turn.heard[0]: turn for turn in turns if turn.heard and turn.agent != planner}
     graph = [root(question)]
     for turn in turns:
-        if turn.agent == planner and turn.said("Type"):
+        if turn.agent == planner and turn.said(FieldKind.TYPE):
             node = placed(graph, turn)
             content = content_of(node, outcomes.get(turn.id))
             graph.append(Node(node.number, node.type, node.parents, node.instruction, content, node.faults, node.turn))
@@ -102,7 +104,7 @@ def content_of(node: Node, outcome: Message | None) -> str:
         return node.instruction
     if node.type == "Answer":
         return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
-    return " ".join(outcome.said("Summary")) or NOTHING if outcome else NOTHING
+    return " ".join(outcome.said(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
 
 
 def _same(one: Node, other: Node) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
+from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.library import PICTURES, query_of
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import numbered, together
@@ -50,18 +50,18 @@ SEEK = (
     "not bear on it. Mind what the inspector says is still missing."
 )
 SEEN = (
-    Field("Thought", "one sentence on what to look for", optional=True),
-    Field("Selected", "the numbers of the candidates to read, separated by commas", optional=True),
+    Field(FieldKind.THOUGHT, "one sentence on what to look for", optional=True),
+    Field(FieldKind.SELECTED, "the numbers of the candidates to read, separated by commas", optional=True),
 )
 INSPECT = (
     "Read all that was picked. Where it suffices, draft the answer and name the numbers of what it rests on. Where it "
     "does not, say in a few words what is still to be found."
 )
 INSPECTED = (
-    Field("Enough", "whether what was picked suffices to answer the question", ("yes", "no")),
-    Field("Query", "what is still to be found, where something is", optional=True),
-    Field("Selected", "the numbers of the sources that the draft rests on, separated by commas", optional=True),
-    Field("Answer", "the draft, in as few words as possible, or unknown", optional=True),
+    Field(FieldKind.ENOUGH, "whether what was picked suffices to answer the question", ("yes", "no")),
+    Field(FieldKind.QUERY, "what is still to be found, where something is", optional=True),
+    Field(FieldKind.SELECTED, "the numbers of the sources that the draft rests on, separated by commas", optional=True),
+    Field(FieldKind.ANSWER, "the draft, in as few words as possible, or unknown", optional=True),
 )
 
 
@@ -93,8 +93,8 @@ class ViDoRAG:
             inspection = await session.ask(
                 INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED)
             )
-            if inspection.said("Enough") != ("no",):
-                rests_on = numbered(inspection, "Selected", read)
+            if inspection.said(FieldKind.ENOUGH) != ("no",):
+                rests_on = numbered(inspection, FieldKind.SELECTED, read)
                 break
         shown = about(question, together(own, rests_on or picked))
         heard = () if inspection is None else (inspection,)
@@ -116,7 +116,7 @@ class ViDoRAG:
         message = await session.ask(
             SEEKER.name, question=about(session.question, left), task=Task(SEEK, SEEN), heard=heard
         )
-        chosen = numbered(message, "Selected", left)
+        chosen = numbered(message, FieldKind.SELECTED, left)
         return left if message.status is not Status.OK or (first and not chosen) else chosen
 
 

@@ -10,7 +10,7 @@ from actors.reader.lexicon import EARLIER, LATER, LESS, MORE, PEOPLE, PLACES, ST
 from actors.reader.text import content_stems, features, name_spans, normal_name, stem, words
 
 
-class Want(StrEnum):
+class AnswerType(StrEnum):
     """The kind of answer that the wording asks for."""
 
     YES_NO = "yes or no"
@@ -26,14 +26,14 @@ class Want(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QuestionForm:
     """`focus` are the stems of the main clause, `head` those of the noun after which/what/how many."""
 
     text: str
     stems: tuple[str, ...]
     focus: frozenset[str]
     head: tuple[str, ...]
-    want: Want
+    answer_type: AnswerType
     names: frozenset[str]
     several: bool = False
     options: tuple[str, ...] = ()
@@ -71,13 +71,13 @@ _ORDER_WORDS = tuple(
 )
 
 
-def parse_ask(text: str) -> Ask:
+def question_form(text: str) -> QuestionForm:
     """Read the wording of one question; a description without a question word asks for a thing."""
-    found = words(text)
-    order = next((order for word, order in _ORDER_WORDS if word in found), None)
+    spoken = words(text)
+    order = next((order for word, order in _ORDER_WORDS if word in spoken), None)
     options = _options(text) if order or re.match(rf"{_AUXILIARY}\b", text, re.I) else ()
     head = _head(text)
-    want = Want.OPTION if options else _want(text, found, head)
+    answer_type = AnswerType.OPTION if options else _answer_type(text, spoken, head)
     stems = tuple(dict.fromkeys(features(text)))
     wh = _WH.search(text)
     main = text[wh.end() :] if wh else text
@@ -86,33 +86,33 @@ def parse_ask(text: str) -> Ask:
     focus = frozenset(content_stems(before + (main[: relative.start()] if relative else main)))
     names = frozenset(normal_name(name) for name, _, _ in name_spans(text))
     several = bool(re.search(r"\w\(e?s\)|\ball\b|\beach of\b|\blist\b", text, re.I)) or _plural(text)
-    return Ask(text, stems, focus or frozenset(stems), head, want, names, several, options, order)
+    return QuestionForm(text, stems, focus or frozenset(stems), head, answer_type, names, several, options, order)
 
 
-def _want(text: str, found: list[str], head: tuple[str, ...]) -> Want:
+def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerType:
     wh = _WH.search(text)
     first = wh[1].lower() if wh else ""
     yes_no = _YES_NO.search(text)
     if yes_no and (not wh or yes_no.start() < wh.start()):
-        return Want.YES_NO
-    if "colour" in head or (first in ("what", "which") and {"color", "colour", "colors", "colours"} & set(found)):
-        return Want.COLOUR
+        return AnswerType.YES_NO
+    if "colour" in head or (first in ("what", "which") and {"color", "colour", "colors", "colours"} & set(spoken)):
+        return AnswerType.COLOUR
     if first == "how":
         after = words(text[wh.end() :] if wh else "")[:1]
-        return Want.COUNT if after == ["many"] else Want.QUANTITY if after else Want.THING
+        return AnswerType.COUNT if after == ["many"] else AnswerType.QUANTITY if after else AnswerType.THING
     if first == "when" or {"year", "date", "decade"} & {*head, *(stem(word) for word in head)}:
-        return Want.TIME
+        return AnswerType.TIME
     if first in ("who", "whom"):
-        return Want.PERSON
+        return AnswerType.PERSON
     if first == "where":
-        return Want.PLACE
+        return AnswerType.PLACE
     if first in ("what", "which") and _LETTERING.search(text) and not {"person", "man", "woman"} & set(head):
-        return Want.LETTERING
+        return AnswerType.LETTERING
     if any(stem(word) in head for word in PEOPLE if word != "name"):
-        return Want.PERSON
+        return AnswerType.PERSON
     if any(stem(word) in head for word in PLACES):
-        return Want.PLACE
-    return Want.THING
+        return AnswerType.PLACE
+    return AnswerType.THING
 
 
 def _head(text: str) -> tuple[str, ...]:
