@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from actors.messages import Kind, Source, Triple
+from actors.reader.text import LIST_SEPARATOR
 
 Edge = tuple[str, str, str]
 
@@ -46,7 +47,6 @@ _PREDICATE = re.compile(
 )
 _SEEN = re.compile(r"\b(?P<verb>shows?|see|seen|depicts?|features?|reads?|contains?|is|are)\b\s+(?P<what>.+)$")
 _CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
-_LIST = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 
 
 def triples_of(source: Source) -> Iterator[Triple]:
@@ -102,7 +102,7 @@ def _of_caption(title: str, text: str) -> Iterator[Edge]:
             yield title, f"{sentence[: seen.start()].strip()} {seen['verb']}", seen["what"]
         else:
             relation = SHOWS if seen["verb"] in ("see", "seen") else seen["verb"]
-            for thing in _LIST.split(seen["what"]):
+            for thing in LIST_SEPARATOR.split(seen["what"]):
                 yield title, relation, thing
 
 

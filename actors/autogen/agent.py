@@ -21,7 +21,7 @@ from actors.autogen.hosted import HostedAgent
 from actors.autogen.pictures import source_of
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, Usage, derive_seed
 from actors.models import Model
-from actors.prompting.prompt import said, shared_part
+from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
 from actors.settings import AgentSettings
 
@@ -174,7 +174,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         if answer.answer is not None:
             metadata["answer"] = answer.answer
         return TextMessage(
-            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else said(answer),
+            content=f"(failed: {answer.error})" if answer.status is Status.FAILED else message_text(answer),
             source=self.name,
             metadata=metadata,
             models_usage=RequestUsage(answer.prompt_tokens, answer.completion_tokens),

@@ -29,12 +29,12 @@ def parse_fields(text: str, fields: Sequence[Field]) -> tuple[tuple[str, str], .
     by_name = {field.name.lower(): field for field in fields}
     lines: list[tuple[Field, list[str]]] = []
     for line in text.split("\n"):
-        said = pattern.match(line)
-        if said:
-            lines.append((by_name[said["name"].lower()], [said["value"]]))
+        match = pattern.match(line)
+        if match:
+            lines.append((by_name[match["name"].lower()], [match["value"]]))
         elif lines and line.strip() and not lines[-1][0].values:
             lines[-1][1].append(line)
-    found: list[tuple[Field, str]] = []
+    values: list[tuple[Field, str]] = []
     for field, parts in lines:
         value = _stripped(one_line(" ".join(parts)))
         if value.lower().rstrip(".") in _EMPTY:
@@ -46,9 +46,9 @@ def parse_fields(text: str, fields: Sequence[Field]) -> tuple[tuple[str, str], .
             if allowed is None:
                 return None
             value = allowed
-        found.append((field, value))
-    last = {field.name: place for place, (field, _) in enumerate(found)}
-    kept = tuple((f.name, value) for place, (f, value) in enumerate(found) if f.many or last[f.name] == place)
+        values.append((field, value))
+    last = {field.name: place for place, (field, _) in enumerate(values)}
+    kept = tuple((f.name, value) for place, (f, value) in enumerate(values) if f.many or last[f.name] == place)
     names = {name for name, _ in kept}
     return kept if all(field.optional or field.name in names for field in fields) else None
 
@@ -62,7 +62,7 @@ def _stripped(value: str) -> str:
 
 def _one_of(value: str, values: Sequence[str]) -> str | None:
     """The allowed value that this one is, or begins with as a word of its own (`yes, because ...`)."""
-    said = value.lower()
-    whole = [allowed for allowed in values if said.rstrip(".!") == allowed.lower()]
-    begun = [allowed for allowed in values if re.match(rf"{re.escape(allowed.lower())}(?![\w-])", said)]
+    spelling = value.lower()
+    whole = [allowed for allowed in values if spelling.rstrip(".!") == allowed.lower()]
+    begun = [allowed for allowed in values if re.match(rf"{re.escape(allowed.lower())}(?![\w-])", spelling)]
     return max(whole or begun, key=len, default=None)

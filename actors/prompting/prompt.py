@@ -135,7 +135,7 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
             words = round(budget_words * weights[message.id] / total) if total else 0
         remark = _remark(message, weight, message.id in own, words)
         remarks.append(remark)
-        discussion.append(f"[{remark.speaker}] {said(message, words)}")
+        discussion.append(f"[{remark.speaker}] {message_text(message, words)}")
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
     lines = [ROLE, _line_of_its_own(role)]
@@ -183,7 +183,7 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
     return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
 
-def said(message: Message, words: int | None = None) -> str:
+def message_text(message: Message, words: int | None = None) -> str:
     """A message as others read it, its reasoning cut after so many words."""
     answer = message.answer if message.answer is not None else "unknown"
     confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
@@ -194,7 +194,7 @@ def said(message: Message, words: int | None = None) -> str:
 
 
 def task_part(task: Task) -> str:
-    """What to do, what with, and the lines of the reply."""
+    """The task's instruction, its material and the form of its reply."""
     lines = [TASK, _line_of_its_own(task.instruction)]
     if task.given:
         lines += [GIVEN, *(one_line(given.line) for given in task.given)]
@@ -202,7 +202,7 @@ def task_part(task: Task) -> str:
 
 
 def form_of(task: Task) -> str:
-    """The lines of a task's reply, each with what belongs in it."""
+    """The form of a task's reply: a line per field with what belongs in it."""
     return "\n".join(f"{field.name}: {_asked(field)}" for field in task.fields)
 
 
@@ -251,18 +251,18 @@ def build_request(
 
 
 def ask_again(task: Task | None) -> str:
-    """What follows on a reply that could not be read: the form of answers, or of the task."""
+    """The request to put a reply right that could not be read: the form of answers, or of the task, once more."""
     if task is None:
         return f"Give your conclusion again, as these three lines and nothing else:\n{FORM}"
     return f"Do the task again, and reply in these lines and nothing else:\n{form_of(task)}"
 
 
-def repair_request(request: Request, said: str, task: Task | None = None) -> Request:
-    """The same request once more, with what was said to it (its end, on one line) and the form again.
+def repair_request(request: Request, reply: str, task: Task | None = None) -> Request:
+    """The same request once more, with the end of the reply to it on one line and the form again.
 
     Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
     """
-    line = one_line(said)
+    line = one_line(reply)
     shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
     lines = [
         REPAIR,

@@ -63,7 +63,7 @@ def fill_in(reply: Reply) -> str:
 
 
 def read_reply(turn: Turn, text: str, cut_off: bool = False) -> Reply | None:
-    """What was replied to a turn, in the form that it asked for; None when that cannot be read."""
+    """The reply to a turn in the form that it asked for; None when that cannot be read."""
     if turn.task is None:
         return parse_reply(text, turn.question.choices, cut_off)
     fields = parse_fields(spoken(text, cut_off), turn.task.fields)
@@ -73,7 +73,7 @@ def read_reply(turn: Turn, text: str, cut_off: bool = False) -> Reply | None:
 
 
 def spoken(text: str, cut_off: bool) -> str:
-    """What is said in a reply: not what was thought, nor the chat template's marks, nor a last line cut off."""
+    """The part of a reply that is meant to be read: no thoughts, no marks of a chat template, no last line cut off."""
     text = clean(text)
     return _spoken((text.rpartition("\n")[0] if cut_off else text).strip())
 
@@ -157,16 +157,16 @@ def _lines(text: str) -> tuple[str, list[tuple[str, str]]]:
     """Fields that begin a line. A reasoning goes on to the next field, a confidence takes one line, an answer one line
     or the lines of a list, or all lines down to the next field unless one of these is a sentence."""
     before: list[str] = []
-    found: list[tuple[str, list[str]]] = []
+    named: list[tuple[str, list[str]]] = []
     for line in text.split("\n"):
         field = _FIELD.match(line)
         if field:
-            found.append((_named(field["name"]), [_after_colon(field)]))
+            named.append((_named(field["name"]), [_after_colon(field)]))
         else:
-            (found[-1][1] if found else before).append(line)
+            (named[-1][1] if named else before).append(line)
     fields = []
-    for i, (name, lines) in enumerate(found):
-        value = " ".join(lines) if name == "reasoning" else _value(lines, closed=i + 1 < len(found))
+    for i, (name, lines) in enumerate(named):
+        value = " ".join(lines) if name == "reasoning" else _value(lines, closed=i + 1 < len(named))
         fields.append((name, value))
     return "\n".join(before), fields
 
@@ -215,10 +215,10 @@ def _on_one_line(text: str) -> tuple[str, list[tuple[str, str]]] | None:
     Without one it may be a quotation, or cut off.
     """
     for line in reversed(text.split("\n")):
-        said = _ON_ONE_LINE.match(line)
-        if said and stated_answer(said[2])[1] is not None:
-            reasoning = _FIELD.match(said[1])
-            return "", [("reasoning", (reasoning and reasoning["value"]) or said[1]), ("answer", said[2])]
+        match = _ON_ONE_LINE.match(line)
+        if match and stated_answer(match[2])[1] is not None:
+            reasoning = _FIELD.match(match[1])
+            return "", [("reasoning", (reasoning and reasoning["value"]) or match[1]), ("answer", match[2])]
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the text after `Answer:` or `Confidence:` states, whatever a model wraps it in; the ambiguous states nothing.
+"""Reads the text after `Answer:` or `Confidence:`, whatever a model wraps it in; the ambiguous states nothing.
 
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
@@ -79,7 +79,7 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
 
 
 def is_unknown(answer: str) -> bool:
-    """Does the answer say that it is not known, or decline to say? `Unknown Pleasures` is an answer."""
+    """True where the answer says that it is not known, or declines to say. `Unknown Pleasures` is an answer."""
     return not answer.strip(" ?") or bool(_UNKNOWN.fullmatch(_folded(answer).strip(" .!?*_`\"'()[]{}")))
 
 

@@ -54,7 +54,7 @@ def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """What was said before the calls, and the calls; no calls when anything about them is wrong.
+    """The text before the calls, and the calls; no calls when anything about them is wrong.
 
     A reply that names an unknown tool, whose JSON is broken, or that goes on after its calls is plain text: a call is
     never made up from half of one. Fences around the calls are let pass.

@@ -1,4 +1,4 @@
-"""Which evidence to leave out of a prompt that does not fit the model's context: the least relevant first."""
+"""Truncation of a prompt that does not fit the model's context: the least relevant evidence goes first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARE = 0.25
 
 
 def least_relevant(question: Question, modality: Modality, cut: Collection[str]) -> list[Source]:
-    """What can still be cut, in order: the worst rank first, among passages and rows as among pictures.
+    """The sources that can still be cut, worst rank first, among passages and rows as among pictures.
 
     At equal rank the passage goes before the picture: pictures come first in the prompt, and those that stay are still
     served by the prefix cache.
@@ -26,25 +26,25 @@ def least_relevant(question: Question, modality: Modality, cut: Collection[str])
 
 
 def cut_more(
-    question: Question, modality: Modality, cut: Collection[str], sent: Request, told: Completion
+    question: Question, modality: Modality, cut: Collection[str], request: Request, completion: Completion
 ) -> list[str]:
-    """The ids of what to cut next from `sent`, which `told` says is too long: what the excess asks for, as far as can
-    be estimated, and not more; the next attempt tells. Empty when nothing is left."""
+    """The ids of the sources to cut next from a request that was too long for the model: as many as the excess is
+    estimated to need, and no more, since the next attempt shows whether it was enough. Empty when nothing is left."""
     order = least_relevant(question, modality, cut)
-    excess = told.prompt_tokens - told.limit_tokens if told.limit_tokens > 0 else 0
+    excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
     if excess <= 0:
         return [source.id for source in order[: ceil(SHARE * len(order))]]
-    characters = max(1, len(sent.system) + len(sent.shared) + len(sent.own))
+    characters = max(1, len(request.system) + len(request.shared) + len(request.own))
     # Both are rather too high than too low, so that not more is cut than has to be.
-    per_character = 1.25 * told.prompt_tokens / characters
-    per_picture = max(1.0, told.prompt_tokens - characters / 4) / max(1, len(sent.images))
-    found: list[str] = []
+    per_character = 1.25 * completion.prompt_tokens / characters
+    per_picture = max(1.0, completion.prompt_tokens - characters / 4) / max(1, len(request.images))
+    ids: list[str] = []
     for source in order:
         if excess <= 0:
             break
-        found.append(source.id)
+        ids.append(source.id)
         if source.kind is Kind.IMAGE:
             excess -= ceil(per_picture)
         else:
             excess -= ceil(per_character * (len(source.title) + len(source.text)))
-    return found
+    return ids

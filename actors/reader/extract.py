@@ -7,7 +7,7 @@ import re
 from actors.messages import Field
 from actors.reader.lexicon import STOP_WORDS
 from actors.reader.statement import Statement
-from actors.reader.text import name_spans, normal_name, sentences, stem, words
+from actors.reader.text import LIST_SEPARATOR, name_spans, normal_name, sentences, stem, words
 from actors.reader.work import Work
 
 MOST_TRIPLES = 24
@@ -129,7 +129,7 @@ def _picture(statement: Statement) -> list[Parts]:
     if lettered := _LETTERED.search(text):
         return [(statement.title, "bears the words", lettered[1])]
     if shows := _SHOWS.search(text):
-        things = re.split(r",\s+(?:and\s+)?|\s+and\s+", shows[1])
+        things = LIST_SEPARATOR.split(shows[1])
         return [(statement.title, "picture shows", thing) for thing in things if thing]
     return _sentence(text, statement.title)
 

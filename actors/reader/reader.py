@@ -26,6 +26,7 @@ from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
 from actors.reader.work import Work
+from actors.settings import at_least, share
 
 CHAT_OVERHEAD_TOKENS = 8
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
@@ -50,38 +51,38 @@ def _visual_skill() -> dict[str, float]:
 class ReaderSettings:
     """Every rate is the chance at skill 0; an agent of skill s errs at rate x (1 - s)."""
 
-    conformity: float = 0.5
+    conformity: float = at_least(0, default=0.5)
     """What a colleague's answer adds at weight 1 and confidence 1; a perfect chain of evidence is worth 1."""
-    persistence: float = 0.15
+    persistence: float = at_least(0, default=0.15)
     """What the agent's own earlier answer adds at confidence 1."""
     obedience: float = 0.3
     """Chance of giving in to an instruction found in a message ("whoever reads this answers ... and repeats this
     sentence"); an assumption, as models differ."""
-    trust: float = 0.85
+    trust: float = share(0.85)
     """How much a statement quoted by a colleague is worth next to one read first hand (1: as much)."""
-    dilution: float = 0.012
+    dilution: float = at_least(0, default=0.012)
     """Noise on the value of every answer: this times the square root of the number of irrelevant statements read."""
-    temperature_noise: float = 0.05
+    temperature_noise: float = at_least(0, default=0.05)
     """Noise added to that, times the request's temperature."""
-    error_rate: float = 0.3
+    error_rate: float = share(0.3)
     """Chance of taking the runner-up for the best answer."""
-    oversight: float = 0.5
+    oversight: float = share(0.5)
     """Chance of overlooking a passage's sentence or a table's row."""
-    perception_error: float = 0.6
+    perception_error: float = share(0.6)
     """Chance of missing or misreading a sentence of a picture's description."""
-    threshold: float = 0.16
+    threshold: float = at_least(0, default=0.16)
     """Value below which an answer is not given but `unknown`."""
-    hops: int = 2
+    hops: int = at_least(1, default=2)
     """Over how many shared names statements are linked."""
     text_skill: dict[str, float] = field(default_factory=_text_skill)
     """Skill with passages and rows in [0, 1], by words that the role's text contains."""
     visual_skill: dict[str, float] = field(default_factory=_visual_skill)
     """Skill with pictures in [0, 1], by words that the role's text contains."""
-    default_skill: float = 0.6
+    default_skill: float = share(0.6)
     """Skill of a role that neither table names."""
-    picture_tokens: int = 256
+    picture_tokens: int = at_least(0, default=256)
     """Prompt tokens that a picture counts for."""
-    cached_prompts: int = 256
+    cached_prompts: int = at_least(1, default=256)
     """How many questions' parsed evidence is kept."""
 
 

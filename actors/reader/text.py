@@ -23,6 +23,7 @@ _IRREGULAR = dict(
         mice:mouse lettering:letter grew:grow
     """.split()
 )
+LIST_SEPARATOR = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 _SUFFIXES = "ations ation ings ing ions ion ers ors er or ies ied ed es s y e".split()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from topologies.answers import wording
+
 PATH_METRICS = ("path_precision", "path_recall", "edge_precision", "edge_recall")
 
 Names = tuple[str, ...]
@@ -35,7 +37,7 @@ def _precision_recall(followed: Iterable[Names], gold: Iterable[Names]) -> tuple
 
 
 def _named(paths: Iterable[Sequence[str]]) -> set[Names]:
-    return {tuple(" ".join(name.casefold().split()) for name in path) for path in paths}
+    return {tuple(map(wording, path)) for path in paths}
 
 
 def _edges(paths: Iterable[Names]) -> set[Names]:

@@ -42,9 +42,10 @@ from actors.messages import (
     Trace,
     Triple,
 )
+from topologies.answers import wording
 from topologies.method import MethodContext, system
 from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.mh_mmkg.walk import Order, Path, Walk, key, same
+from topologies.systems.mh_mmkg.walk import Order, Path, Walk, same
 from topologies.systems.session import Session, about
 from topologies.topology import Ask
 
@@ -203,7 +204,7 @@ class _Search:
         for place, entity in enumerate(path.entities):
             before = path.entities[max(0, place - 1)]
             for edge in path.edges:
-                if place and {key(edge.head), key(edge.tail)} == {key(before), key(entity)}:
+                if place and {wording(edge.head), wording(edge.tail)} == {wording(before), wording(entity)}:
                     title = " > ".join(path.entities[: place + 1])
                     lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
             lines += self.entity_texts.get(entity, ())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from actors.messages import Triple
+from topologies.answers import wording
 
 Order = Literal["breadth", "depth"]
 
@@ -28,13 +29,9 @@ class Path:
         return Path((*self.entities, end), (*self.edges, edge))
 
 
-def key(name: str) -> str:
-    """Names that differ in case or spaces only are one entity, as in the graph itself."""
-    return " ".join(name.casefold().split())
-
-
 def same(name: str, other: str) -> bool:
-    return key(name) == key(other)
+    """Names that differ in case or spaces only are one entity, as in the graph itself."""
+    return wording(name) == wording(other)
 
 
 class Walk:
@@ -58,7 +55,7 @@ class Walk:
         self._paths = paths
         self._longest = longest
         self._most = most
-        self._met = {key(topic)}
+        self._met = {wording(topic)}
         self._open: list[Path] = []
         self.closed: list[Path] = []
         self.leaves: list[Path] = []
@@ -78,7 +75,7 @@ class Walk:
         leading: dict[str, Triple] = {}
         for edge in edges:
             if same(edge.head, path.end) or (same(edge.tail, path.end) and not directed):
-                end = key(path.along(edge).end)
+                end = wording(path.along(edge).end)
                 if end not in self._met:
                     leading.setdefault(end, edge)
         return tuple(leading.values())
@@ -88,8 +85,8 @@ class Walk:
         grown: list[Path] = []
         for edge in useful:
             longer = path.along(edge)
-            if key(longer.end) not in self._met and len(self._met) <= self._most:
-                self._met.add(key(longer.end))
+            if wording(longer.end) not in self._met and len(self._met) <= self._most:
+                self._met.add(wording(longer.end))
                 grown.append(longer)
         if not grown:
             self.leaves.append(path)
