@@ -1,4 +1,4 @@
-"""One agent that answers alone: from its own knowledge, or from what was retrieved for it."""
+"""One agent that answers alone, from its own knowledge or from evidence."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Single:
         self._closed_book = closed_book
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        asked = replace(question, evidence=()) if self._closed_book else question
+        question = replace(question, evidence=()) if self._closed_book else question
         turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
-        message = await ask(Turn(discussion_id(self.method, question, sample), asked, SINGLE_AGENT, 1, turn_seed))
+        message = await ask(Turn(discussion_id(self.method, question, sample), question, SINGLE_AGENT, 1, turn_seed))
         return Trace(
             question=question.id,
             method=self.method,
@@ -30,5 +30,5 @@ class Single:
             answer=message.answer,
             status=message.status,
             seed=seed,
-            evidence=tuple(source.id for source in asked.evidence),
+            evidence=tuple(source.id for source in question.evidence),
         )
