@@ -1,4 +1,4 @@
-"""When two answers are the same, without any label: what votes and agreement between agents go by."""
+"""The normal form of an answer: votes and agreement between agents compare answers by it, without any label."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_WORD = re.compile(r"[^\w\s]|_")
 
 
 def wording(text: str) -> str:
-    """A text as it is compared where only case and spaces do not count."""
+    """A text for comparisons that ignore case and spaces."""
     return " ".join(text.casefold().split())
 
 

@@ -1,4 +1,4 @@
-"""Holding one discussion: from its start again when an agent's process died meanwhile."""
+"""One discussion, started again when an agent's process dies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from actors.errors import AgentLost, MemoryLost
 from actors.messages import Message, Question, Trace, Turn, Usage
 from topologies.topology import Topology, discussion_id
 
-REPLAYS = 6
+REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: a process has started again by then
 
 
 class Team(Protocol):
-    """Agents to ask, wherever they live: processes, a recorded run, or stand-ins.
+    """Agents to ask: processes, a recorded run, or stand-ins.
 
-    `usage` is what each agent has spent so far. `recorded` says that the answers are those of an earlier run: what was
-    done to its turns then must not be done again.
+    `usage`: each agent's tokens and calls so far. `recorded`: the answers are those of an earlier run, whose attacks on
+    turns must not be applied again.
     """
 
     usage: dict[str, Usage]
@@ -30,7 +30,7 @@ class Team(Protocol):
 
 
 async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
-    """One discussion, from its start again when an agent was lost: with the same seeds it ends the same.
+    """Holds one discussion, from its start again when an agent was lost: with the same seeds it ends the same.
 
     Raises:
         AgentLost: an agent was lost every time.

@@ -1,7 +1,7 @@
 """Fixed communication graphs, wirings made of them, and their export.
 
-In a fixed graph the spatial edges form a DAG; the temporal ones let every agent hear, from the round before, itself
-and whoever it shares a spatial edge with, in either direction (`debate` alone is otherwise).
+In a fixed graph the spatial edges form a DAG; along the temporal ones every agent hears, from the round before, itself
+and all that it shares a spatial edge with, in either direction (except in `debate`).
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
     kept = np.zeros_like(present)
     for sender, receiver in zip(senders[ranked], receivers[ranked], strict=True):
         if reaches[receiver, sender]:
-            continue
+            continue  # the edge would close a cycle
         kept[sender, receiver] = True
         if not reaches[sender, receiver]:
+            # All that reached the sender now also reach what the receiver does: no search for a path is needed.
             reaches[np.flatnonzero(reaches[:, sender])] |= reaches[receiver]
     return kept
 
@@ -109,7 +110,7 @@ def speaking_order(spatial: Bools) -> Ints:
 
 
 def as_wirings(edges: Edges[Bools], rounds: int, k: int = 1, decision: Bools | None = None) -> Wirings:
-    """`k` times the same wiring, the same in every round; the decision agent reads `decision` [agents] or everyone.
+    """The same wiring `k` times and in every round; the decision agent reads `decision` [agents] or everyone.
 
     Raises ValueError when the spatial edges close a cycle or the matrices are not square and of one size.
     """
@@ -135,10 +136,10 @@ def to_networkx(
     graph.add_nodes_from(names)
     for kind in Edges._fields:
         for sender, receiver in np.argwhere(getattr(edges, kind)):
-            facts: dict[str, str | float] = {"kind": kind}
+            attributes: dict[str, str | float] = {"kind": kind}
             if probabilities is not None:
-                facts["probability"] = float(getattr(probabilities, kind)[sender, receiver])
-            graph.add_edge(names[sender], names[receiver], key=kind, **facts)
+                attributes["probability"] = float(getattr(probabilities, kind)[sender, receiver])
+            graph.add_edge(names[sender], names[receiver], key=kind, **attributes)
     return graph
 
 

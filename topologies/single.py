@@ -1,4 +1,4 @@
-"""One agent that answers alone: from its own knowledge, or from what was retrieved for it."""
+"""One agent that answers alone, from its own knowledge or from evidence."""
 
 from __future__ import annotations
 

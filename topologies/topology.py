@@ -18,7 +18,7 @@ EQUAL: Floats = np.array(1.0)
 
 
 class Topology(Protocol):
-    """A way of answering a question with agents. `ask` is all it knows of the runtime; it never sees a label."""
+    """A way of answering a question with agents. Of the runtime it knows `ask` alone; it never sees a label."""
 
     method: str
 
@@ -29,11 +29,11 @@ class Topology(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Who hears whom in one discussion of N agents over T rounds. Matrices are [sender, receiver].
+    """The edges of one discussion of N agents over T rounds. Matrices are [sender, receiver].
 
     spatial: bool [T, N, N]; acyclic in every round.
     temporal: bool [T, N, N]; row t: from round t-1 to t, so none in the first.
-    decision: bool [N]; whom the decision agent reads after the last round.
+    decision: bool [N]; the agents that the decision agent reads after the last round.
     spatial_p, temporal_p: float [N, N]; probabilities, from which reading weights come (equal ones if None).
     allowed_spatial, allowed_temporal: bool [T, N, N]; the edges that could have been drawn (those drawn if None).
     """
@@ -48,7 +48,7 @@ class Wiring:
 
 
 class Wired:
-    """A topology that follows a wiring: the same for every question, or one per question from `wire(question)`.
+    """A topology that follows a wiring: one for all questions, or `wire(question)`.
 
     `every_turn` as for `discuss`.
     """
@@ -71,7 +71,7 @@ class Wired:
 
 
 def discussion_id(method: str, question: Question, sample: int) -> str:
-    """Keys the agents' memories of one discussion."""
+    """The key of the agents' memories of one discussion."""
     return f"{method}/{question.id}/{sample}"
 
 
@@ -86,7 +86,7 @@ def needed_turns(wiring: Wiring) -> Bools:
     if after.all():
         return needed
     for t in reversed(range(rounds)):
-        while True:
+        while True:  # within a round a path may have several edges
             before = after | wiring.spatial[t][:, after].any(axis=1)
             if (before == after).all():
                 break
@@ -106,11 +106,11 @@ async def discuss(
     sample: int = 0,
     every_turn: bool = False,
 ) -> Trace:
-    """Walk a wiring: an agent speaks as soon as everyone it hears has spoken, not when the round has.
+    """Holds a discussion along a wiring: an agent speaks as soon as everyone it hears has spoken.
 
     A turn that failed is recorded and heard by nobody. The answer is the decision agent's. Turns on which it does not
-    depend are left out of discussion and trace, with the edges into them, unless `every_turn` is asked for: learning
-    scores every agent's own answer.
+    depend are left out of discussion and trace, with the edges into them, unless `every_turn` is set: learning scores
+    every agent's own answer.
     """
     rounds, n = wiring.spatial.shape[:2]
     discussion = discussion_id(method, question, sample)
@@ -126,11 +126,12 @@ async def discuss(
     for t, i in speakers:
         senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
         if t:
-            senders.add((t - 1, i))
+            senders.add((t - 1, i))  # its own last turn, which it remembers
         waiting[t, i] = len(senders)
         for sender in senders:
             listeners[sender].append((t, i))
 
+    # A turn's seed leaves method and sample out, so that equal turns of several discussions are answered once.
     def turn(agent: str, number: int, heard: list[Heard], recall: int) -> Turn:
         turn_seed = derive_seed(seed, question.id, number, agent)
         return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
@@ -170,7 +171,7 @@ async def discuss(
 
 
 def _senders(present: Bools, probabilities: Floats | None) -> list[list[list[tuple[int, float]]]]:
-    """[round][receiver] -> (sender, weight) pairs."""
+    """The senders that each turn hears, with their weights: [round][receiver] -> (sender, weight) pairs."""
     weights = receiver_weights(EQUAL if probabilities is None else probabilities, present)
     rounds, n = present.shape[:2]
     heard: list[list[list[tuple[int, float]]]] = [[[] for _ in range(n)] for _ in range(rounds)]

@@ -1,4 +1,4 @@
-"""Who hears whom: the wirings of a batch of discussions, how they are drawn, and how edges are pruned (M3Prune).
+"""Wirings, who hears whom in a batch of discussions: how they are drawn, and how edges are pruned (M3Prune).
 
 Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
 a DAG) or *temporal* (from one round to the next).
@@ -51,7 +51,8 @@ class Wirings:
 
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
-    """By kind: the edges that could be drawn and those that were, [k, rounds, sender, receiver]; a column has one."""
+    """By kind, the edges that could be drawn and those that were, [k, rounds, sender, receiver]; one receiver for the
+    decision agent."""
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
         "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
@@ -60,7 +61,7 @@ def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
 
 
 def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
-    """Raise ValueError unless these are wirings of so many agents over so many rounds."""
+    """Raises ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)
     square, column = (k, rounds, agents, agents), (k, agents)
     matrices = ("spatial", "temporal", "allowed.spatial", "allowed.temporal")
@@ -79,7 +80,7 @@ def sample_wirings(
     readers: Tensor,
     generator: Generator,
 ) -> Wirings:
-    """Draw `k` wirings.
+    """Draws `k` wirings.
 
     mask: bool [sender, receiver] by kind, the unpruned edges; chances: [rounds or 1, sender, receiver] by kind, the
     probability of each. readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless
@@ -128,7 +129,7 @@ def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
 
 
 def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> Tensor:
-    """Draw each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
+    """Draws each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
 
     probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
     """

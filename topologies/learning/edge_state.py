@@ -1,4 +1,4 @@
-"""What a learner knows of every edge: whether it is left, its logit, and when it was cut."""
+"""A learner's state of every edge: whether it is left, its logit, and when it was cut."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch import Generator, Tensor
 from topologies.learning.blocks import KINDS, Block
 from topologies.wiring import Floats, gumbel_probability, prune_mask
 
-BETA_1, BETA_2 = 0.9, 0.999
+BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 
 
 class EdgeState:
-    """By kind of edge, all [sender, receiver]:
+    """Masks and logits, by kind of edge, all [sender, receiver].
 
     mask: bool; the edges that are left.
     logits: float [rounds or 1, sender, receiver]; zero is a probability of one half.
     cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
-    mean, square, steps: Adam's moments of the gradient, of the logits' shape, and how many steps they are of; none
-        where it is not used.
+    mean, square, steps: Adam's moments of the gradient, of the logits' shape, and their number of steps; none without
+        Adam.
     """
 
     def __init__(self, masks: Mapping[str, Tensor], copies: Mapping[str, int], adam: bool = False) -> None:
-        """`masks`: the edges at the start; `copies`: how many rounds have logits of their own; `adam`: keep moments."""
+        """`masks`: the edges at the start; `copies`: rounds with logits of their own; `adam`: keep moments."""
         self.mask = {kind: mask.clone() for kind, mask in masks.items()}
         self.logits = {kind: torch.zeros(copies[kind], *mask.shape) for kind, mask in masks.items()}
         self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in masks.items()}
@@ -41,7 +41,7 @@ class EdgeState:
         return p[max(0, round - 1 - (kind == "temporal"))]
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float) -> None:
-        """One step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (Kingma and Ba 2015, Alg. 1)."""
+        """Takes one step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (2015, Alg. 1)."""
         if not self.adam:
             self.logits[kind] += learning_rate * gradient
             return
@@ -53,7 +53,7 @@ class EdgeState:
         self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
 
     def start_afresh(self) -> None:
-        """All probabilities at one half again, and no gradient seen; masks stay."""
+        """Sets all probabilities to one half and forgets gradients; masks stay."""
         for theta in self.logits.values():
             theta.zero_()
         if self.adam:
@@ -68,31 +68,32 @@ class EdgeState:
         }
 
     def start_from_noise(self, block: Block, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
-        """Eq. 4 as printed, for one matrix of the edges that there are at the start."""
+        """Sets one matrix's probabilities by Eq. 4 as printed; start: the edges that exist."""
         exists, theta = block.of(start[block.kind]), self.logits[block.kind]
         p = gumbel_probability(exists.expand(len(theta), *exists.shape), tau, generator)
+        # At 0 or 1 an edge would have no finite logit, and no gradient to come back by.
         theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
 
     def prune(self, block: Block, rate: float, tick: int, generator: Generator) -> None:
-        """Eqs. 13 and 14 for one matrix: keep its largest (1 - rate) share."""
+        """Keeps the largest (1 - rate) share of one matrix (Eqs. 13, 14)."""
         p, present = block.of(self.probability(block.kind)), block.of(self.mask[block.kind])
         kept = self.mask[block.kind].clone()
         kept[block.cells] = prune_mask(p, present, rate, generator)
         self.keep(block.kind, kept, tick)
 
     def keep(self, kind: str, kept: Tensor, tick: int) -> None:
-        """Cut the edges that are not kept; bool [sender, receiver]."""
+        """Cuts the edges that are not kept; bool [sender, receiver]."""
         gone = self.mask[kind] & ~kept
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
     def rank_anew(self, kind: str) -> None:
-        """Let the edges that were cut rank by what p is now, not by when they were cut."""
+        """Ranks the edges that were cut by their present p, not by when they were cut."""
         cut = self.cut[kind]
         self.cut[kind] = (1 + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Floats:
-        """p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf where none ever was."""
+        """A ranking: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge."""
         # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
         cut = self.cut[kind]
         pruned = torch.where(cut > 0, -1 / cut, -torch.inf)
@@ -100,13 +101,13 @@ class EdgeState:
         return scores
 
     def tensors(self) -> dict[str, Tensor]:
-        """Copies of all of it, by `<what>.<kind>`."""
-        return {f"{what}.{kind}": values[kind].clone() for what, values in self._parts().items() for kind in KINDS}
+        """Copies of all of it, by `<part>.<kind>`."""
+        return {f"{part}.{kind}": values[kind].clone() for part, values in self._parts().items() for kind in KINDS}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave."""
-        for what, values in self._parts().items():
-            values.update({kind: tensors[f"{what}.{kind}"].clone() for kind in KINDS})
+        """Restores what `tensors` gave."""
+        for part, values in self._parts().items():
+            values.update({kind: tensors[f"{part}.{kind}"].clone() for kind in KINDS})
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
         return {"mask": self.mask, "logits": self.logits, "cut": self.cut, **self._moments}

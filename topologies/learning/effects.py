@@ -1,4 +1,4 @@
-"""What listening to whom does: the sampled edges read as a randomised experiment, shrunk by empirical Bayes.
+"""The effects of edges: sampled wirings as a randomised experiment, with empirical Bayes shrinkage.
 
 Whether an edge was drawn depends on nothing but its probability, so the score of a receiver with the edge, minus that
 without it, is the edge's effect and no confounder's. One edge is seen too rarely to be judged alone; the other edges of
@@ -38,9 +38,9 @@ def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:
 
     products, squares: sums of `edge_moments`, any shape; spread: s^2, the variance of credit, broadcast against them.
     """
-    seen = squares > 0
-    safe = squares.where(seen, 1)
-    return Estimate((products / safe).where(seen, 0), (spread / safe).where(seen, torch.inf))
+    known = squares > 0
+    safe = squares.where(known, 1)
+    return Estimate((products / safe).where(known, 0), (spread / safe).where(known, torch.inf))
 
 
 def sender_means(edges: Estimate) -> Estimate:
@@ -64,7 +64,7 @@ def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor) -> 
 
 
 def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) -> Tensor:
-    """By how much values scatter about what was expected more than their own variances say (DerSimonian and Laird).
+    """The variance of values about what was expected beyond their own variances (DerSimonian and Laird).
 
     One shape; a value of infinite variance counts for nothing. The estimate of moments is often 0, which would be
     certainty that all are alike: it is kept at least half its standard error above (Chung et al., 2013, say why).
@@ -81,7 +81,7 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
     """Each value drawn towards its prior by scatter / (scatter + variance), and the variance that is left.
 
-    The prior's own variance passes on in so far as the value rests on it.
+    The prior's own variance counts with the weight that the prior has in the value.
     """
     trust = scatter / (scatter + values.variance)
     unknown = values.variance.isinf()
@@ -90,7 +90,7 @@ def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
 
 
 def sender_effects(edges: Estimate, scores: Tensor) -> Estimate:
-    """Steps (2) and (3): what each sender does on average [senders], drawn towards what its own score predicts.
+    """Steps (2) and (3): each sender's mean effect [senders], drawn towards what its own score predicts.
 
     edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers.
     """

@@ -38,17 +38,17 @@ class Reinforce:
         self.settings, self.edges = settings, edges
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
-        """The probability that each allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
+        """The probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
 
     def foresight(self, steps_left: int) -> int:
-        """How many of a stage's later steps can be sampled before the next one is learned from."""
+        """The number of later steps of a stage that can be sampled before the next one is learned from."""
         return 0
 
     def learn(
         self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
     ) -> tuple[dict[str, Tensor], Terms]:
-        """Change the logits by one step; returns by what (here the gradient), by kind, and the terms before it.
+        """Changes the logits by one step; returns the change (here the gradient) by kind, and the terms before it.
 
         turn_scores: [k, rounds, agents]; utility: [k]; group: int [k], the question of each sample.
         """
@@ -63,7 +63,7 @@ class Reinforce:
         return gradient, terms
 
     def credit(self, utility: Tensor, group: Tensor) -> Tensor:
-        """What the log-probability of each wiring is weighted with, [k]."""
+        """The weight of each wiring's log-probability, [k]."""
         return utility
 
     def _log_probability(self, logits: Mapping[str, Tensor], wirings: Wirings) -> Tensor:
@@ -74,14 +74,14 @@ class Reinforce:
         return total
 
     def begin(self, stage: Stage) -> None:
-        """Start a later stage than the first."""
+        """Starts a later stage than the first."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of all that changes while learning, beside the edges."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave; other names are ignored."""
+        """Restores what `tensors` gave; other names are ignored."""
 
 
 class Rloo(Reinforce):
@@ -123,7 +123,7 @@ class Effects:
     def learn(
         self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
     ) -> tuple[dict[str, Tensor], Terms]:
-        """Add one step's samples to the sums, and set the logits anew; returns their change, by kind.
+        """Adds one step's samples to the sums, and sets the logits anew; returns their change, by kind.
 
         An edge is credited with its receiver's own score in the round it leads to, one to the decision agent with the
         utility of the final answer, both apart from what other samples of the question scored.
@@ -153,7 +153,7 @@ class Effects:
         self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
-        """Set the stage's logits to what the sums say; the change, by kind."""
+        """Sets the stage's logits to what the sums say; the change, by kind."""
         scores = self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
         change = {}
         for kind, effect in posterior_by_kind({kind: self._raw(kind) for kind in KINDS}, scores).items():

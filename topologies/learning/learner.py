@@ -97,7 +97,7 @@ class Learner:
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
     def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings:
-        """Draw `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
+        """Draws `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
 
         The same stage, step and `draw` give the same ones, also after `load`. `ahead` asks for those of a later step,
         so many steps after the next one. Raises ValueError when k is below 1 or `ahead` above `foresight()`.
@@ -112,7 +112,7 @@ class Learner:
         return sample_wirings(k, self.rounds, self._edges.mask, chances, self._readers(), generator)
 
     def foresight(self) -> int:
-        """How many steps can be sampled beyond the next one: discussions of several steps may then be held at once."""
+        """The number of steps beyond the next one that can be sampled, to hold their discussions at the same time."""
         return self._estimator.foresight(max(0, self.pruning.steps - self.step - 1))
 
     def learn(
@@ -153,7 +153,7 @@ class Learner:
         )
 
     def next_stage(self) -> None:
-        """Go on to stage 2, or finish after the last stage. A staged one's edges start fully connected."""
+        """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
         self._rule.cut(self._stage, self._generator)
         if self.stage == self.stages:
             self._over = True
@@ -182,7 +182,7 @@ class Learner:
         return self._present({kind: p.mean(0) for kind, p in self._estimator.chances(self._stage).items()})
 
     def decision_probabilities(self) -> Floats:
-        """How likely the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
+        """The probability that the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
         read = self._readers()[:, 0].double()
         if "decision" in self._stage.drawn:
             read = read * self._edges.probability("decision")[:, 0]
@@ -221,7 +221,7 @@ class Learner:
         }
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state()` of a learner with the same agents, rounds and settings.
+        """Continues from `state()` of a learner with the same agents, rounds and settings.
 
         Raises ValueError when names, shapes or types differ; the learner is then as it was.
         """

@@ -1,4 +1,4 @@
-"""M3Prune: discussions along wirings that a learner samples, and, once it has learned, along what pruning left."""
+"""M3Prune: discussions along wirings that a learner samples and, after learning, along the pruned one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topologies.wiring import Edges, Floats, Wirings
 
 
 class RemoteLearner(Protocol):
-    """A `Learner` that lives elsewhere: the topology actor, which alone owns masks and logits."""
+    """A `Learner` in another process: the topology actor, which alone owns masks and logits."""
 
     async def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings: ...
     async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
@@ -22,7 +22,7 @@ class RemoteLearner(Protocol):
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-    """The k wirings of a batch, one for each discussion, with the probabilities that reading weights come from."""
+    """The wirings of a batch, one for each discussion, with the probabilities that reading weights come from."""
     spatial_p, temporal_p = probabilities or (None, None)
     return [
         Wiring(
@@ -58,7 +58,7 @@ class M3Prune:
         return wirings, [Wired("train", self.agents, walk, every_turn=True) for walk in walks]
 
     async def freeze(self) -> None:
-        """Take over what was learned: the deterministic wiring of section 8."""
+        """Fetches what was learned: the deterministic wiring of section 8."""
         [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.probabilities())
 
     @property

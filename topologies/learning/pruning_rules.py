@@ -39,14 +39,14 @@ class PruningRule:
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
-        """Start a later stage than the first."""
+        """Starts a later stage than the first."""
         self.rate = self.pruning.first_rate(intra=False)
 
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
-        """Cut after a step of a stage; `step` counts from 0."""
+        """Cuts after a step of a stage; `step` counts from 0."""
 
     def cut(self, stage: Stage, random: Random, tick: int = 1) -> None:
-        """Cut at the end of a stage. Doing it again changes nothing."""
+        """Cuts at the end of a stage. Doing it again changes nothing."""
         for kind, kept in self.left(stage, stage.final, random).items():
             self.edges.keep(kind, kept, tick)
 
@@ -67,7 +67,7 @@ class PruningRule:
         return {"pruning_rate": torch.tensor(self.rate, dtype=torch.float64)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave."""
+        """Restores what `tensors` gave."""
         self.rate = float(tensors["pruning_rate"])
 
 

@@ -1,4 +1,4 @@
-"""What one training step did."""
+"""The report of one training step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class StepReport:
     """One training step. The terms are those of the objective before the step, without their weights.
 
-    utility: mean over the samples. rank: nuclear norms, summed over matrices. noise: what the root mean square of
-    mask0 - p * mask exceeds epsilon by. alignment: mean cosines, summed over kinds. gradient_norm: over all logits that
+    utility: mean over the samples. rank: nuclear norms, summed over matrices. noise: the excess of the root mean square
+    of mask0 - p * mask over epsilon. alignment: mean cosines, summed over kinds. gradient_norm: over all logits that
     this stage trains; with `effects` the norm of their change. pruning_rate: the p_t last used. edges: left after the
     step, by "sender>receiver kind".
     """

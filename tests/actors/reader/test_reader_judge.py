@@ -11,13 +11,13 @@ from actors.prompting.prompt import build_request
 from actors.reader.judge import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
-from experiments.judging.judge import GIVEN, REFERENCE, parse_grade, request
+from experiments.judging.judge import GIVEN, REFERENCE, grading_request, parse_grade
 
 ANIMALS = ("dog", "cat", "black cat")
 
 
 def graded(*gold: str, answer: str, choices: tuple[str, ...] = ()) -> int | None:
-    asked = request(Item(Question("q", "Which one is it?", choices), gold), answer)
+    asked = grading_request(Item(Question("q", "Which one is it?", choices), gold), answer)
     return parse_grade(Reader(ReaderSettings()).read(asked))
 
 
@@ -87,7 +87,7 @@ def test_a_request_to_answer_is_not_taken_for_one_to_judge(text: str) -> None:
 
 
 def test_a_judgement_is_the_same_every_time_and_counts_its_tokens() -> None:
-    asked = request(Item(Question("q", "Who?"), ("Mira Holt",)), "Mira Holt")
+    asked = grading_request(Item(Question("q", "Who?"), ("Mira Holt",)), "Mira Holt")
     first, again = (Reader(ReaderSettings()).read(asked) for _ in range(2))
     assert first == again
     assert first.prompt_tokens > 0
@@ -105,6 +105,6 @@ def test_the_reference_itself_is_right_in_any_order(parts: list[str]) -> None:
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3), st.text(max_size=30), st.booleans())
 def test_any_text_gets_a_grade_that_can_be_read(gold: list[str], answer: str, choice: bool) -> None:
     choices = (gold[0], "another") if choice else ()
-    parts = request(Item(Question("q", "Which?", choices), tuple(gold)), answer).parts
+    parts = grading_request(Item(Question("q", "Which?", choices), tuple(gold)), answer).parts
     assert isinstance(parts, Grading)
     assert parse_grade(Completion("", verdict(parts))) in range(1, 6)

@@ -14,7 +14,7 @@ from experiments.config.loading import load
 from experiments.running.launch import learner_options
 from experiments.running.methods import learner_of, methods_of, pairs
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS, Peer
+from topologies.learning.peers import METHODS, VARIANTS, Peer
 from topologies.learning.pruning_rules import weakest_agents
 from topologies.learning.settings import LearnerSettings, Optimiser, PruningSettings, Rule, share_left
 from topologies.wiring import Wirings
@@ -152,6 +152,11 @@ def test_the_method_that_is_named_says_who_learns() -> None:
         assert learner_options(config)["settings"].optimiser is Optimiser.ADAM
         assert learner_options(config)["pruning"].rule is not Rule.PROGRESSIVE
     assert learner_of(methods_of(Config(methods=["single", "random"]))) is Peer.M3PRUNE
+
+
+def test_every_learner_is_a_method_of_its_own_name_that_needs_its_graph() -> None:
+    assert [method.name for method in METHODS] == [method.learner for method in METHODS] == list(Peer)
+    assert all(method.needs_graph and method.description for method in METHODS)
 
 
 def test_two_learners_in_one_run_and_settings_that_a_peer_does_not_have_are_refused() -> None:
