@@ -195,6 +195,7 @@ def load(words: Sequence[str]) -> Config:
         raise UserError(f"unknown experiment {name!r}.{hint} Known: {', '.join(known)}")
     preset = OmegaConf.load(PRESETS / f"{name}.yaml")
     config = _typed([_expanded(OmegaConf.to_container(preset)), *map(_override, words)])
+    # Only here: what a saved configuration names is not imported when it is read.
     for key, model in (("model", config.model), ("judge", config.judge)):
         find_backend(key, model, config.reader)
     return config

@@ -21,7 +21,7 @@ def judge_backend(config: Config) -> Backend | None:
 
 def check_models(config: Config) -> None:
     """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
-    if config.model.kind != "replay":
+    if config.model.kind != "replay":  # which needs no model
         model_backend(config).maker()
     if judge := judge_backend(config):
         judge.maker()
