@@ -10,12 +10,12 @@ COMPLETIONS = "completions"  # the folder, beside other caches
 
 
 def model_backend(config: Config) -> Backend:
-    """Raises UserError where there is no such model."""
+    """The agents' model. Raises UserError where there is no such kind."""
     return find_backend("model", config.model, config.reader)
 
 
 def judge_backend(config: Config) -> Backend | None:
-    """None where nobody judges. Raises UserError where there is no such model."""
+    """The judge's model; None where nobody judges. Raises UserError where there is no such kind."""
     return None if config.judge.kind == "none" else find_backend("judge", config.judge, config.reader)
 
 
