@@ -155,6 +155,7 @@ class SentenceEncoder:
         vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
         vectors |= zip(pictures, self._encode([_picture(str(sources[i].image)) for i in pictures]), strict=True)
+        # Texts and pictures were encoded in two batches.
         ordered = [vectors[i] for i in range(len(sources))]
         return ordered if self.late_interaction else np.stack(ordered)
 
@@ -228,12 +229,14 @@ def folded(text: str) -> str:
 def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
     """Coordinates and signed weights of one word and of its n-grams of 3 to 5 letters, both of shape (features,)."""
     marked = f"<{word}>"
+    # With the marks, beginnings and ends of words are n-grams of their own.
     grams = [marked[i : i + n] for n in (3, 4, 5) for i in range(len(marked) - n + 1)] if len(word) > 2 else []
     weights = np.full(1 + len(grams), GRAMS / math.sqrt(max(1, len(grams))), dtype=np.float32)
     weights[0] = 1.0
     places = np.empty(len(weights), dtype=np.intp)
     for i, feature in enumerate([word, *grams]):
         digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
-        places[i] = (digest >> 1) % dim
+        places[i] = (digest >> 1) % dim  # the lowest bit is the sign
         weights[i] *= 1 if digest & 1 else -1
+    # Beyond eight letters a longer word is hardly a rarer one.
     return places, weights * np.float32(min(len(word), 8) ** RARITY)

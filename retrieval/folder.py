@@ -34,6 +34,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     """
     if (target / MARKER).exists():
         return target
+    # Beside the folder and not in it: an incomplete one is deleted under the lock.
     lock = FileLock(target.with_name(f"{target.name}.lock"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     except OSError as error:
         raise _cannot(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
     try:
-        if not (target / MARKER).exists():
+        if not (target / MARKER).exists():  # another process may have built it while this one waited
             _build(target, build)
     finally:
         lock.release()

@@ -111,7 +111,7 @@ class Graph:
     def _nearest(self, words: Sequence[str], where: str, k: int) -> list[str]:
         """Keys of the k entities nearest to any of the words: of that name, by words of their names, by vectors."""
         within = ""
-        if where:
+        if where:  # an entity can be seen where one of its edges can
             visible = sorted({key for row in self._rows(where) for key in (row["head_key"], row["tail_key"])})
             if not visible:
                 return []
@@ -122,6 +122,7 @@ class Graph:
             near = TableSearch(self._entities, ["id"], word, vector, within, None, exact=bool(within))
             same = _both(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
+            # The entity of exactly that name comes first in a ranking of its own.
             rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
 

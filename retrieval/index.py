@@ -22,7 +22,7 @@ from retrieval.folder import Marks, Unbuilt, built, opened
 
 Corpus = Callable[[], Iterator[Source]]
 
-LAYOUT = "1"
+LAYOUT = "1"  # changes with the table's columns, so that indexes of another layout are not found
 TABLE = "sources"
 BATCH_ROWS = 512
 IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
@@ -60,6 +60,7 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for source in corpus():
         fields = [source.id, source.doc, source.kind.value, source.title, source.text, source.image or ""]
+        # Not the pixels: the corpus may have gigabytes of them, and this runs at every start.
         if with_pictures and source.image is not None and Path(source.image).is_file():
             stat = Path(source.image).stat()
             fields += [str(stat.st_size), str(stat.st_mtime_ns)]

@@ -38,6 +38,7 @@ class Ocr:
 
         Raises OSError when the picture or the folder cannot be used.
         """
+        # The engine's version is part of the digest: another version reads the picture anew.
         digest = hashlib.blake2b(picture.read_bytes(), digest_size=16, person=self._version.encode()[:16]).hexdigest()
         kept = self._folder / f"{digest}.txt"
         if not kept.is_file():

@@ -72,6 +72,7 @@ class Store:
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         text = well_formed(query) if isinstance(query, str) else words_of(query)
+        # A picture without a caption has no words, but may be searched by its vector.
         askable = bool(_WORD.search(text)) or not isinstance(query, str)
         if not askable or not len(self) or (space.pool is not None and not space.pool):
             return []
@@ -136,7 +137,7 @@ def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> str:
     parts = []
     if space.pool is not None:
         parts.append(f"doc IN ({quoted(space.pool)})")
-    if kinds is not None:
+    if kinds is not None:  # SQL has no empty IN ()
         parts.append(f"kind IN ({quoted(kind.value for kind in kinds)})" if kinds else "false")
     if space.withheld:
         withheld = quoted(space.withheld)

@@ -103,7 +103,7 @@ class Serper:
                 f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
                 f"{self._key_env or 'the key'}"
             )
-        if status == 400:
+        if status == 400:  # the query itself is refused, as it would be every time
             return []
         if status == 200 or status in (408, 425, 429) or status >= 500:
             return _Fault(reason, _seconds(response.headers.get("retry-after")))
@@ -156,7 +156,7 @@ def _result(entry: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
 def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
     """The first k as sources. An id is the link and a digest of the text, since that depends on the query."""
     hits: dict[str, Hit] = {}
-    for rank, result in enumerate(results[:k], start=1):
+    for rank, result in enumerate(results[:k], start=1):  # the same page may be listed twice
         text = "\x1f".join((result["title"], result["text"], result["link"]))
         digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
         id = f"web:{result['link']}#{digest}"
@@ -194,7 +194,7 @@ class RecordedWeb:
         async with self._searching.setdefault(query, asyncio.Lock()):
             if query not in self._recorded:
                 self._recorded[query] = await self._search_live(query)
-        self._searching.pop(query, None)
+        self._searching.pop(query, None)  # those that wait for the lock keep it, and then find the results
         return as_hits(self._recorded[query], k)
 
     async def _search_live(self, query: str) -> Results:

@@ -144,6 +144,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             recall=len(self._earlier) + len(state.own),
         )
         memory = self._agent.memory
+        # Its memory must have as many turns as `turn.recall` says.
         for own in recalled:
             memory.remember(replace(turn, round=own.round), own)
         try:
@@ -151,6 +152,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             cancellation_token.link_future(taking)
             answer, _ = await taking
         finally:
+            # `self._state`, which AutoGen can save and load, keeps the turns.
             memory.forget([turn.discussion])
         state.own.append(answer)
         state.round += 1

@@ -34,6 +34,7 @@ from actors.models import Model
 from actors.prompting.tool_text import FORMAT, ToolText, parse_calls, tools_part
 from actors.settings import AgentSettings
 
+# For estimates only: the model's tokenizer is where the model is.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
@@ -149,6 +150,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
                 f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
             )
         request = laid_out(messages, own, self._task)
+        # From the conversation and not from a count of calls, so that answers do not depend on the order of calls.
         seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
         settings = self._settings
         defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
@@ -164,7 +166,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
             try:
                 completion = await call
                 break
-            except ModelError:
+            except ModelError:  # each failed call is counted, though its tokens are not known
                 self.spent += Usage(calls=1)
                 if attempt == self._settings.retries:
                     raise
@@ -194,7 +196,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return replace(self._total)
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
-        """An estimate of four characters a token: the model's tokenizer is where the model is."""
+        """An estimate, at four characters a token."""
         listed = _listed(tools, "auto")
         request = laid_out(messages, [tools_part(listed)] if listed else [], self._task)
         characters = len(request.system) + len(request.shared) + len(request.own)

@@ -70,6 +70,7 @@ def _text(message: UserMessage, images: list[Source]) -> str:
         return message.content
     sources = [part if isinstance(part, str) else source_of(part) for part in message.content]
     images += [part for part in sources if isinstance(part, Source)]
+    # The request has the pictures anyway: those at the end stood in no place that has to be named.
     while sources and isinstance(sources[-1], Source):
         sources.pop()
     return "\n".join(part if isinstance(part, str) else f"[{part.id}]" for part in sources)

@@ -69,6 +69,7 @@ class HostedAgent:
             request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._ask(turn, request, client)
+            # An agent that asks a model of its own has not called ours: then its own count is all there is.
             usage += client.spent if client.calls else client.spent + outcome.reported
             more: Sequence[str] = ()
             if outcome.error and client.too_long is not None:
@@ -112,9 +113,9 @@ class HostedAgent:
                         break
             finally:
                 await agent.close()
-        except ModelGone:
+        except ModelGone:  # ends the run: no later turn would fare better
             raise
-        except Exception as error:
+        except Exception as error:  # the user's agent may raise anything
             return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported)
         return _Outcome(text, reply, "", reported)
 

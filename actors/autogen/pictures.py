@@ -38,6 +38,7 @@ def source_of(image: Image) -> Source:
     digest = hashlib.blake2b(f"{pixels.mode}{pixels.size}".encode() + pixels.tobytes(), digest_size=16).hexdigest()
     path = _folder() / f"{digest}.png"
     if not path.exists():
+        # Renamed when complete: other processes may be reading or writing the same picture.
         written, name = tempfile.mkstemp(dir=path.parent, suffix=".png")
         with os.fdopen(written, "wb") as file:
             pixels.save(file, format="PNG")
@@ -49,5 +50,5 @@ def source_of(image: Image) -> Source:
 def _folder() -> Path:
     """This user's folder, kept between processes: replicas on this machine read it after the agent has gone on."""
     folder = Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)  # /tmp is everybody's
     return folder

@@ -38,6 +38,7 @@ def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> B
     """
     known = {backend.name: backend for backend in BACKENDS}
     named: Any = find(settings.kind, known, "models", key)
+    # By name and not by type: a reference of the user's own may name one of these classes.
     if settings.kind in known:
         return known[settings.kind](key, settings, reader)
     return OwnBackend(key, settings, reader, factory=named)

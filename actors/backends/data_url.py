@@ -36,5 +36,5 @@ def data_url(source: Source) -> str:
 
 def encoded(picture: Image.Image, form: str) -> bytes:
     buffer = io.BytesIO()
-    picture.convert("RGB").save(buffer, form)
+    picture.convert("RGB").save(buffer, form)  # JPEG has neither palettes nor transparency
     return buffer.getvalue()

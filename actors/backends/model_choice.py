@@ -36,6 +36,7 @@ class ModelChoice(BaseModel):
         if "key" in self.settings:
             raise ValueError(f"a key has no place in a file: set {self.key_env} in the environment")
         try:
+            # As text, since a dictionary cannot be a cache's key.
             return _made(self.kind, json.dumps(self.settings, sort_keys=True), self.key_env)
         except TypeError as error:
             raise ValueError(f"model {self.kind}: {error}") from error
@@ -58,9 +59,11 @@ class Endpoint:
 
     async def complete(self, request: Request) -> Completion:
         loop = asyncio.get_running_loop()
+        # A client's connections belong to the loop that opened them, and AutoGen teams may run in one after another.
         if self._started is None or self._loop is not loop:
             self._loop, self._started = loop, loop.create_task(self._start())
         try:
+            # Shielded: a request that is cancelled must not cancel the start for the others.
             model = await asyncio.shield(self._started)
         except ValueError as error:
             return Completion(request.id, "", stop="error", error=str(error))

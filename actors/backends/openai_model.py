@@ -81,7 +81,9 @@ class OpenAIModel:
         self._client = httpx2.AsyncClient(
             headers={"Content-Type": "application/json"}
             | ({"Authorization": f"Bearer {self._key}"} if self._key else {}),
+            # `_attempt` bounds the whole attempt; a read timeout would let an endpoint trickle for ever.
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            # Requests in flight are bounded by the pool's capacity; the client's own bound would only queue them.
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
         probe = Request(
@@ -126,6 +128,7 @@ class OpenAIModel:
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
+        # Templates that refuse a system turn do so beside pictures only; what the first refusal showed is remembered.
         system_turn = self._system_turn or not any(source.image for source in request.images)
         reply = await self._laid_out(request, system_turn)
         if system_turn and request.images and reply.stop == "error" and NO_SYSTEM_TURN.search(reply.error):
@@ -137,6 +140,7 @@ class OpenAIModel:
 
     async def _laid_out(self, request: Request, system_turn: bool) -> Completion:
         try:
+            # Pictures are read and encoded, which would hold up the event loop.
             body = await asyncio.to_thread(self._body, request, system_turn)
         except (OSError, ValueError) as error:
             return Completion(request.id, "", stop="error", error=self._line(str(error)))
@@ -196,6 +200,7 @@ class OpenAIModel:
             reason = f"{type(error).__name__}: {str(error) or 'no more is known'}"
             return Fault(reason, unreachable=isinstance(error, httpx2.ConnectError))
         content = response.content
+        # Before it is parsed, so that the key is in no completion either.
         if len(self._key) >= KEY_CHARACTERS:
             content = content.replace(self._key.encode(), b"[key]")
         outcome = read_reply(request, response.status_code, response.headers, content, time.time())
@@ -224,6 +229,7 @@ class OpenAIModel:
         """One line without the key: endpoints quote what they were sent, whole or with its middle starred out."""
         if self._key:
             text = text.replace(self._key, "[key]")
+        # Endpoints quote a key as `sk-abc***wxyz`; its ends are secret, too.
         if len(self._key) >= KEY_CHARACTERS:
             text = re.sub(rf"\S*({re.escape(self._key[:6])}|{re.escape(self._key[-4:])})\S*", "[key]", text)
         return one_line(re.sub(r"\S*\*{3,}\S*", "[key]", text))[:LINE_CHARACTERS]

@@ -93,7 +93,7 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         content, refusal = message.get("content"), message.get("refusal")
     except (LookupError, TypeError, AttributeError):
         return Fault(f"HTTP 200 without a choice: {_beginning(body)}")
-    if finish in ("abort", "error"):
+    if finish in ("abort", "error"):  # how servers end replies whose engine failed
         return Fault(f"the endpoint broke the reply off (finish_reason {finish})")
     if content is not None and not isinstance(content, str):
         return Fault(f"HTTP 200 with content that is not text: {_beginning(body)}")
@@ -103,7 +103,7 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         error = "the endpoint's content filter stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {refusal}"
-    elif content is None and finish != "length":
+    elif content is None and finish != "length":  # a reply cut off while the model still thinks has no text, either
         error = f"the reply has no text (finish_reason {finish})"
     stop = "error" if error else "length" if finish == "length" else "stop"
     text = "" if error else content or ""
@@ -115,6 +115,7 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     if not isinstance(usage, dict):
         return 0, 0, 0
     details = usage.get("prompt_tokens_details")
+    # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
     counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
     prompt, completion, hits = (_int(count) for count in counts)

@@ -33,6 +33,7 @@ class OwnBackend(Backend):
 
     def dependencies(self) -> Mapping[str, Any]:
         """With a digest of the source file: completions of an earlier version are not those of this one."""
+        # The module that defines it: a package may only pass on the name.
         module = getattr(self.factory, "__module__", "")
         file = getattr(sys.modules.get(module), "__file__", None)
         code = Path(file).read_bytes() if file else b""

@@ -38,8 +38,10 @@ class Window:
             self._admitted.popleft()
         free_at = self._paused_until
         if self._requests is not None and len(self._admitted) >= self._requests:
+            # Once this one leaves the window, one fewer than the limit are in it.
             free_at = max(free_at, self._admitted[-self._requests].at + WINDOW_S)
         if self._tokens is not None:
+            # Summed anew each time: `correct` changes tokens of what was admitted.
             excess = sum(admission.tokens for admission in self._admitted) + tokens - self._tokens
             for admission in self._admitted:
                 if excess <= 0:

@@ -24,7 +24,7 @@ from actors.processes import descendants, ended, kill
 from actors.prompting.prompt import one_line
 
 BEAT_S = 1.0
-ABORT_S = 5.0  # vLLM may take so long to take a cancelled request out of its engine
+ABORT_S = 5.0  # the longest wait for vLLM to take a cancelled request out of its engine
 
 LOG = logging.getLogger(__name__)
 

@@ -36,6 +36,7 @@ class Evidence:
         id = item.question.id
         evidence = self._kept.get(id)
         if evidence is None:
+            # In a thread: LanceDB would hold up the event loop, and with it every discussion.
             evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
@@ -90,6 +91,7 @@ class Evidence:
         """Where `retrieval.web=corpus`, the k best texts outside the question's pool; otherwise nothing."""
         if self._settings.web != "corpus" or not k:
             return ()
+        # The web is everything that the question did not come with.
         elsewhere = SearchSpace(None, (*item.withheld, *item.pool))
         return tuple(self._store.search(Search(query, k, TEXTS, self._settings.mode), elsewhere))
 

@@ -48,10 +48,11 @@ class Knowledge:
         return tuple(self._opened().entity(name, self._widest(item)))
 
     def _widest(self, item: Item) -> SearchSpace:
+        # All edges of an entity are asked for, so the pool need not be searched first.
         return self._evidence.spaces(item)[-1]
 
     def _opened(self) -> Graph:
-        with self._lock:
+        with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
                 self._graph = Graph.open(self._evidence.store, self._given)
             return self._graph

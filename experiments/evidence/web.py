@@ -44,6 +44,7 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     if retrieval.web == "serper" and replayed is None:
         live = Serper(retrieval.web_url, os.environ.get(retrieval.web_key_env, ""), retrieval.web_key_env)
     try:
+        # A run that is resumed goes on with its own recording, which begins with the earlier one.
         if before is not None and before.is_file() and not recording.exists():
             shutil.copyfile(before, recording)
         return RecordedWeb(recording, live)

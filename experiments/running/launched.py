@@ -44,7 +44,7 @@ def launch_agents(
     judge = None
     if judging := judge_backend(config):
         judge = Judge(cluster.model(_launch_pool(config, judging, cluster, cache), "judge"), model_name(config.judge))
-    if recorded:
+    if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
     kept = _launch_pool(config, model_backend(config), cluster, cache)
     return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, kept).team(), judge)

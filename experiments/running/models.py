@@ -10,18 +10,18 @@ COMPLETIONS = "completions"  # the folder, beside other caches
 
 
 def model_backend(config: Config) -> Backend:
-    """Raises UserError where there is no such model."""
+    """The agents' model. Raises UserError where there is no such kind."""
     return find_backend("model", config.model, config.reader)
 
 
 def judge_backend(config: Config) -> Backend | None:
-    """None where nobody judges. Raises UserError where there is no such model."""
+    """The judge's model; None where nobody judges. Raises UserError where there is no such kind."""
     return None if config.judge.kind == "none" else find_backend("judge", config.judge, config.reader)
 
 
 def check_models(config: Config) -> None:
     """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
-    if config.model.kind != "replay":
+    if config.model.kind != "replay":  # which needs no model
         model_backend(config).maker()
     if judge := judge_backend(config):
         judge.maker()
