@@ -65,7 +65,7 @@ def dry_run(config: Config) -> Plan:
 
 
 def plan_of(config: Config) -> Plan:
-    """What one run would take, from its data and index, which are made where they are not there yet."""
+    """The plan of one run, from its data and index, which are made where they are not there yet."""
     cache = open_cache(config)
     dataset = open_dataset(config, cache)
     try:
@@ -76,7 +76,7 @@ def plan_of(config: Config) -> Plan:
 
 
 def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> Plan:
-    """What this configuration would take. Asks no model; writes nothing but what `evidence` does for its index.
+    """The plan of this configuration. Asks no model; writes nothing but what `evidence` does for its index.
 
     Args:
         roles: those that discuss; those beside the team (the decision agent and others) are added.
@@ -95,8 +95,8 @@ class _Estimate:
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
         self._team = StandIns(launched_roles(config, roles), config.agents, counter)
-        asked = dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
-        self._library = LabelledLibrary(evidence, asked, triples=triples_given(dataset))
+        questions = dataset.evaluate() if set(SYSTEMS) & set(config.methods) else ()
+        self._library = LabelledLibrary(evidence, questions, triples=triples_given(dataset))
         self._seen: set[str] = set()
         self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
@@ -175,14 +175,14 @@ class _Estimate:
     async def _evaluation(self, name: str, questions: Sequence[Question], total: int) -> Phase:
         config = self._config
         rounds, dropped = config.topology.rounds, config.defence.dropped
-        if name in SYSTEMS:  # what it asks next depends on what it was told
+        if name in SYSTEMS:  # its next turn depends on the replies so far
             system = SYSTEMS[name].make(name, self._library, config)
             tally = Tally(seen=self._seen)
             for question in questions:
                 await self._team.run_discussion(system, question, config.seed, 0, tally)
             return replace(phase(f"evaluating {name}", total, tally, tally, tally), exact=False)
         method = make_method(name, self._agents, rounds, config.seed, self._topology, self._watched, dropped)
-        # Whose turns the answer depends on is known before only where the decision agent reads everyone.
+        # The turns that the answer needs are known beforehand only where the decision agent reads everyone.
         certain = name not in LEARNED or self._reads_everyone()
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for question in questions:
@@ -227,17 +227,17 @@ class _Estimate:
                     f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
                 )
                 break
-        held = [name for name, role in config.roles.items() if role.agent]
+        hosted = [name for name, role in config.roles.items() if role.agent]
         if config.attack.kind != "none":
             yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
-        if held:
-            yield f"{', '.join(held)}: an AutoGen agent of your own may call the model more often than counted here"
+        if hosted:
+            yield f"{', '.join(hosted)}: an AutoGen agent of your own may call the model more often than counted here"
         if config.model.kind == "replay":
             yield "model=replay answers from a recorded run: none of this is computed"
 
 
 def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tally) -> Phase:
-    """What was counted of some discussions, scaled to all of them."""
+    """The counts of some discussions, scaled to all of them."""
     n = expected.discussions
     prompt = [tally.prompt * discussions / tally.discussions for tally in (lower, expected, upper)]
     return Phase(

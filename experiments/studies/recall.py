@@ -1,4 +1,4 @@
-"""How often search finds the sources that hold the answer: recall@k of supporting documents."""
+"""Recall@k of supporting documents: how often search finds the sources that hold the answer."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: Mode) -
     pool = item.pool if scope == "pool" else None
     sources = 2 * k
     while True:
-        found = store.search(query_of(item.question), sources, mode=mode, pool=pool, withheld=item.withheld)
-        documents = list(dict.fromkeys(one.source.doc for one in found))
-        if len(documents) >= k or len(found) < sources:
+        hits = store.search(query_of(item.question), sources, mode=mode, pool=pool, withheld=item.withheld)
+        documents = list(dict.fromkeys(hit.source.doc for hit in hits))
+        if len(documents) >= k or len(hits) < sources:
             return documents[:k]
         sources *= 4
 
