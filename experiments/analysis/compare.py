@@ -1,4 +1,4 @@
-"""What differs between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
+"""Differences between the trials of a sweep: means with intervals, and paired tests corrected for their number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNATTACKED = ("none", None)  # values of the kind; None where a trial leaves it 
 
 @dataclass(frozen=True)
 class Arm:
-    """One thing that a sweep compares: a method under one setting, in all the trials that had it.
+    """A method under one setting, in all the trials that had it.
 
     seeds, tokens: of each trial, tokens (prompt and completion) per question. utilities: [trials, questions], NaN where
     a trial did not ask a question; the columns are the same questions for all arms of a sweep.
@@ -78,17 +78,17 @@ class Comparison:
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
-    """The keys that have more than one value in a sweep, with these values, numbers ascending and the rest as they
-    come; None stands for the default where a trial does not set the key."""
+    """The values of each key that has more than one in a sweep, numbers ascending and the rest as they come; None
+    stands for the default where a trial does not set the key."""
     keys = dict.fromkeys(key for result in results for key in result.values)
-    found = {}
+    axes = {}
     for key in keys:
         values: list[Any] = list(
             {_frozen(value): value for result in results for value in [result.values.get(key)]}.values()
         )
         if len(values) > 1:
-            found[key] = sorted(values) if all(_is_number(value) for value in values) else values
-    return found
+            axes[key] = sorted(values) if all(_is_number(value) for value in values) else values
+    return axes
 
 
 def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
@@ -148,7 +148,7 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
 
     Trials of one seed (an attacker at several positions) are averaged first, question by question.
     """
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for arm, reference in pairs:
         differences = _differences(arm, reference)
         asked = np.isfinite(differences)
@@ -157,7 +157,7 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
         draws = derive_seed(seed, "compare", arm.name, reference.name)
         of_questions = _mean(differences)
         of_questions = of_questions[np.isfinite(of_questions)]
-        found.append(
+        comparisons.append(
             Comparison(
                 arm,
                 reference,
@@ -169,13 +169,13 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
                 seeds=int(asked.any(axis=1).sum()),
             )
         )
-    adjusted = holm([comparison.p_value for comparison in found])
-    return [replace(comparison, p_holm=p) for comparison, p in zip(found, adjusted, strict=True)]
+    adjusted = holm([comparison.p_value for comparison in comparisons])
+    return [replace(comparison, p_holm=p) for comparison, p in zip(comparisons, adjusted, strict=True)]
 
 
 def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
-    """What a sweep asks: under attacks each method against itself without one; else each setting of a method against
-    the sweep's first, for the methods that the settings change."""
+    """The comparisons that a sweep is made for: under attacks each method against itself without one; else each setting
+    of a method against the sweep's first, for the methods that the settings change."""
     pairs: list[tuple[Arm, Arm]] = []
     for method in dict.fromkeys(arm.method for arm in arms):
         own = [arm for arm in arms if arm.method == method]
@@ -188,7 +188,7 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
 
 
 def _is_clean(other: Arm, arm: Arm) -> bool:
-    """Whether one is the other without an attack."""
+    """True if `other` is `arm` without an attack."""
     rest = [key for key in arm.values if key not in (KIND, POSITION)]
     return other.values[KIND] in UNATTACKED and all(other.values[key] == arm.values[key] for key in rest)
 
@@ -196,14 +196,14 @@ def _is_clean(other: Arm, arm: Arm) -> bool:
 def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
     """A line for each comparison, and how they were corrected; a difference is claimed by the adjusted p-value and the
     interval both."""
-    for found in comparisons:
-        low, high = found.ci95
-        shown = found.p_holm < SIGNIFICANT and not low <= 0 <= high
+    for compared in comparisons:
+        low, high = compared.ci95
+        shown = compared.p_holm < SIGNIFICANT and not low <= 0 <= high
         verdict = ("better" if low > 0 else "worse") if shown else "no difference shown"
         yield (
-            f"{metric} of {found.arm.name} minus {found.reference.name}: {found.difference:+.3f} (95% interval "
-            f"{low:+.3f} to {high:+.3f}, p = {found.p_value:.2g}, {found.p_holm:.2g} adjusted; {found.questions:,} "
-            f"questions, {found.seeds} seeds): {verdict}."
+            f"{metric} of {compared.arm.name} minus {compared.reference.name}: {compared.difference:+.3f} "
+            f"(95% interval {low:+.3f} to {high:+.3f}, p = {compared.p_value:.2g}, {compared.p_holm:.2g} adjusted; "
+            f"{compared.questions:,} questions, {compared.seeds} seeds): {verdict}."
         )
     if comparisons:
         many = f"the {len(comparisons)} comparisons" if len(comparisons) > 1 else "this one comparison"

@@ -1,4 +1,4 @@
-"""What the judgements of a run come to: Acc* with intervals and paired tests."""
+"""Summary of a run's judgements: Acc* with intervals and paired tests."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from experiments.records.recorder import RunFolder
 def summarise(
     folder: RunFolder, judge: str, methods: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
 ) -> dict[str, Any]:
-    """What metrics.json says of the judgements: the judge and its rubric, and Acc* of every method, with its mean
+    """The judgements as metrics.json has them: the judge and its rubric, and Acc* of every method, with its mean
     grade (over the answers that got one), failed judgements (each wrong for Acc*), paired tests and mean cost.
 
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
-    found: dict[str, dict[str, Judgement]] = {method: {} for method in methods}
+    judgements: dict[str, dict[str, Judgement]] = {method: {} for method in methods}
     digests = set()
     for line in judged(folder):
-        if line.method in found:
-            found[line.method][line.question] = line.judgement
+        if line.method in judgements:
+            judgements[line.method][line.question] = line.judgement
             digests.add(line.judge)
-    questions = found[methods[0]].keys()
-    for method, judgements in found.items():
-        if not questions or judgements.keys() != questions:
-            raise ValueError(f"{len(judgements)} answers of {method} are judged, {len(questions)} of {methods[0]}")
-    correct = {method: [float(found[method][q].correct) for q in sorted(questions)] for method in methods}
+    questions = judgements[methods[0]].keys()
+    for method, of_method in judgements.items():
+        if not questions or of_method.keys() != questions:
+            raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
+    correct = {method: [float(judgements[method][q].correct) for q in sorted(questions)] for method in methods}
     return {
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
         "rubric": f"{RUBRIC}\n\n{FORM}",
         "correct_from": CORRECT,
         "methods": {
-            method: _row([*found[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
+            method: _row([*judgements[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
             for method in methods
         },
         "paired": paired_tests(correct, pairs, seed, "paired acc*"),
@@ -64,7 +64,7 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
 
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What stands below a table with Acc*: whose it is, what failed, and the paired tests in words."""
+    """Notes below a table with Acc*: the judge, failed judgements, and the paired tests in words."""
     yield f"Acc* is the share of answers that {summary['judge']} grades {summary['correct_from']} or 5."
     if summary["judge"] == EMBEDDED:
         yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."

@@ -57,7 +57,7 @@ def _precision_recall(row: Metrics, of: str) -> str:
 
 
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
-    """What the table is of, the paired tests in words, whose figures they are, and the same of the judge."""
+    """The questions and model behind the figures, the paired tests in words, and the same of the judge."""
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:

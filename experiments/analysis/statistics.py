@@ -1,4 +1,4 @@
-"""What can be said of means: bootstrap intervals, paired tests, and corrections for many comparisons."""
+"""Statistics of means: bootstrap intervals, paired tests, and corrections for many comparisons."""
 
 from __future__ import annotations
 

@@ -36,8 +36,11 @@ Metrics = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a run compared. `metric` names the data set's utility (EM, accuracy); of each pair, first minus second;
-    `learned` names the method that is the learned graph, if any."""
+    """The methods and pairs that a run compared, and on what.
+
+    `metric` names the data set's utility (EM, accuracy); of each pair, first minus second; `learned` names the method
+    that is the learned graph, if any.
+    """
 
     experiment: str
     model: str
@@ -138,7 +141,7 @@ def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metric
 
 
 def _harm(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
-    """What an attack with a target did, over the questions for which there is a wrong answer; nothing without one."""
+    """The effect of an attack with a target, over the questions that have a wrong answer; empty without one."""
     attacked = [scored for scored in answers if scored.attack_success is not None]
     if not attacked:
         return {}
@@ -160,8 +163,10 @@ def _path_means(answers: Sequence[Scored]) -> Metrics:
 
 
 def rounded(value: Any) -> Any:
-    """Six digits, and no minus zero, so that the file does not hang on the last bit of a sum; None and text as they
-    are."""
+    """The value with all its numbers in six digits and without minus zero; None and text as they are.
+
+    A file must not depend on the last bit of a sum.
+    """
     if isinstance(value, Mapping):
         return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -67,7 +67,7 @@ def dry_run(config: Config) -> Plan:
 
 
 def plan_of(config: Config) -> Plan:
-    """What one run would take, from its data and index, which are made where they are not there yet."""
+    """The plan of one run, from its data and index, which are made where they are not there yet."""
     cache = open_cache(config)
     dataset = open_dataset(config, cache)
     try:
@@ -78,7 +78,7 @@ def plan_of(config: Config) -> Plan:
 
 
 def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter) -> Plan:
-    """What this configuration would take. Asks no model; writes nothing but what `evidence` does for its index.
+    """The plan of this configuration. Asks no model; writes nothing but what `evidence` does for its index.
 
     Args:
         roles: those that discuss; those beside the team (the decision agent and others) are added.
@@ -225,17 +225,17 @@ class _Estimate:
                     f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
                 )
                 break
-        held = [name for name, role in config.roles.items() if role.agent]
+        hosted = [name for name, role in config.roles.items() if role.agent]
         if config.attack.kind != "none":
             yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
-        if held:
-            yield f"{', '.join(held)}: an AutoGen agent of your own may call the model more often than counted here"
+        if hosted:
+            yield f"{', '.join(hosted)}: an AutoGen agent of your own may call the model more often than counted here"
         if config.model.kind == "replay":
             yield "model=replay answers from a recorded run: none of this is computed"
 
 
 def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tally) -> Phase:
-    """What was counted of some discussions, scaled to all of them."""
+    """The counts of some discussions, scaled to all of them."""
     n = expected.discussions
     prompt = [tally.prompt * discussions / tally.discussions for tally in (lower, expected, upper)]
     return Phase(

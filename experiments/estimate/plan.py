@@ -1,4 +1,4 @@
-"""What a run would take, as data and as the table that a dry run prints."""
+"""The plan of a run: its turns, calls and tokens, as data and as the table that a dry run prints."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would take. `judged` apart from the rest: a judge may be another model, at another price.
+    """Turns, calls and tokens of a run.
+
+    `judged` is apart from the rest: a judge may be another model, at another price.
 
     `rule` says how tokens were counted, `questions` how many were looked at for each phase, and `reuse` whether
     completions are kept. `hours` and `price` are None where no rates are given; `warnings` say what will not go as the
@@ -137,7 +139,7 @@ def plan_table(plan: Plan) -> Table:
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    """What stands below the table: how exact it is, what caches may serve, hours, price, and warnings."""
+    """Notes below the table: how exact it is, what caches may serve, hours, price, and warnings."""
     whole = plan.whole
     yield "Turns and calls are exact; only a reply that cannot be read, or a call that fails, takes one more."
     if vague := [phase.name for phase in plan.phases if not phase.exact]:

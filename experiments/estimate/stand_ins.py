@@ -25,7 +25,7 @@ CONFIDENCE = 0.85
 
 @dataclass
 class Tally:
-    """What some discussions took. `distinct` counts the calls that were not in `seen`, to which they are added."""
+    """Counts of some discussions. `distinct` counts the calls that were not in `seen`, to which they are added."""
 
     discussions: int = 0
     turns: int = 0
@@ -73,8 +73,8 @@ class StandIns:
         content = DUMMY_SENTENCE
         if not role.dummy:
             request = build_request(turn, role.modality, role.instruction, recalled, self._settings)
-            told = "\x1f".join((request.prefix, request.own, str(request.seed)))
-            digest = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+            content_key = "\x1f".join((request.prefix, request.own, str(request.seed)))
+            digest = hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()
             content = REPLY.format(key=digest[:8])
             shared = self._counter.shared(request)
             prompt = shared + self._counter.own(request)

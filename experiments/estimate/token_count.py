@@ -1,4 +1,4 @@
-"""How tokens are counted before a run: the model's own tokenizer where there is one, else a rule that is stated."""
+"""Counting of tokens before a run: by the model's own tokenizer where there is one, else by a rule that is stated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def counter_for(config: Config) -> Counter:
 
     @lru_cache(maxsize=1 << 14)
     def picture(source: Source) -> int:
-        if source.image is None:  # told in words
+        if source.image is None:  # described in words
             return count(f"{DESCRIPTIONS}\n[{source.id}] {one_line(source.text)}\n")
         return tokens_of_size(*_size(source.image), least, most)
 

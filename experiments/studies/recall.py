@@ -1,4 +1,4 @@
-"""How often search finds the sources that hold the answer: recall@k of supporting documents."""
+"""Recall@k of supporting documents: how often search finds the sources that hold the answer."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
     space = SearchSpace(item.pool if scope == "pool" else None, item.withheld)
     sources = 2 * k
     while True:
-        found = store.search(Search(query_of(item.question), sources, mode=mode), space)
-        documents = list(dict.fromkeys(one.source.doc for one in found))
-        if len(documents) >= k or len(found) < sources:
+        hits = store.search(Search(query_of(item.question), sources, mode=mode), space)
+        documents = list(dict.fromkeys(hit.source.doc for hit in hits))
+        if len(documents) >= k or len(hits) < sources:
             return documents[:k]
         sources *= 4
 

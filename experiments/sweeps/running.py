@@ -50,9 +50,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """How far a trial is: `steps` of training, with the mean `utility` of their discussions.
+    """Progress of a trial: `steps` of training, with the mean `utility` of their discussions.
 
-    `finished` when its folder is complete; `failed` says in one line why it never will be.
+    `finished` when its folder is complete; `failed` is in one line the reason that it never will be.
     """
 
     steps: int = 0
@@ -75,7 +75,7 @@ class Stepwise(Local):
 
 
 class Opened:
-    """What trials of one process read: opened for the first, kept for the others."""
+    """Data and judge that the trials of one process share: opened for the first, kept for the others."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
@@ -105,14 +105,14 @@ def data_key(config: Config) -> str:
     return json.dumps([config.seed, training, watches, asdict(config.data), asdict(config.retrieval), config.cache])
 
 
-async def hold_trial(
+async def run_trial(
     folder: Path, opened: Opened, each_step: bool, started: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Report]:
     """Run the folder's configuration from wherever the folder is, and report at the end; with `each_step`, after every
     training step as well, and go on when asked for the next report. Closing it stops the trial.
 
     Args:
-        started: called when the first question is asked.
+        started: called just before the first question.
     """
     run = RunFolder.open(folder)
     with _logging_to(run.log):
@@ -123,7 +123,7 @@ async def hold_trial(
                 yield report
         except Exception as error:
             log.exception("the trial failed")
-            yield Report(steps, utility, failed=why(error))
+            yield Report(steps, utility, failed=reason(error))
 
 
 async def _reports(
@@ -136,21 +136,21 @@ async def _reports(
     team = opened.shared.agents.team(uuid.uuid4().hex)
     judge = Judge(opened.judge, model_name(config.judge)) if opened.judge else None
     with Recorder(run) as recorder:
-        told = [step.terms["utility"] for step in run.learning() if step.terms]
-        news, go = asyncio.Event(), asyncio.Event()
+        utilities = [step.terms["utility"] for step in run.learning() if step.terms]
+        learned, go = asyncio.Event(), asyncio.Event()
         go.set()
 
-        def learned(step: Mapping[str, Any]) -> None:
+        def on_step(step: Mapping[str, Any]) -> None:
             if "utility" in step:
-                told.append(step["utility"])
-                news.set()
+                utilities.append(step["utility"])
+                learned.set()
                 if each_step:
                     go.clear()
 
         wandb = config.wandb
         # A trial's name alone is not the only one of its project; W&B allows few characters and 128 of them.
         of_all = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
-        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, on_step=learned)
+        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, on_step=on_step)
         work = None
         try:
             progress = Progress(Console(file=io.StringIO(), quiet=True))
@@ -159,18 +159,18 @@ async def _reports(
             started()
             work = asyncio.create_task(job.run())
             while not work.done():
-                waiting = asyncio.create_task(news.wait())
+                waiting = asyncio.create_task(learned.wait())
                 await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
-                if news.is_set() and not work.done():
-                    news.clear()
+                if learned.is_set() and not work.done():
+                    learned.clear()
                     if each_step:
-                        yield Report(len(told), sum(told) / len(told))
+                        yield Report(len(utilities), sum(utilities) / len(utilities))
                         go.set()
             await work
             conclude(config, run, dataset, tracker, model_name(config.model))
             tracker.finish()
-            yield Report(len(told), sum(told) / len(told) if told else 0.0, finished=True)
+            yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:
             if work is not None and not work.done():
                 work.cancel()
@@ -180,7 +180,7 @@ async def _reports(
             tracker.finish(exit_code=1)
 
 
-def why(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """In one line. What goes wrong in one of many discussions comes wrapped."""
     if isinstance(error, BaseExceptionGroup):
         error = first_of(UserError, error) or first_of(Exception, error) or error
@@ -190,7 +190,7 @@ def why(error: BaseException) -> str:
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """What is logged in this process meanwhile goes to a file, as that of a run does."""
+    """Sends the log of this process to a file meanwhile, as a run does."""
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()

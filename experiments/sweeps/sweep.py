@@ -129,9 +129,9 @@ class _Sweep:
                     shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
-                    found = {trial.name: trial for trial in group}
-                    ended = partial(self._ended, found, bar)
-                    run_trials(list(found), shared, self.folder, config.sweep, _steps(group), ended, progress.print)
+                    by_name = {trial.name: trial for trial in group}
+                    ended = partial(self._ended, by_name, bar)
+                    run_trials(list(by_name), shared, self.folder, config.sweep, _steps(group), ended, progress.print)
                     cluster.clear()
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
@@ -183,8 +183,8 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
 
 
 def _wait_for_writer(trial: Path) -> None:
-    """Until no process writes a trial's folder: those of a sweep that was killed may outlive it by a moment. One that
-    goes on is told of when the trial starts."""
+    """Waits until no process writes a trial's folder: those of a sweep that was killed may outlive it by a moment. One
+    that goes on is reported when the trial starts."""
     records, until = trial / LEARNING, time.monotonic() + OUTLIVE_S
     while records.exists() and time.monotonic() < until:
         with records.open("ab") as file, suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""Which trials a sweep has: points x axes x seeds, each a whole configuration, checked before any is started."""
+"""The trials of a sweep: points x axes x seeds, each a whole configuration, checked before any is started."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
     """Such as `0007-rounds=4,rate=0.3,seed=2`: a folder's name on any file system."""
-    told = ",".join(f"{key}={plain(value)}" for key, value in values.items())
-    safe = re.sub(r"[^\w.,=+-]+", "_", told)[:LONGEST].rstrip(",")
+    settings = ",".join(f"{key}={plain(value)}" for key, value in values.items())
+    safe = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
     return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
 
 
 def _check(config: Config) -> None:
-    """What would end this run at its start."""
+    """Raises UserError for a configuration that would end this run at its start."""
     if config.model.kind == "replay":
         raise UserError("model=replay answers for one recorded run; start it without sweep")
     check(config)
@@ -119,11 +119,11 @@ def _check(config: Config) -> None:
 
 
 def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials that the same agents, replicas and judge can serve, together."""
-    found: dict[str, list[Trial]] = {}
+    """Trials by the agents, replicas and judge that can serve them together."""
+    groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        found.setdefault(launched_for(trial.config), []).append(trial)
-    return list(found.values())
+        groups.setdefault(launched_for(trial.config), []).append(trial)
+    return list(groups.values())
 
 
 def launched_for(config: Config) -> str:

@@ -29,7 +29,7 @@ from actors.runtime.supervision import OnEvent, ignore
 from experiments.config.settings import SweepSettings
 from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
-from experiments.sweeps.running import Opened, Report, hold_trial
+from experiments.sweeps.running import Opened, Report, run_trial
 
 ATTEMPTS = 3  # of a trial whose process died
 FOLDER = "tune"
@@ -80,7 +80,7 @@ class TrialProcess(tune.Trainable):
 
     def _begin(self, config: Mapping[str, Any]) -> None:
         self._warm_s = None
-        self._reports: AsyncIterator[Report] = hold_trial(
+        self._reports: AsyncIterator[Report] = run_trial(
             self._trials / config["trial"], self._opened, self._each_step, self._started
         )
 
@@ -93,11 +93,11 @@ class TrialProcess(tune.Trainable):
 
 
 class _Ends(tune.Callback):
-    """Tells of every trial that has ended: finished, stopped early, failed, or lost with its process."""
+    """Reports every trial that has ended: finished, stopped early, failed, or lost with its process."""
 
-    def __init__(self, ended: Ended, news: OnEvent) -> None:
+    def __init__(self, ended: Ended, notify: OnEvent) -> None:
         self._ended = ended
-        self._news = news
+        self._notify = notify
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles it for a restore of its own, of which there is none
@@ -108,7 +108,7 @@ class _Ends(tune.Callback):
         self._ended(trial.config["trial"], report, last["warm_s"])
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._news(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
+        self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
@@ -123,17 +123,17 @@ def run_trials(
     settings: SweepSettings,
     steps: int,
     ended: Ended,
-    news: OnEvent = ignore,
+    notify: OnEvent = ignore,
 ) -> None:
     """Run the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 
     Args:
         steps: of training, in the longest trial.
-        ended: is told of each trial, as soon as it has ended, how far it was and how long it took to start in a warm
-            process (None in a cold one).
-        news: gets a line when a trial's process has died.
+        ended: called for each trial as soon as it has ended, with its progress and the seconds that it took to start
+            in a warm process (None in a cold one).
+        notify: gets a line when a trial's process has died.
     """
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # what goes wrong is told here, in one line
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are reported here, in one line
     storage = folder / FOLDER
     shutil.rmtree(storage, ignore_errors=True)
     stopping = settings.stop == "asha"
@@ -152,7 +152,7 @@ def run_trials(
             storage_path=str(storage),
             failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[_Ends(ended, news)],
+            callbacks=[_Ends(ended, notify)],
             verbose=0,
         ),
     )

@@ -1,4 +1,4 @@
-"""What attacks cost each method: by kind of attack, and by whom it compromises (M3Prune's Figs. 5 and 23)."""
+"""Utility of each method under attacks, by their kind and by the compromised agent (M3Prune's Figs. 5 and 23)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
 
 @styled
 def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
-    """What each attack changes: attacked minus clean, on the same questions and seeds, with 95% intervals.
+    """The change by each attack: attacked minus clean, on the same questions and seeds, with 95% intervals.
 
     Filled markers are differences that stand after Holm's correction for all that one panel shows.
     """
@@ -84,14 +84,14 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         axes.set_title(title, loc="left")
         clean = {arm.method: arm for arm in group if arm.values[KIND] in UNATTACKED}
         pairs = [(arm, clean[arm.method]) for arm in group if arm.values[KIND] in kinds and arm.method in clean]
-        for found in compare_pairs(pairs):
-            k = kinds.index(found.arm.values[KIND])
-            x = methods.index(found.arm.method) + 0.7 * ((k + 0.5) / len(kinds) - 0.5)
+        for comparison in compare_pairs(pairs):
+            k = kinds.index(comparison.arm.values[KIND])
+            x = methods.index(comparison.arm.method) + 0.7 * ((k + 0.5) / len(kinds) - 0.5)
             colour = COLOURS[(k + 1) % len(COLOURS)]
-            axes.vlines(x, *found.ci95, color=colour, linewidth=0.8)
+            axes.vlines(x, *comparison.ci95, color=colour, linewidth=0.8)
             look = MARKERS[(k + 1) % len(MARKERS)]
-            fill = colour if found.p_holm < SIGNIFICANT else "white"
-            axes.plot(x, found.difference, look, markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
+            fill = colour if comparison.p_holm < SIGNIFICANT else "white"
+            axes.plot(x, comparison.difference, look, markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
         axes.axhline(0, color="black", linewidth=0.6)
         axes.set_xticks(range(len(methods)), methods)
         axes.set_ylabel(f"{metric}, attacked minus clean")

@@ -75,7 +75,7 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
 
 
 def _changes(arms: Sequence[Arm], method: str) -> bool:
-    """Whether a method's utility depends on what was varied, seed by seed."""
+    """True if a method's utility depends on what was varied, seed by seed."""
     means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
     return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
 

@@ -1,4 +1,4 @@
-"""How learning went: every term of the objective, and the edges left, over the training steps of all stages."""
+"""Curves of learning: every term of the objective, and the edges left, over the training steps of all stages."""
 
 from __future__ import annotations
 

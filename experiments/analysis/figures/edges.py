@@ -1,4 +1,4 @@
-"""How the weights of edges change while the graph is learned (M3Prune's Figs. 3, 19 and 20)."""
+"""Heat maps of edges' weights while the graph is learned (M3Prune's Figs. 3, 19 and 20)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch":
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     """For each kind of edge a grid of snapshots: a row per stage, from its start over its thirds to its end.
 
-    Senders down, receivers across, by modality. An edge that was pruned is told from one that the stage does not have.
+    Senders down, receivers across, by modality. A pruned edge looks different from one that the stage does not have.
     """
     stages, earlier = _snapshots(run)
     if not stages:
@@ -46,7 +46,7 @@ def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list
     counts: dict[int, int] = {}
     for step in run.learning():
         counts[step.stage] = counts.get(step.stage, 0) + 1
-    wanted = {
+    moments = {
         stage: {round(moment * (count - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
         for stage, count in counts.items()
     }
@@ -58,7 +58,7 @@ def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list
             for kind in step.probabilities:
                 before = existed.setdefault(kind, [])
                 before.append(np.isfinite(_matrix(step, kind)) | (before[-1] if before else False))
-        if seen[step.stage] in wanted[step.stage]:
+        if seen[step.stage] in moments[step.stage]:
             chosen[step.stage].append(step)
         seen[step.stage] += 1
     return list(chosen.values()), existed
@@ -106,8 +106,8 @@ def _name(axis: Axis, step: LearningStep, names: list[str], beside: float, rotat
     borders = [0, *_borders(step), len(step.agents)] if names else []
     axis.remove_overlapping_locs = False  # a block's middle can be an agent's
     middles = [(start + end) / 2 for start, end in pairwise(borders)]
-    told = [step.modalities[start] for start in borders[:-1]]
-    axis.set_ticks(middles, told, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
+    blocks = [step.modalities[start] for start in borders[:-1]]
+    axis.set_ticks(middles, blocks, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
     axis.set_tick_params(which="minor", length=0, pad=4 + 72 * beside, labelsize=SMALL)
     axis.set_tick_params(which="major", length=0, pad=2)
 

@@ -1,4 +1,4 @@
-"""How every figure looks and is saved: for print, in grey and with any colour vision, and the same bytes every time.
+"""Style and saving of all figures: for print, in grey and with any colour vision, and the same bytes every time.
 
 Figures are objects of their own, never pyplot's, so that drawing has no global state. They are as wide as a column or
 a page of a two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.

@@ -1,4 +1,4 @@
-"""What an answer costs against what it is worth (M3Prune's Figs. 4, 21 and 22)."""
+"""Utility of answers against their cost in tokens (M3Prune's Figs. 4, 21 and 22)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The discussions of a run as its report carries them: an index to search and filter, and compressed chunks of traces.
 
-Everything here ends as base64 of gzip of JSON in plain ASCII, so nothing that was said can be taken for markup. Seeds
+Everything here ends as base64 of gzip of JSON in plain ASCII, so no message can be taken for markup. Seeds
 and the edges that could have been drawn stay behind in the traces.
 """
 
@@ -73,10 +73,10 @@ class Embedded:
 
 
 def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS) -> Embedded:
-    """The evaluated discussions, by question id, then those held in training, in the order in which they were held.
+    """The evaluated discussions, by question id, then those of training, in their order.
 
     Where they have more turns than `limit_turns`, the same questions of every method are drawn, by their ids alone, and
-    what room is left goes to training.
+    the room that is left goes to training.
     """
     embedded = Embedded()
     lines: dict[str, dict[str, int]] = {method: {} for method in methods}
@@ -95,15 +95,16 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         if scored.method in scores and scored.question in chosen:
             scores[scored.method].append(scored)
     for method, numbers in lines.items():
-        found = _evaluated(run, method, scores[method], [numbers[scored.question] for scored in scores[method]], grades)
-        embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(found)), found)
+        places = [numbers[scored.question] for scored in scores[method]]
+        shown = _evaluated(run, method, scores[method], places, grades)
+        embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(shown)), shown)
     for path in sorted((run.path / "traces").glob("train-*.jsonl")):
         _add_training(embedded, run, path.stem, limit_turns - embedded.turns)
     return embedded
 
 
 def _draw(turns: dict[str, int], limit: int) -> set[str]:
-    """Questions whose discussions have `limit` turns at most, one at least; which, hangs on nothing but their ids."""
+    """Questions whose discussions have `limit` turns at most, one at least; the choice depends on their ids alone."""
     chosen: set[str] = set()
     for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
         limit -= turns[question]
@@ -122,17 +123,17 @@ def _evaluated(
 ) -> list[tuple[Entry, Trace]]:
     """By question id; `numbers` are the scores' places among the method's, in their order."""
     pairs = zip(scores, run.traces(f"evaluate-{method}", only=set(numbers)), numbers, strict=True)
-    found = []
+    discussions = []
     for scored, trace, number in pairs:
         entry = _score(scored) | _outline(trace, number)
         if judgement := grades.get((method, scored.question)):
             entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
-        found.append((entry, trace))
-    return sorted(found, key=lambda pair: str(pair[0]["question"]))
+        discussions.append((entry, trace))
+    return sorted(discussions, key=lambda pair: str(pair[0]["question"]))
 
 
 def _add_training(embedded: Embedded, run: RunFolder, phase: str, room: int) -> None:
-    """As many of a stage's discussions as fit in `room` turns, drawn by their place alone."""
+    """Adds as many of a stage's discussions as fit in `room` turns, drawn by their place alone."""
     first = next(run.traces(phase, only={0}), None)
     if first is None:
         return
@@ -153,7 +154,7 @@ def _trained(run: RunFolder, phase: str, numbers: Sequence[int]) -> Iterator[tup
 
 
 def _score(scored: Scored) -> Entry:
-    """`fooled`, where an attack was after a wrong answer: whether it got that."""
+    """The score's part of an entry; `fooled`, where an attack aimed at a wrong answer, says whether it got that."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
     return fooled | {
         "key": scored.question,
@@ -169,7 +170,7 @@ def _score(scored: Scored) -> Entry:
 
 
 def _outline(trace: Trace, number: int) -> Entry:
-    """What a list shows and filters beside the score; `line` is the discussion's line in the file of traces, from 1."""
+    """Facts to show and filter by beside the score; `line` is the discussion's line in the file of traces, from 1."""
     outline: Entry = {
         "line": number + 1,
         "sample": trace.sample,

@@ -25,7 +25,7 @@ def write(
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
 ) -> Path:
-    """The report, written from the run's records and traces. Everything that was said is shown as text.
+    """The report, written from the run's records and traces. Every message is shown as text.
 
     Args:
         metric: what the data set's utility is called.
@@ -84,5 +84,5 @@ def _discussions(embedded: Embedded, metric: str, shown: str) -> Iterable[str]:
 def _left_out(embedded: Embedded) -> Iterator[str]:
     partial = [group for group in embedded.groups if group.shown < group.recorded]
     if partial:
-        told = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
-        yield f"The discussions of this run are too many for one page. A sample, drawn by ids alone, is here: {told}."
+        parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
+        yield f"The discussions of this run are too many for one page. A sample, drawn by ids alone, is here: {parts}."

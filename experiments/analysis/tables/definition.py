@@ -46,7 +46,7 @@ class Column:
             has both values.
         split: the split that must have been evaluated, where the data set has several.
         mean_of: names of columns, instead of a measure of its own.
-        size: questions that the paper evaluated here, None where it cannot be told.
+        size: questions that the paper evaluated here, None where it does not say.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Column:
     size: int | None = None
 
     def takes(self, tags: Mapping[str, str]) -> bool:
-        """Whether a question with these tags counts here."""
+        """True for the tags of a question that counts here."""
         needed = all(_values(tags, tag) & set(values) for tag, values in self.where.items())
         return needed and not any(_values(tags, tag) & set(values) for tag, values in self.without.items())
 
@@ -71,9 +71,15 @@ def _values(tags: Mapping[str, str], tag: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`name` is the stem of its files; `percent` says whether the paper writes 84.8 or .848; `ours` is the row that
-    the others are tested against (where it did not run, the last that did). `notes` are what a reader must know, and
-    `missing` is what a full reproduction needs and this project cannot bring."""
+    """A table's rows and columns, and how the paper prints it.
+
+    Args:
+        name: the stem of its files.
+        ours: the row that every other one is tested against; where it did not run, the last that did.
+        percent: the paper writes 84.8, not .848.
+        notes: facts that a reader of the table must know.
+        missing: parts of a full reproduction that this project lacks.
+    """
 
     name: str
     paper: str
@@ -106,25 +112,27 @@ def tables_of(experiment: str) -> tuple[Definition, ...]:
     Raises ValueError for a definition that names a column twice or averages one that is not there.
     """
     path = FOLDER / f"{experiment}.yaml"
-    return tuple(_definition(told) for told in yaml.safe_load(path.read_text())) if path.is_file() else ()
+    return tuple(_definition(fields) for fields in yaml.safe_load(path.read_text())) if path.is_file() else ()
 
 
-def _definition(told: Mapping[str, Any]) -> Definition:
-    defaults = told.get("defaults", {})
-    rows = tuple(Row(**row) for row in told["rows"])
-    columns = tuple(Column(**{**defaults, **_averaged(column)}) for column in told["columns"])
-    rest = {key: value for key, value in told.items() if key not in ("rows", "columns", "defaults")}
+def _definition(fields: Mapping[str, Any]) -> Definition:
+    defaults = fields.get("defaults", {})
+    rows = tuple(Row(**row) for row in fields["rows"])
+    columns = tuple(Column(**{**defaults, **_averaged(column)}) for column in fields["columns"])
+    rest = {key: value for key, value in fields.items() if key not in ("rows", "columns", "defaults")}
     for key in ("notes", "missing"):
         rest[key] = tuple(rest.get(key, ()))
     names, keys = [column.name for column in columns], [row.key for row in rows]
     unknown = {name for column in columns for name in column.mean_of} - set(names)
     if len(set(names)) < len(names) or len(set(keys)) < len(keys) or unknown:
-        raise ValueError(f"table {told['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}")
-    return Definition(**{**rest, "number": str(told["number"]), "rows": rows, "columns": columns})
+        raise ValueError(
+            f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
+        )
+    return Definition(**{**rest, "number": str(fields["number"]), "rows": rows, "columns": columns})
 
 
 def _averaged(column: Mapping[str, Any]) -> dict[str, Any]:
-    """YAML has lists; a mean of columns is of no data set of its own."""
+    """A column's fields, `mean_of` as a tuple; a mean of columns belongs to no data set of its own."""
     if "mean_of" not in column:
         return dict(column)
     return {"data": "", **column, "mean_of": tuple(column["mean_of"])}

@@ -43,7 +43,7 @@ def markdown(layout: Layout) -> str:
 
 
 def _headers(layout: Layout) -> list[str]:
-    """Where there is one row of headers: each with its group."""
+    """Columns with their groups, for formats that have one row of headers."""
     over = [name for name, width in layout.groups for _ in range(width)]
     return [f"{group}: {column}" if group else column for group, column in zip(over, layout.columns, strict=True)]
 
@@ -127,8 +127,8 @@ def escape(text: str) -> str:
 
 def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Figure]) -> str:
     """A line for every figure, `source` measured (fractions, with intervals) or reported (as printed)."""
-    told = io.StringIO()
-    lines = csv.writer(told, lineterminator="\n")
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
     lines.writerow(CSV_HEADER)
     labels = {row.key: row.label for row in table.rows}
     for block in measured:
@@ -143,7 +143,7 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
         label = labels.get(figure.system, figure.system)
         what = (table.name, "reported", figure.model, figure.system, label, figure.column)
         lines.writerow([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
-    return told.getvalue()
+    return text.getvalue()
 
 
 def html(layout: Layout) -> Iterator[str]:

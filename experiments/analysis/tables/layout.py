@@ -45,7 +45,7 @@ class ShownBlock:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`groups` are headings over as many columns each, "" for none."""
+    """A table ready to be written in any format; `groups` are headings over as many columns each, "" for none."""
 
     name: str
     caption: str
@@ -118,32 +118,31 @@ def _reported(table: Definition, figures: Sequence[Figure]) -> Iterator[ShownBlo
 
 
 def sizes(table: Definition, measured: Sequence[Block]) -> Mapping[str, tuple[int, int]]:
-    """Of the columns that were evaluated and whose size in the paper is known: what we have, and the paper."""
-    found = {}
+    """Questions here and in the paper, by column; of those evaluated whose size in the paper is known."""
+    known = {}
     for i, column in enumerate(table.columns):
-        had = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
-        if column.size is not None and had:
-            found[column.name] = had, column.size
-    return found
+        here = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
+        if column.size is not None and here:
+            known[column.name] = here, column.size
+    return known
 
 
 def _sizes(table: Definition, measured: Sequence[Block]) -> Iterator[str]:
-    found = sizes(table, measured)
-    different = {name: had for name, had in found.items() if had[0] != had[1]}
+    known = sizes(table, measured)
+    different = [f"{name} {here:,} (paper {paper:,})" for name, (here, paper) in known.items() if here != paper]
     if different:
-        told = ", ".join(f"{name} {had:,} (paper {size:,})" for name, (had, size) in different.items())
-        yield f"Not the paper's evaluation sets; questions evaluated: {told}."
-    if found and len(different) < len(found):
-        same = ", ".join(f"{name} {had:,}" for name, (had, size) in found.items() if had == size)
+        yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
+    if len(different) < len(known):
+        same = ", ".join(f"{name} {here:,}" for name, (here, paper) in known.items() if here == paper)
         yield f"As many questions as in the paper: {same}."
 
 
 def _data(table: Definition, runs: Sequence[Evaluated]) -> Iterator[str]:
-    had = {run.data for run in runs}
+    present = {run.data for run in runs}
     for made, of in STAND_IN.items():
-        if made in had and of in table.data:
+        if made in present and of in table.data:
             yield f"In the columns of {DATA[of]} the generated {made} stands in: these are not its questions."
-    covered = had | {STAND_IN[data] for data in had if data in STAND_IN}
+    covered = present | {STAND_IN[data] for data in present if data in STAND_IN}
     lacking = [DATA.get(data, data) for data in table.data if data not in covered]
     if lacking:
         yield f"Not evaluated, and empty: {', '.join(lacking)}."
@@ -157,8 +156,8 @@ def _notes(
     yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
     if figures:
         yield "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
-    few = any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells)
-    if few:
+    too_few = any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells)
+    if too_few:
         yield f"Cells with fewer than {FEWEST} questions are empty."
     ran = {row.key for block in measured for row, _ in block.rows}
     if absent := [row.label for row in table.rows if row.key not in ran]:
@@ -171,9 +170,9 @@ def _notes(
             name = DATA.get(data, data)
             yield from (f"{block.label}, {name}: {line}" for line in in_words(compared, "utility"))
     yield from table.notes
-    for why, whose in doubts(figures).items():
-        shown = "; ".join(whose) if len(whose) <= 4 else f"{'; '.join(whose[:3])} and {len(whose) - 3} more"
-        yield f"Doubtful (?), {shown}: {why}."
+    for reason, doubtful in doubts(figures).items():
+        few = "; ".join(doubtful) if len(doubtful) <= 4 else f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
+        yield f"Doubtful (?), {few}: {reason}."
     if table.missing:
         yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
 

@@ -1,4 +1,4 @@
-"""What runs have measured, cut as a paper's table cuts it: a cell for each block of settings, row and column."""
+"""Runs' measurements, cut as a paper's table cuts them: a cell for each block of settings, row and column."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ FEWEST = 5  # questions; a mean of fewer is not shown
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`mean` and `ci95` are fractions, or counts for costs; None where `questions` (those of one trial, the most) are
-    fewer than `FEWEST`. A mean of columns counts the questions that are in any of them."""
+    """One measured figure.
+
+    `mean` and `ci95` are fractions, or counts for costs; None where `questions` (those of one trial, the most) are
+    fewer than `FEWEST`. A mean of columns counts the questions that are in any of them.
+    """
 
     mean: float | None
     ci95: tuple[float, float] | None
@@ -36,8 +39,8 @@ EMPTY = Cell(None, None, 0)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What was measured with one model and setting: rows with a cell for every column, and the row `ours` against each
-    other one, for every data set (by its name)."""
+    """Measurements with one model and setting: rows with a cell for every column, and the row `ours` against each
+    other one, by data set."""
 
     label: str
     rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
@@ -87,7 +90,7 @@ def _block(table: Definition, named: Collection[str], label: str, runs: Sequence
 
 
 def _under(run: Evaluated, values: Mapping[str, Any]) -> bool:
-    """Whether a run had a row's setting: in what was varied, or else in its configuration."""
+    """True for a run that had a row's setting: in what was varied, or else in its configuration."""
     if all(key in run.values for key in values):
         return all(run.values[key] == value for key, value in values.items())
     config = read(run.folder.config)

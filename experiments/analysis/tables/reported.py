@@ -44,9 +44,9 @@ def reported(table: str) -> tuple[Figure, ...]:
 
 
 def doubts(figures: Sequence[Figure]) -> dict[str, list[str]]:
-    """Why, with the figures that it concerns in words."""
-    found: dict[str, list[str]] = {}
+    """By reason for doubt, the figures that it concerns in words."""
+    reasons: dict[str, list[str]] = {}
     for figure in figures:
         if figure.doubt:
-            found.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
-    return found
+            reasons.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
+    return reasons

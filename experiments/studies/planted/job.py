@@ -38,20 +38,20 @@ def run(
     """Explore the worlds that the folder does not hold yet. Raises UserError on settings that make no sense."""
     records = folder.path / RECORDS
     try:
-        wanted = worlds(settings)
-        found = read_records(records)
-        left = [world for world in wanted if world not in found]
+        planned = worlds(settings)
+        explored = read_records(records)
+        left = [world for world in planned if world not in explored]
         with Progress() as progress, records.open("a") as lines:
-            bar = progress.phase("exploring worlds", total=len(wanted), done=len(wanted) - len(left))
+            bar = progress.phase("exploring worlds", total=len(planned), done=len(planned) - len(left))
             task = partial(explore, settings=settings, learner=learner, pruning=pruning, samples=samples, seed=seed)
             for outcomes in _explored(task, left):
-                found[outcomes[0].world] = outcomes
+                explored[outcomes[0].world] = outcomes
                 lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
                 lines.flush()
                 bar.advance()
     except ValueError as error:
         raise UserError(str(error)) from error
-    outcomes = [outcome for world in wanted for outcome in found[world]]
+    outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = report.summarise(outcomes, seed)
     report.write(folder.path, settings, outcomes, summaries)
     drawn = figure.draw(folder.figures, summaries)
@@ -60,15 +60,15 @@ def run(
 
 
 def read_records(path: Path) -> dict[World, list[Outcome]]:
-    """What was explored before; a line that a killed run left incomplete is cut off."""
+    """Outcomes by world that are recorded already; a line that a killed run left incomplete is cut off."""
     if not path.exists():
         return {}
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole)
-    found = [[_outcome(**fields) for fields in json.loads(line)] for line in whole.splitlines()]
-    return {outcomes[0].world: outcomes for outcomes in found}
+    recorded = [[_outcome(**fields) for fields in json.loads(line)] for line in whole.splitlines()]
+    return {outcomes[0].world: outcomes for outcomes in recorded}
 
 
 def _outcome(world: dict[str, float], regret: dict[str, float], **others: float) -> Outcome:

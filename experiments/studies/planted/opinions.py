@@ -100,9 +100,9 @@ class Team:
                 if t:
                     pull += s.conformity * _blend(temporal[each, t, :, agent], before)
                     pull += s.persistence * before[each, agent]
-                said = torch.where(self.adversary[agent], target, pull.argmax(1))
-                answers[each, agent] = one_hot(said, s.options).float()
-                scores[each, t, agent] = (said == 0).float()
+                answer = torch.where(self.adversary[agent], target, pull.argmax(1))
+                answers[each, agent] = one_hot(answer, s.options).float()
+                scores[each, t, agent] = (answer == 0).float()
             before = answers
         read = torch.tensor(wirings.decision).float()
         number = read.sum(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""What the testbed with known truth found: means with intervals, two tables and a file."""
+"""Results of the testbed with known truth: means with intervals, two tables and a file."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
 def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
     values = {name: [getattr(o, name) for o in group if getattr(o, name) is not None] for name in COLUMNS}
     values |= {f"regret@{used}": [o.regret[used] for o in group] for used in group[0].regret}
-    return {name: (float(np.mean(found)), *bootstrap_interval(found, seed)) for name, found in values.items() if found}
+    return {name: (float(np.mean(known)), *bootstrap_interval(known, seed)) for name, known in values.items() if known}
 
 
 def _lines(summaries: Sequence[Summary], columns: dict[str, str]) -> str:

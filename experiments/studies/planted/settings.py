@@ -1,4 +1,4 @@
-"""What a user can choose about the testbed with known truth; plain dataclasses, so that OmegaConf can read them."""
+"""Settings of the testbed with known truth; plain dataclasses, so that OmegaConf can read them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OpinionSettings:
 
 @dataclass
 class PlantedSettings:
-    """What is tried. Every estimator and peer learns in every world: strengths x seeds, with and without adversary."""
+    """The learners, and the worlds in which each of them learns: strengths x seeds, with and without adversary."""
 
     estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
     peers: list[Peer] = field(default_factory=lambda: [peer for peer in Peer if peer is not Peer.M3PRUNE])
@@ -55,7 +55,7 @@ class PlantedSettings:
     )
     """Pairs of conformity and distraction."""
     truth: int = 40_000
-    """Discussions of the randomised run that tells the true effects."""
+    """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = 4_000
     """Questions on which a learned graph is evaluated, none of them learned from."""
     checkpoints: list[int] = field(default_factory=lambda: [10, 20, 40, 60, 80])

@@ -1,4 +1,4 @@
-"""What is true of an opinion model's team: every edge's effect, and the best utility that pruning can reach."""
+"""The truth about an opinion model's team: every edge's effect, and the best utility that pruning can reach."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def utility(
     team: Team, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
     """Mean utility of answers along one wiring, or one for each question, of questions that no learner sees."""
-    asked = team.questions(questions, key)
+    drawn = team.questions(questions, key)
     repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
-    _, utilities = team.discuss(asked, torch.arange(questions), repeated, probabilities)
+    _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
     return float(utilities.mean())
 
 

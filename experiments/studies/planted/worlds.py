@@ -158,14 +158,14 @@ def without(wirings: Wirings, agent: int | None) -> Wirings:
 
 
 def price(wirings: Wirings) -> tuple[int, int]:
-    """Turns held in one discussion, and messages read in them and by the decision agent.
+    """Turns taken in one discussion, and messages read in them and by the decision agent.
 
-    A turn from which no path of messages and memories leads to the decision agent is not held.
+    A turn from which no path of messages and memories leads to the decision agent is not taken.
     """
     wiring = Wiring(wirings.spatial[0], wirings.temporal[0], wirings.decision[0])
-    held = needed_turns(wiring)
-    heard = sum(int((edges & held[:, None, :]).sum()) for edges in (wiring.spatial, wiring.temporal))
-    return int(held.sum()), heard + int(wiring.decision.sum())
+    taken = needed_turns(wiring)
+    heard = sum(int((edges & taken[:, None, :]).sum()) for edges in (wiring.spatial, wiring.temporal))
+    return int(taken.sum()), heard + int(wiring.decision.sum())
 
 
 def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[str, float | None]:
@@ -180,11 +180,11 @@ def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[
     if adversary is not None:
         compared[:, adversary] = False
         costs["auc_adversary"] = Edges(*[np.arange(agents)[:, None].repeat(agents, 1) == adversary] * 2)
-    found = {
+    aucs = {
         name: [auc(score[bad & compared], score[~bad & compared]) for bad, score in zip(kinds, scores, strict=True)]
         for name, kinds in costs.items()
     }
-    return {name: mean([value for value in values if value is not None]) for name, values in found.items()}
+    return {name: mean([value for value in values if value is not None]) for name, values in aucs.items()}
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -37,12 +37,12 @@ def full_graph(agents: int, rounds: int) -> Wiring:
 def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
     """Spatial, temporal and decision edges that any round has; each by sender, then receiver."""
     agents = len(wiring.decision)
-    found = [
+    in_rounds = [
         Edge(kind, sender, receiver)
         for kind, present in (("spatial", wiring.spatial), ("temporal", wiring.temporal))
         for sender, receiver in np.argwhere(present.any(0)).tolist()
     ]
-    return (*found, *(Edge("decision", sender, agents) for sender in np.flatnonzero(wiring.decision).tolist()))
+    return (*in_rounds, *(Edge("decision", sender, agents) for sender in np.flatnonzero(wiring.decision).tolist()))
 
 
 def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
@@ -59,7 +59,7 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
 
 
 def matters(wiring: Wiring, edge: Edge) -> bool:
-    """Whether the answer can depend on an edge: a path leads from a turn that hears it to the decision agent."""
+    """True if the answer can depend on an edge: a path leads from a turn that hears it to the decision agent."""
     if edge.kind == "decision":
         return True
     present = (wiring.spatial if edge.kind == "spatial" else wiring.temporal)[:, edge.sender, edge.receiver]
@@ -68,5 +68,5 @@ def matters(wiring: Wiring, edge: Edge) -> bool:
 
 def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:
     """Positions of each kind's edges, after those of `all`; kinds without edges are left out."""
-    found = {kind: [i for i, edge in enumerate(edges) if edge.kind == kind] for kind in KINDS}
-    return {"all": list(range(len(edges))), **{kind: members for kind, members in found.items() if members}}
+    groups = {kind: [i for i, edge in enumerate(edges) if edge.kind == kind] for kind in KINDS}
+    return {"all": list(range(len(edges))), **{kind: members for kind, members in groups.items() if members}}

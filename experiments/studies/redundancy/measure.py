@@ -39,8 +39,8 @@ AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
 
 @dataclass(frozen=True)
 class Pruned:
-    """What one learner made of the edges: its graph, and of each edge [edges] whether it could be cut, whether it was,
-    and how the learner ranks it (NaN where it has no say)."""
+    """One learner's result: its graph, and of each edge [edges] whether it could be cut, whether it was, and its score
+    (NaN where the learner has none)."""
 
     wiring: Wiring
     candidate: Bools
@@ -87,13 +87,13 @@ class Redundancy:
         self._learners = learners
         self._agents = job.topology.agents
         items = list(context.dataset.evaluate())
-        wanted = context.config.redundancy.questions
-        if not 2 <= wanted < len(items):
+        measured = context.config.redundancy.questions
+        if not 2 <= measured < len(items):
             raise UserError(
-                f"redundancy.questions={wanted}: expected 2 at least, and fewer than the {len(items)} evaluated ones "
+                f"redundancy.questions={measured}: expected 2 at least, and fewer than the {len(items)} evaluated ones "
                 "(data.limit), for graphs are checked on the others"
             )
-        self._items, self._measured = items, items[:wanted]
+        self._items, self._measured = items, items[:measured]
         self._graph = full_graph(len(self._agents), context.config.topology.rounds)
         self.edges = edges_of(self._graph)
         self._scores: dict[str, dict[str, Scored]] = {}
@@ -184,12 +184,12 @@ class Redundancy:
         return removed
 
     async def _answer(self, graphs: Mapping[str, Wiring], items: Sequence[Item], bar: Bar) -> None:
-        """Every question along every graph, as far as it is not recorded yet."""
+        """Asks every question along every graph, unless its answer is recorded already."""
         job, context = self._job, self._context
         walks = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
 
-        async def answer(asked: tuple[str, int, Item]) -> Trace:
-            method, number, item = asked
+        async def answer(request: tuple[str, int, Item]) -> Trace:
+            method, number, item = request
             question = await context.evidence.question(item)
             team, seed = job.agents.team, context.config.seed
             return await job.attack.run_discussion(
@@ -208,7 +208,7 @@ class Redundancy:
             bar.advance()
 
     def method(self, edge: Edge) -> str:
-        """What the graph without this edge is called in the records."""
+        """The method that stands for the graph without this edge in the records."""
         return f"{WITHOUT}.{edge.name(self._agents)}"
 
     def _measured_methods(self) -> list[str]:

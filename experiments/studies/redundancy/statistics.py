@@ -1,4 +1,4 @@
-"""What can be said of many edges' effects that were measured on few questions: intervals, corrections, reliability.
+"""Statistics of many edges' effects that were measured on few questions: intervals, corrections, reliability.
 
 An effect is the score with the edge minus the score without it, of one question: positive where the edge helps.
 """
@@ -55,14 +55,14 @@ def redundant(effects: Floats) -> Bools:
 
 
 def least_questions(edges: int) -> int:
-    """In how many questions an edge must make the same difference, and in none the opposite one, for p < LEVEL after
-    correction for so many edges (two-sided sign test: p = 2 / 2^n)."""
+    """The fewest questions in which an edge must make the same difference, and in none the opposite one, for p < LEVEL
+    after correction for so many edges (two-sided sign test: p = 2 / 2^n)."""
     return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """What one half of the questions says of the other, a mean over random halvings.
+    """Agreement of one half of the questions with the other, a mean over random halvings.
 
     rank_correlation: Spearman's, of the edges' effects in both halves; `whole` is what it would be between two sets of
     all the questions (Spearman and Brown). None where all edges have one effect. redundant_again and useful_again: the
@@ -89,14 +89,14 @@ def split_half(effects: Floats, seed: int) -> Reliability:
         halves = effects[:, order[: questions // 2]], effects[:, order[questions // 2 :]]
         correlation = rank_correlation(*(half.mean(1) for half in halves))
         first, second = (redundant(half) for half in halves)
-        found = {
+        halving = {
             "rank_correlation": correlation,
             "redundant_again": _mean(second[first]),
             "redundant": _mean(second),
             "useful_again": _mean(~second[~first]),
             "useful": _mean(~second),
         }
-        for name, value in found.items():
+        for name, value in halving.items():
             if value is not None:
                 rows[name].append(value)
     means = {name: _mean(values) for name, values in rows.items()}
@@ -113,7 +113,7 @@ def split_half(effects: Floats, seed: int) -> Reliability:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How well what was cut agrees with what is redundant, among the edges that could be cut.
+    """Agreement of the cut edges with the redundant ones, among those that could be cut.
 
     precision: the share of the cut edges that are redundant, None if none was cut; recall: the share of the redundant
     ones that were cut, None if none is. chance: the precision of cutting as many edges of each kind at random, which is
@@ -151,7 +151,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
 
 
 def _random_hits(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int, draws: int = 10_000) -> Floats:
-    """How many redundant edges are cut when as many of each kind are cut at random, [draws]."""
+    """Numbers of redundant edges among as many of each kind cut at random, [draws]."""
     draw, hits = np.random.default_rng(seed), np.zeros(draws)
     for kind in dict.fromkeys(kinds):
         of = np.array([k == kind for k in kinds])

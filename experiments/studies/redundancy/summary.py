@@ -83,7 +83,7 @@ def write(context: RunContext, findings: Findings) -> None:
 
 
 def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agents: Sequence[str]) -> Floats:
-    """How much better the receiver's own answers are with the edge, float [edges, questions].
+    """The gain of the receiver's own answers by the edge, float [edges, questions].
 
     A mean over the rounds that the edge leads into; of an edge to the decision agent, the effect on the final answer.
     """
@@ -111,7 +111,7 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agent
 
 
 def _answers(trace: Trace, edge: Edge) -> list[str | None]:
-    """What the receiver of an edge answered in the rounds that the edge leads into."""
+    """Answers of an edge's receiver in the rounds that the edge leads into."""
     if edge.kind == "decision":
         return [trace.answer]
     first = 2 if edge.kind == "temporal" else 1

@@ -1,4 +1,4 @@
-"""What `job: redundancy` prints, and its figure and W&B summary, all from redundancy.json."""
+"""Printed tables, figure and W&B summary of `job: redundancy`, all from redundancy.json."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _graph(metrics: Metrics, method: str) -> tuple[str, ...]:
 
 
 def _notes(metrics: Metrics) -> Iterator[str]:
-    """What stands below the tables."""
+    """Notes below the tables."""
     n, every = metrics["questions"], metrics["kinds"]["all"]
     yield (
         f"Measured on {n:,} questions of {metrics['dataset']}, against the complete graph in the team's order: each "
@@ -133,7 +133,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
 
 
 def spent(run: RunFolder) -> Iterator[str]:
-    """How many turns were held and how many of them had to be computed, by phase."""
+    """Calls of each phase, and how many of them had to be computed."""
     for phase, used in by_phase(run).items():
         total = used.total
         calls = total.calls + total.reused
