@@ -1,4 +1,4 @@
-"""What the shared part of a request amounts to for the reader, parsed once for all agents, samples and rounds."""
+"""The shared part of a request as the reader sees it, parsed once for all agents, samples and rounds."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Reader:
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
     def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
-        """What to answer, with what confidence; an option without text where nothing is supported well enough."""
+        """The answer and its confidence; an option without text where nothing is supported well enough."""
         best = ranking[0] if ranking else Option("")
         runner_up = ranking[1].value if len(ranking) > 1 else 0.0
         if best.value < (MENTIONED if choosing else self.settings.threshold):
@@ -220,7 +220,7 @@ def _answers(at: View, choices: tuple[str, ...], entries: Sequence[Entry], hops:
 
 
 def _searched(discussion: Sequence[Remark]) -> list[str]:
-    """What was asked or looked for before, in the replies to tasks."""
+    """The earlier searches and sub-questions, in the replies to tasks."""
     searching = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)
     return [value for remark in discussion for name, value in remark.fields if name in searching]
 

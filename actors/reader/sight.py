@@ -1,4 +1,4 @@
-"""What one agent takes in of its prompt: statements overlooked, pictures missed or misread, all drawn from its seed."""
+"""The errors of one agent's reading: statements overlooked, pictures missed or misread, all drawn from its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How colleagues' answers and one's own earlier one weigh against what the evidence says."""
+"""Weighs colleagues' answers and the agent's own earlier one against the evidence."""
 
 from __future__ import annotations
 
