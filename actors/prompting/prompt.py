@@ -123,6 +123,7 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
     model's to do, except for `budget_words`, which are shared out among the colleagues' reasoning by weight.
     """
+    # A turn that is both remembered and heard appears once, as its own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
     weights = {h.message.id: h.weight for h in turn.heard}
     messages = {h.message.id: h.message for h in turn.heard} | own

@@ -15,8 +15,8 @@ from actors.reader.statement import Statement
 from actors.reader.text import LIST_SEPARATOR, name_spans, normal_name, sentences, stem, words
 from actors.reader.work import Work
 
-MOST_TRIPLES = 24
-MOST_WORDS = 6
+MOST_TRIPLES = 24  # where a form sets no number: a whole graph, within the default limit of a reply
+MOST_WORDS = 6  # of a relation; longer ones are sentences
 _VERBS = "is|are|was|were|has|have|had"
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 _SHOWS = re.compile(r"\b(?:shows?|depicts?|features?|contains?|one can see|can be seen|there (?:is|are))\s+(.+)$", re.I)

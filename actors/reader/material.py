@@ -16,7 +16,7 @@ def numbered(task: Task) -> tuple[Given, ...]:
     """The material as the prompt shows it, each text on one line; a line without a number gets its place among its
     kind."""
     counts: Counter[FieldKind] = Counter()
-    lines: list[Given] = []
+    lines: list[Given] = []  # numbers become the sources of statements, by which they are quoted and told apart
     for given in task.given:
         counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
         text, outcome = one_line(given.text), one_line(given.outcome)

@@ -13,7 +13,7 @@ from actors.messages import SPREADING, Directive, Remark
 from actors.reader.sight import uniform
 
 CHALLENGED = 0.5  # what is left of conformity and trust in an agent that challenges what it hears
-SURE = 0.95
+SURE = 0.95  # the confidence that attacks order
 
 _SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
 

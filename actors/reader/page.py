@@ -52,6 +52,7 @@ class Page:
         for remark in remarks:
             key = remark.content, remark.fields, trust
             if key not in self._statements:
+                # Messages are as many as samples: start again rather than track which were used last.
                 if len(self._statements) > 1024:
                     self._statements.clear()
                 self._statements[key] = tuple(map(self.view.entry, second_hand(remark, trust)))

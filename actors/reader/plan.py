@@ -64,7 +64,7 @@ def query(work: Work, line: Field) -> list[str]:
     if line.optional and suffices(work):
         return []
     if not line.many:
-        return [next_question(work)]
+        return [next_question(work)]  # one is always owed, even when all parts were looked up
     return [text for text in wanted_questions(work) if not _done(text, work.done)][: line.most or 4]
 
 

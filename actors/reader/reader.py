@@ -27,7 +27,7 @@ from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
 from actors.reader.work import Work
 
-CHAT_OVERHEAD_TOKENS = 8
+CHAT_OVERHEAD_TOKENS = 8  # a chat template's own, about as many as those of common models
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
 
 
@@ -113,6 +113,7 @@ class Reader:
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
+        # Weights are of the words that tell statements apart, so what a task gives has to be among them.
         material = numbered(parts.task) if parts.task else ()
         at, given = page.view, statements(material)
         if given:
@@ -129,6 +130,7 @@ class Reader:
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
             return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
         skill = visual_skill if _is_visual(ranking, entries) else text_skill
+        # After the obedient reply: an order is carried out without slips.
         if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ranking[:2] = ranking[1::-1]
         if parts.task:

@@ -45,6 +45,7 @@ def weigh(
         if not key or (allowed and key not in allowed):
             continue
         option = options.setdefault(key, Option(allowed.get(key, answer)))
+        # Its own turn may also be heard over an edge, and then counts both as memory and as a message.
         if remark.own:
             option.social += persistence * confidence
         if not remark.own or remark.weight:

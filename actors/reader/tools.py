@@ -49,6 +49,7 @@ class Tools:
 
 def read_tools(own: str) -> Tools:
     """The tools that the sections of a conversation list, call and report."""
+    # Once results are in, a conversation may go on without listing the tools again.
     if not any(heading in own for heading in (TOOLS, TOOL_CALL, TOOL_RESULT)):
         return Tools()
     lines: dict[str, list[str]] = {}
