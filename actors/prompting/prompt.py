@@ -149,8 +149,12 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
     return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task)
 
 
+@lru_cache(maxsize=1024)
 def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> Remark:
-    """Numbers are rounded as the text states them, so that no model is told more than another."""
+    """Numbers are rounded as the text states them, so that no model is told more than another.
+
+    One value for all requests of a process that show the message alike: a batch pickles it once.
+    """
     content = _shown(message, words)
     return Remark(
         speaker=f"{one_line(message.agent)}, round {message.round}",
