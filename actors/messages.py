@@ -1,4 +1,4 @@
-"""Everything that crosses a process: frozen values, standard library only, no behaviour beyond their own arithmetic."""
+"""The values that cross a process: frozen, standard library only, no behaviour beyond their own arithmetic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wire(cls: C) -> C:
 
 
 class Modality(StrEnum):
-    """What an agent reads; `both` is for a decision agent or a single agent that stands for a whole team."""
+    """The kind of evidence that an agent reads; `both` is for an agent that decides, or stands for a whole team."""
 
     TEXT = "text"
     VISUAL = "visual"
@@ -41,7 +41,7 @@ class Modality(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a source is."""
+    """The kind of a source."""
 
     TEXT = "text"
     TABLE = "table"
@@ -49,7 +49,7 @@ class Kind(StrEnum):
 
 
 class Status(StrEnum):
-    """How a turn ended. Only `ok` carries something that others hear."""
+    """The outcome of a turn. Only `ok` carries something that others hear."""
 
     OK = "ok"
     UNPARSED = "unparsed"
@@ -224,8 +224,8 @@ class Task:
 
 @wire
 class Directive:
-    """What a turn's instruction asks for, as a value: to argue for an answer whatever the evidence says, and to end the
-    reasoning with a sentence; or to challenge what colleagues say."""
+    """A turn's instruction as a value: argue for an answer whatever the evidence says, and end the reasoning with a
+    sentence; or challenge what colleagues say."""
 
     argue_for: str = ""
     end_with: str = ""
@@ -237,7 +237,7 @@ NO_DIRECTIVE = Directive()
 
 @wire
 class Message:
-    """What one agent said in one turn: the record that traces are made of. The same config and seed give the same.
+    """One agent's message in one turn: the record that traces are made of. The same config and seed give the same.
 
     `id` is `<round>/<agent>`, unique within its discussion; `heard` holds the ids of the messages that it read, and
     `cut` the ids of the sources that were left out because the prompt would not have fitted the model's context.
@@ -282,7 +282,7 @@ class Lookup:
 
 @wire
 class Usage:
-    """What was really spent, this time. It depends on caches and crashes, so no trace holds it.
+    """The real cost, this time. It depends on caches and crashes, so no trace holds it.
 
     `calls` of a model, repeated ones included, with their `prompt_tokens` (`cached_tokens` of them served by a
     replica's prefix cache) and `completion_tokens`; `reused` completions that were not computed again, with all
@@ -325,7 +325,7 @@ class Heard:
 
 @wire
 class Turn:
-    """What one agent is asked to do once. `discussion` keys the agent's memory; `round` starts at 1.
+    """One agent's assignment, once. `discussion` keys the agent's memory; `round` starts at 1.
 
     `recall` is how many earlier turns of this discussion the agent must remember: an agent that remembers another
     number (its process was restarted) says so instead of answering from half a memory. `instruction` is for this
@@ -369,7 +369,7 @@ class Remark:
 
 @wire
 class Prompted:
-    """What the `own` part of a turn's request says, as values, for a model that does not read prose."""
+    """The `own` part of a turn's request as values, for a model that does not read prose."""
 
     role: str
     discussion: tuple[Remark, ...] = ()
@@ -379,7 +379,7 @@ class Prompted:
 
 @wire
 class Grading:
-    """What a request to judge asks: does the answer say all parts of the reference, and nothing else?"""
+    """A request to judge as values: does the answer say all parts of the reference, and nothing else?"""
 
     reference: tuple[str, ...]
     answer: str

@@ -123,6 +123,7 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
     model's to do, except for `budget_words`, which are shared out among the colleagues' reasoning by weight.
     """
+    # A turn that is both remembered and heard appears once, as its own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
     weights = {h.message.id: h.weight for h in turn.heard}
     messages = {h.message.id: h.message for h in turn.heard} | own
@@ -148,8 +149,12 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
     return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task)
 
 
+@lru_cache(maxsize=1024)
 def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> Remark:
-    """Numbers are rounded as the text states them, so that no model is told more than another."""
+    """Numbers are rounded as the text states them, so that no model is told more than another.
+
+    One value for all requests of a process that show the message alike: a batch pickles it once.
+    """
     content = _shown(message, words)
     return Remark(
         speaker=f"{one_line(message.agent)}, round {message.round}",

@@ -138,7 +138,7 @@ def _spoken(text: str) -> str:
 
 
 def _fields(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """What precedes the first field, and the fields with their values in the order of the text."""
+    """The text before the first field, and the fields with their values in order."""
     opening = _OBJECT.search(text)
     pairs = list(_PAIR.finditer(text, opening.start())) if opening else []
     if opening and any(pair[1].lower() == "answer" for pair in pairs):

@@ -1,4 +1,4 @@
-"""Whether two answers say the same, by the words and numbers that a judge would compare."""
+"""Compares two answers by their words and numbers, as a judge would."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def same(work: Work, line: Field) -> list[str]:
 
 
 def agree(one: str, other: str) -> bool:
-    """`unknown` (an empty text) agrees with itself only."""
+    """True where two answers say the same; unknown (an empty text) agrees with itself only."""
     if not one or not other:
         return one == other
     if max(len(one.split()), len(other.split())) <= SHORT:

@@ -61,7 +61,7 @@ def phrases(
 
 
 def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
-    """What each name is said to be: its column's header, the noun group after `is a`, the noun right before it."""
+    """The kinds of each name: its column's header, the noun group after `is a`, the noun right before it."""
     kinds: dict[str, set[str]] = {}
     for statement in statements:
         for header, value in statement.cells:
@@ -157,7 +157,7 @@ def _nearness(start: int, end: int, places: list[tuple[int, float]], before: boo
 
 
 def _cue(before: str, answer_type: AnswerType) -> float:
-    """What the word before a name says of it: places follow `in` or `from`, doers follow `by`."""
+    """The fit of a name by the word before it: places follow `in` or `from`, doers follow `by`."""
     last = words(before[-12:])[-1:]
     if answer_type is AnswerType.PLACE and last and last[0] in _PLACE_CUES:
         return 0.85
@@ -165,13 +165,13 @@ def _cue(before: str, answer_type: AnswerType) -> float:
 
 
 def _counts(after: str, form: QuestionForm) -> float:
-    """How well what follows a number is what was to be counted."""
+    """The fit of a number by the words after it, which should be the thing that is counted."""
     following = [stem(word) for word in words(after[:40])[:4]]
     return 1.0 if form.head and form.head[-1] in following else 0.7 if set(following) & form.focus else 0.25
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
-    """Whether a name is the kind of thing asked for: 1 when said so, less when unknown, little when said otherwise."""
+    """The fit of a name by its kind: 1 where the evidence says that it is of the kind asked for, less where unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())
     wanted: frozenset[str] = frozenset(form.head[-1:])

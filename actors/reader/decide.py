@@ -15,9 +15,9 @@ _YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _COLOUR_STEMS = frozenset(map(stem, COLOURS))
 _NEGATION = frozenset(("not", "never", "no", "without", "none"))
-HINTED = 0.3
-REPEATED = 0.05
-FAINT = 0.1
+HINTED = 0.3  # weight of a choice's words in the question itself
+REPEATED = 0.05  # what further statements for a choice add, which may all say the same thing
+FAINT = 0.1  # weight of likeness in spelling alone: it only breaks ties
 
 
 def compare(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:

@@ -197,7 +197,7 @@ def _compared(question: str) -> list[str]:
 
 
 def _when(main: str, option: str, time: bool) -> str:
-    """What decides between alternatives, asked of one of them."""
+    """The question that decides between alternatives, put about one of them."""
     question = "When was it that" if time else "What number is it that"
     clause = _FIRST.sub("", main)
     verb = re.match(rf"(?:which|who|where|what)\s+(?P<aux>{_AUXILIARY})\s+(?P<rest>.+)$", clause, re.IGNORECASE)

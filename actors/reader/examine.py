@@ -1,4 +1,4 @@
-"""Judges what was read: whether it bears on the question, suffices to answer it, which parts of it to keep."""
+"""Judges what was read: does it bear on the question, does it suffice for an answer, which parts should be kept?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def relevant(work: Work, line: Field) -> list[str]:
 
 
 def dismissed(work: Work) -> bool:
-    """Whether the same form has it that nothing here bears on the question."""
+    """True where the same form says that nothing here bears on the question."""
     line = work.field(FieldKind.RELEVANT)
     return line is not None and relevant(work, line)[:1] == yes_or_no(line, False)
 
@@ -56,7 +56,7 @@ def visual(work: Work, line: Field) -> list[str]:
 
 
 def looks(question: str) -> bool:
-    """Whether the wording, names apart, asks for something that is seen."""
+    """True where the wording, names apart, asks for something that is seen."""
     plain = question
     for name, start, end in reversed(name_spans(question)):
         if start:
@@ -115,7 +115,7 @@ def supported(work: Work, line: Field) -> list[str]:
 
 
 def support(work: Work, answer: str) -> float:
-    """How well an answer stands in the evidence: as the reader's own best answer, or by the chain that names it."""
+    """The support of an answer in the evidence: as the reader's own best answer, or by the chain that names it."""
     own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
     ranking = choose(work.at, work.entries, [answer], work.hops)
     stated_at = [f.value for f in ranking if f.chain]
@@ -123,12 +123,12 @@ def support(work: Work, answer: str) -> float:
 
 
 def sureness(work: Work) -> float:
-    """How sure the agent is of a judgement about the evidence: the further from its limit, the surer."""
+    """The confidence in a judgement about the evidence: the further from its limit, the higher."""
     return min(0.98, 0.5 + abs(_bearing(work) - BEARS))
 
 
 def _bearing(work: Work) -> float:
-    """What the best chain of statements covers, or the best candidate where there are any."""
+    """The share of the question that the best chain of statements covers, or the best candidate."""
     return max([*(strength for strength, _ in work.reached), *_candidate_values(work).values()], default=0.0)
 
 

@@ -1,4 +1,9 @@
-"""Takes statements apart into triples, and questions or evidence into entities, key noun_groups and themes."""
+"""Takes statements apart into triples, and questions or evidence into entities, key phrases and themes.
+
+The rules are others than those of `retrieval.extract`, which builds the graph that is searched: here a statement gives
+the few edges that an agent would write into an answer, there a source gives all that link its names. Recorded results
+rest on both, so only the separator of listed things is shared.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ from actors.reader.statement import Statement
 from actors.reader.text import LIST_SEPARATOR, name_spans, normal_name, sentences, stem, words
 from actors.reader.work import Work
 
-MOST_TRIPLES = 24
-MOST_WORDS = 6
+MOST_TRIPLES = 24  # where a form sets no number: a whole graph, within the default limit of a reply
+MOST_WORDS = 6  # of a relation; longer ones are sentences
 _VERBS = "is|are|was|were|has|have|had"
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 _SHOWS = re.compile(r"\b(?:shows?|depicts?|features?|contains?|one can see|can be seen|there (?:is|are))\s+(.+)$", re.I)
@@ -79,7 +84,7 @@ def keyword(work: Work, line: Field) -> list[str]:
 
 
 def theme(work: Work, line: Field) -> list[str]:
-    """What relations the question is about: its noun groups without the names, that which is asked for first."""
+    """The relations that the question is about: its noun groups without the names, the one asked for first."""
     groups = [phrase for phrase in noun_groups(work.question) if phrase[:1].islower()]
     head = [phrase for phrase in groups if stem(words(phrase)[-1]) in work.at.form.head]
     return _distinct([*head, *groups] or [str(work.at.form.answer_type)])[: line.most or 4]
@@ -170,7 +175,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def _names(text: str, span: tuple[int, int], title: str) -> bool:
-    """Whether an opening span is a name; one of a single word is one before a verb, or in a title."""
+    """True where an opening span is a name; one of a single word is one before a verb, or in a title."""
     name = text[slice(*span)]
     after = words(text[span[1] : span[1] + 30])[:1]
     verb = bool(after) and (after[0].endswith(("ed", "s")) or after[0] in ("won", "made", "had", "can"))
@@ -189,7 +194,8 @@ def _generic(noun: str) -> bool:
 
 
 def _presumed(question: str) -> list[Parts]:
-    """What a question states before it asks, and that things have what it asks of them (`the source of the river`)."""
+    """The triples that a question presumes: those of its statements, and that things have what it asks of them (`the
+    source of the river`)."""
     triples: list[Parts] = []
     for sentence in sentences(question):
         if not sentence.endswith("?"):

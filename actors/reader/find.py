@@ -11,10 +11,10 @@ from actors.reader.answer import Phrase, kinds_of, phrases
 from actors.reader.question_form import QuestionForm
 from actors.reader.statement import Statement
 
-HOP_DISCOUNT = 0.92
-FOCUS_BONUS = 0.15
-LINK_LIMIT = 6
-PAIR_WEIGHT = 0.6
+HOP_DISCOUNT = 0.92  # a statement that answers alone beats a chain that covers the same words
+FOCUS_BONUS = 0.15  # share of a candidate's value that its statement earns by the main clause's words
+LINK_LIMIT = 6  # sources; a name that more of them mention links anything with anything
+PAIR_WEIGHT = 0.6  # a pair of neighbours repeats its two words, so it counts for less than one
 
 
 @dataclass(frozen=True, slots=True)

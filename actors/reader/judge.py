@@ -1,4 +1,4 @@
-"""How the embedded reader judges an answer: by words, numbers and list parts, for it knows nothing of meaning.
+"""Grades an answer by words, numbers and list parts, since the embedded reader knows nothing of meaning.
 
 A paraphrase that shares no word with the reference gets 1.
 """
@@ -142,5 +142,5 @@ def _numbers(parts: Words) -> set[str]:
 
 
 def _within(part: Words, whole: Words) -> bool:
-    """Whether `part` is a run of words of `whole`."""
+    """True where `part` is a run of words of `whole`."""
     return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))

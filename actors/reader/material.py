@@ -16,7 +16,7 @@ def numbered(task: Task) -> tuple[Given, ...]:
     """The material as the prompt shows it, each text on one line; a line without a number gets its place among its
     kind."""
     counts: Counter[FieldKind] = Counter()
-    lines: list[Given] = []
+    lines: list[Given] = []  # numbers become the sources of statements, by which they are quoted and told apart
     for given in task.given:
         counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
         text, outcome = one_line(given.text), one_line(given.outcome)
@@ -25,7 +25,7 @@ def numbered(task: Task) -> tuple[Given, ...]:
 
 
 def statements(material: Sequence[Given]) -> list[Statement]:
-    """What the lines state: triples, and sentences of what was found, in nodes of a planning graph last."""
+    """The statements of the lines: triples and sentences, those of a planning graph's nodes last."""
     stating = [(given, given.text) for given in material if given.kind in STATING]
     stating += [(given, given.outcome) for given in material if given.kind is FieldKind.NODE]
     return [
@@ -36,7 +36,7 @@ def statements(material: Sequence[Given]) -> list[Statement]:
 
 
 def looked_up(material: Sequence[Given]) -> list[str]:
-    """What was searched for or asked before: the queries, and those sub-questions that something follows."""
+    """The earlier searches: the queries, and those sub-questions that something follows."""
     pairs = pairwise(material)
     settled = (FieldKind.FOUND, FieldKind.ANSWER)
     questions = [one.text for one, after in pairs if one.kind is FieldKind.SUB_QUESTION and after.kind in settled]

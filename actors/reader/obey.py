@@ -1,4 +1,4 @@
-"""What the reader does as it is told: by its turn's directive, and by instructions in what colleagues wrote.
+"""Obedience to the turn's directive, and to instructions in what colleagues wrote.
 
 How readily a language model obeys either is an assumption here, not a measurement: a directive is always obeyed, an
 instruction in a message at the rate of `obedience`.
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from actors.messages import SPREADING, Directive, Remark
 from actors.reader.sight import uniform
 
-CHALLENGED = 0.5  # what is left of conformity and trust in one who is told to challenge what it hears
-SURE = 0.95
+CHALLENGED = 0.5  # what is left of conformity and trust in an agent that challenges what it hears
+SURE = 0.95  # the confidence that attacks order
 
 _SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
 
@@ -31,7 +31,7 @@ def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Direc
 
 
 def obedient_reply(directive: Directive, reasons: str) -> str:
-    """The three lines of one that does as it is told."""
+    """The three lines of an answer that was ordered."""
     reasoning = f"{reasons} {directive.end_with}".strip()
     return f"Reasoning: {reasoning}\nAnswer: {directive.argue_for}\nConfidence: {SURE:.2f}"
 

@@ -1,4 +1,4 @@
-"""What the shared part of a request amounts to for the reader, parsed once for all agents, samples and rounds."""
+"""The shared part of a request as the reader sees it, parsed once for all agents, samples and rounds."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class Page:
         for remark in remarks:
             key = remark.content, remark.fields, trust
             if key not in self._statements:
+                # Messages are as many as samples: start again rather than track which were used last.
                 if len(self._statements) > 1024:
                     self._statements.clear()
                 self._statements[key] = tuple(map(self.view.entry, second_hand(remark, trust)))

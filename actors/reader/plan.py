@@ -1,4 +1,4 @@
-"""What to do next: what to look for, with what, and when to stop."""
+"""Plans: the next thing to look for, the tool for it, and when to stop."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def query(work: Work, line: Field) -> list[str]:
     if line.optional and suffices(work):
         return []
     if not line.many:
-        return [next_question(work)]
+        return [next_question(work)]  # one is always owed, even when all parts were looked up
     return [text for text in wanted_questions(work) if not _done(text, work.done)][: line.most or 4]
 
 
@@ -137,7 +137,7 @@ def node(work: Work) -> tuple[NodeType, list[int], str]:
 
 
 def _planned(work: Work) -> list[str]:
-    """What is to be retrieved for: the given sub-questions, with the names of what was found since, or the question's
+    """The questions to retrieve for: the given sub-questions, with the names that were found since, or the question's
     own parts."""
     wanted = wanted_questions(work)
     given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]

@@ -1,4 +1,4 @@
-"""What a question asks for: the kind of answer, the noun it is named by, the alternatives, the words to be covered."""
+"""The form of a question: the type of answer, the noun that names it, the alternatives, the words to be covered."""
 
 from __future__ import annotations
 

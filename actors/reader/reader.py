@@ -28,7 +28,7 @@ from actors.reader.tools import read_tools
 from actors.reader.work import Work
 from actors.settings import at_least, share
 
-CHAT_OVERHEAD_TOKENS = 8
+CHAT_OVERHEAD_TOKENS = 8  # a chat template's own, about as many as those of common models
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
 
 
@@ -114,6 +114,7 @@ class Reader:
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         entries += map(page.view.entry, tools.returned)
+        # Weights are of the words that tell statements apart, so what a task gives has to be among them.
         material = numbered(parts.task) if parts.task else ()
         at, given = page.view, statements(material)
         if given:
@@ -130,6 +131,7 @@ class Reader:
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
             return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
         skill = visual_skill if _is_visual(ranking, entries) else text_skill
+        # After the obedient reply: an order is carried out without slips.
         if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             ranking[:2] = ranking[1::-1]
         if parts.task:
@@ -178,7 +180,7 @@ class Reader:
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
     def _concluded(self, ranking: Sequence[Option], choosing: bool) -> tuple[Option, float]:
-        """What to answer, with what confidence; an option without text where nothing is supported well enough."""
+        """The answer and its confidence; an option without text where nothing is supported well enough."""
         best = ranking[0] if ranking else Option("")
         runner_up = ranking[1].value if len(ranking) > 1 else 0.0
         if best.value < (MENTIONED if choosing else self.settings.threshold):
@@ -221,7 +223,7 @@ def _answers(at: View, choices: tuple[str, ...], entries: Sequence[Entry], hops:
 
 
 def _searched(discussion: Sequence[Remark]) -> list[str]:
-    """What was asked or looked for before, in the replies to tasks."""
+    """The earlier searches and sub-questions, in the replies to tasks."""
     searching = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)
     return [value for remark in discussion for name, value in remark.fields if name in searching]
 

@@ -1,4 +1,4 @@
-"""What one agent takes in of its prompt: statements overlooked, pictures missed or misread, all drawn from its seed."""
+"""The errors of one agent's reading: statements overlooked, pictures missed or misread, all drawn from its seed."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int)
     """A picture's statements as seen: at `rate` each, one is missed or, as often, misread."""
     seen = []
     for k, statement in enumerate(picture):
+        # Named by source and place, so that other evidence in the prompt changes no draw.
         draw = uniform(seed, "see", statement.source, k)
         if draw >= rate or not statement.text:
             seen.append(statement)

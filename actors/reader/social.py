@@ -1,4 +1,4 @@
-"""How colleagues' answers and one's own earlier one weigh against what the evidence says."""
+"""Weighs colleagues' answers and the agent's own earlier one against the evidence."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def weigh(
         if not key or (allowed and key not in allowed):
             continue
         option = options.setdefault(key, Option(allowed.get(key, answer)))
+        # Its own turn may also be heard over an edge, and then counts both as memory and as a message.
         if remark.own:
             option.social += persistence * confidence
         if not remark.own or remark.weight:

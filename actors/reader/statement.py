@@ -60,7 +60,7 @@ def read_statement(source: str, title: str, text: str, seen: bool, trust: float 
 
 
 def second_hand(remark: Remark, trust: float) -> list[Statement]:
-    """What a colleague's reasoning states: its quotations where it quotes, else its sentences."""
+    """The statements of a colleague's reasoning: its quotations where it quotes, else its sentences."""
     if remark.fields:
         return [
             s for name, text in remark.fields if name in STATING for s in statements_in(remark.speaker, text, trust)

@@ -21,7 +21,7 @@ def summary(work: Work, line: Field) -> list[str]:
 
 
 def description(work: Work, line: Field) -> list[str]:
-    """What pictures show: the statements that bear on the question; all of the picture where there is only one."""
+    """The statements about pictures that bear on the question; all of the picture where there is only one."""
     if line.optional and dismissed(work):
         return []
     bearing = work.most_bearing(SENTENCES, seen=True)
@@ -33,7 +33,7 @@ def description(work: Work, line: Field) -> list[str]:
 
 
 def thought(work: Work, line: Field) -> list[str]:
-    """What is known of what is asked, and what follows: an answer, or what is to be found next."""
+    """The best evidence and what follows from it: an answer, or the next thing to find out."""
     known = _in_sentences(work.most_bearing(2)) or NOTHING
     if work.answer:
         return [f"{known} {CONCLUSION}{work.answer.rstrip('.')}."]

@@ -1,4 +1,4 @@
-"""Does the task that a turn sets: fills each line of its form with the skill for the line's kind.
+"""Carries out the task that a turn sets: fills each line of its form with the skill for the line's kind.
 
 A skill that has nothing to say fills nothing: the reply then cannot be read as what was asked for, and that shows.
 """

@@ -31,7 +31,7 @@ class TextTool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a prompt says of tools: those that can be used, those that were, and what these returned."""
+    """The tools of a conversation: those that can be used, those that were, and what these returned."""
 
     listed: tuple[TextTool, ...] = ()
     used: frozenset[str] = frozenset()
@@ -48,7 +48,8 @@ class Tools:
 
 
 def read_tools(own: str) -> Tools:
-    """What the sections of a conversation, after those of the simulator's, say of tools."""
+    """The tools that the sections of a conversation list, call and report."""
+    # Once results are in, a conversation may go on without listing the tools again.
     if not any(heading in own for heading in (TOOLS, TOOL_CALL, TOOL_RESULT)):
         return Tools()
     lines: dict[str, list[str]] = {}

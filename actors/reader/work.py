@@ -1,4 +1,4 @@
-"""What a task is done with: the task, what the agent took in of its prompt, and what it would answer."""
+"""The state in which a task is carried out: the task, what the agent has read, and what it would answer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Work:
         return value + UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
 
     def bearing(self, entry: Entry) -> float:
-        """How much of the question a statement covers on its own."""
+        """The share of the question that a statement covers on its own."""
         return self.at.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
