@@ -14,6 +14,7 @@ from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
 from experiments.config.loading import load
+from experiments.conformance.scripted import SYSTEMS, ObservedLibrary, ScriptedTeam, run_discussion, topology
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -22,7 +23,6 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.records.traces import encode
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import SYSTEMS, Team, Watched, run_discussion, topology
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -51,9 +51,9 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Item, Store]:
 async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trace:
     item, store = sample
     config = load(["experiment=sp", f"retrieval.pictures={PICTURES}", "retrieval.texts=3"])
-    library = Watched(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
+    library = ObservedLibrary(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
-    team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Brief(model))
+    team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Brief(model))
     return (await run_discussion(topology(name, library, config), question, team, library)).trace
 
 

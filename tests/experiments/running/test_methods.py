@@ -15,10 +15,10 @@ from actors.errors import UserError
 from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load, read, save
+from experiments.conformance.scripted import Script, ScriptedTeam, answered
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import METHODS, make_topology, methods_of, pairs
-from tests.support.bench import Script, Team, answered
 from topologies.method import Method
 from topologies.topology import Topology
 
@@ -124,7 +124,7 @@ def test_a_class_says_itself_what_a_method_of_it_needs() -> None:
 async def test_a_class_answers_questions_with_the_team_and_its_own_role() -> None:
     [method] = named("theirs.ways:OneAfterAnother")
     roles = {role.name: role for role in (*(ROLES[agent] for agent in TEAM), *method.roles)}
-    team = Team(roles, Script(lambda turn: answered(f"by {turn.agent}", 0.5)))
+    team = ScriptedTeam(roles, Script(lambda turn: answered(f"by {turn.agent}", 0.5)))
     trace = await made(method).answer(QUESTION, team.ask, 7)
     assert (trace.method, trace.answer, trace.status) == ("one_after_another", "by umpire", Status.OK)
     assert [turn.agent for turn in trace.turns] == [*TEAM, "umpire"]
@@ -136,7 +136,7 @@ async def test_a_function_or_a_method_of_somebody_else_answers_too() -> None:
         return answered(f"by {turn.agent}", 0.5)
 
     for method, first in zip(named("theirs.ways:reversed_chain", "theirs.ways:ALSO"), TEAM[::-1], strict=True):
-        team = Team(ROLES, Script(reply))
+        team = ScriptedTeam(ROLES, Script(reply))
         trace = await made(method).answer(QUESTION, team.ask, 7)
         assert (trace.method, trace.answer) == (method.name, "by decision")
         assert team.turns[0].agent == first

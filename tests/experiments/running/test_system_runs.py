@@ -9,10 +9,10 @@ import pytest
 
 from experiments.config.config import Config
 from experiments.config.loading import load
+from experiments.conformance.scripted import SYSTEMS
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import methods_of, pairs
-from tests.support.bench import SYSTEMS
 
 
 def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:

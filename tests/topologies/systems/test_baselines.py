@@ -14,6 +14,7 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Question, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
+from experiments.conformance.scripted import SYSTEMS, Script, ScriptedTeam, answered, topology
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -22,7 +23,6 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import SYSTEMS, Script, Team, answered, topology
 from topologies.systems.echosight import reranked
 from topologies.systems.llava_mr2ag import picked
 from topologies.systems.mad import ROUNDS
@@ -88,7 +88,9 @@ async def held(
     """One discussion, and what was asked for in it, in order."""
     config = load([f"experiment={name}"])
     config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
-    team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer)))
+    team = ScriptedTeam(
+        {role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer))
+    )
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
@@ -375,7 +377,7 @@ async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_no
     for name in (*ZERO_SHOT, *RETRIEVING):
         config = load([f"experiment={name}"])
         library = LabelledLibrary(Evidence(store, config.retrieval), items)
-        team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Reader(ReaderSettings()))
+        team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Reader(ReaderSettings()))
         method = topology(name, library, config)
         traces = [await method.answer(item.question, team.ask, 1) for item in items]
         utility[name] = sum(data.score(item, t.answer).utility for item, t in zip(items, traces, strict=True))

@@ -16,6 +16,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
+from experiments.conformance.scripted import NONSENSE, Script, ScriptedTeam, answered, topology
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -23,7 +24,6 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Script, Team, answered, topology
 from topologies.systems.bdog.bdog import ROLES
 from topologies.systems.bdog.blueprint import (
     SIZE,
@@ -169,7 +169,7 @@ async def held(
     name: str, store: Store, script: Script, item: Item = ITEM, keys: Sequence[str] = ()
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=bdog", *keys])
-    team = Team({role.name: role for role in (SINGLE, *ROLES)}, script)
+    team = ScriptedTeam({role.name: role for role in (SINGLE, *ROLES)}, script)
     library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, team.turns
@@ -319,7 +319,7 @@ async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared
     docs = set(item.pool)
     store = Store.open(tmp_path, lambda: data.corpus(docs), LexicalEncoder())
     config = load(["experiment=bdog"])
-    team = Team({role.name: role for role in (SINGLE, *ROLES)}, Reader(ReaderSettings()))
+    team = ScriptedTeam({role.name: role for role in (SINGLE, *ROLES)}, Reader(ReaderSettings()))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology("bdog", library, config).answer(item.question, team.ask, 3)
     assert all(message.status is Status.OK for message in trace.turns)

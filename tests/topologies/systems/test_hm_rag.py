@@ -9,12 +9,21 @@ import pytest
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Question, Role, Source, Turn
 from experiments.config.loading import load
+from experiments.conformance.scripted import (
+    Observed,
+    ObservedLibrary,
+    Reply,
+    Script,
+    ScriptedTeam,
+    answered,
+    run_discussion,
+    topology,
+)
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import Reply, Script, Seen, Team, Watched, answered, run_discussion, topology
 from tests.support.paths import ROOT
 from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
 
@@ -64,14 +73,16 @@ def says(
     return reply
 
 
-async def discussed(evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, **of_team: set[str]) -> Seen:
-    library = Watched(LabelledLibrary(evidence, [ITEM], Web()), {})
+async def discussed(
+    evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, **of_team: set[str]
+) -> Observed:
+    library = ObservedLibrary(LabelledLibrary(evidence, [ITEM], Web()), {})
     roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
     method = topology(name, library, load(["experiment=hm_rag", *words]))
-    return await run_discussion(method, ITEM.question, Team(roles, Script(reply), **of_team), library)
+    return await run_discussion(method, ITEM.question, ScriptedTeam(roles, Script(reply), **of_team), library)
 
 
-def read_by(seen: Seen, agent: str) -> set[str]:
+def read_by(seen: Observed, agent: str) -> set[str]:
     return {source.id for turn in seen.team.turns if turn.agent == agent for source in turn.question.evidence}
 
 

@@ -13,6 +13,17 @@ from actors.agents.roles import SINGLE
 from actors.messages import Kind, Status, Triple, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
+from experiments.conformance.scripted import (
+    NONSENSE,
+    Observed,
+    ObservedLibrary,
+    Reply,
+    Script,
+    ScriptedTeam,
+    answered,
+    run_discussion,
+    topology,
+)
 from experiments.datasets.item import Item
 from experiments.datasets.mh import Mh
 from experiments.evidence.evidence import Evidence
@@ -21,7 +32,6 @@ from experiments.evidence.settings import RetrievalSettings
 from experiments.metrics.paths import path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Reply, Script, Seen, Team, Watched, answered, run_discussion, topology
 from tests.support.mh_release import write_small
 from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk
@@ -160,9 +170,9 @@ def knows(enough: Collection[str], says: Mapping[str, str] | None = None) -> Rep
 
 async def held(
     release: Release, setting: str, question: str, reply: Reply, *, failing: Collection[str] = (), paths: int = 5
-) -> Seen:
-    team = Team({role.name: role for role in (*ROLES, SINGLE)}, Script(reply), failing)
-    watched = Watched(release.library, {})
+) -> Observed:
+    team = ScriptedTeam({role.name: role for role in (*ROLES, SINGLE)}, Script(reply), failing)
+    watched = ObservedLibrary(release.library, {})
     config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
     return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
 
@@ -226,7 +236,7 @@ async def test_without_sight_agents_read_what_people_wrote_of_the_question_s_pic
 async def test_vanilla_answers_at_once_and_has_no_paths_to_be_scored_by(release: Release) -> None:
     seen = await held(release, "mh_vanilla", "Roarer_Spin", knows([]))
     assert [turn.agent for turn in seen.trace.turns] == ["summarizer"]
-    assert (seen.trace.paths, seen.library.asked) == (None, [])
+    assert (seen.trace.paths, seen.library.results) == (None, [])
 
 
 async def test_knowledgeable_reads_the_annotated_paths_and_no_other_setting_does(release: Release) -> None:
@@ -289,8 +299,8 @@ async def test_an_agent_that_is_of_no_use_leaves_its_part_undone(release: Releas
 
 async def test_embedded_readers_go_through_every_setting(release: Release) -> None:
     for setting in SETTINGS:
-        watched = Watched(release.library, {})
-        team = Team({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
+        watched = ObservedLibrary(release.library, {})
+        team = ScriptedTeam({role.name: role for role in (*ROLES, SINGLE)}, Reader(ReaderSettings()))
         for item in release.items.values():
             method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
             seen = await run_discussion(method, item.question, team, watched)

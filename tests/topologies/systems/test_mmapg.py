@@ -15,6 +15,7 @@ from actors.agents.roles import SINGLE
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Triple, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
+from experiments.conformance.scripted import NONSENSE, Script, ScriptedTeam, answered, improvised, topology
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -23,7 +24,6 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, Script, Team, answered, improvised, topology
 from topologies.systems.mmapg.mmapg import ROLES
 from topologies.systems.mmapg.planning import NOTHING, TYPES, Fault, Node, placed, read_plan, root
 
@@ -154,7 +154,7 @@ async def held(
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=mmapg", *keys])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
-    team = Team({role.name: role for role in (SINGLE, *ROLES)}, script)
+    team = ScriptedTeam({role.name: role for role in (SINGLE, *ROLES)}, script)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
@@ -324,7 +324,7 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
             return (Triple("t1", "Winstrup", "was born in", "Aarhus"), Triple("t2", "Red Bus", "drives to", "Odense"))
 
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Triple": ["Winstrup | was born in | Aarhus"]})
-    team = Team({role.name: role for role in ROLES}, script)
+    team = ScriptedTeam({role.name: role for role in ROLES}, script)
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, radius=None)
     library = WithGraph(Evidence(store, RetrievalSettings()), [ITEM])
@@ -394,7 +394,7 @@ async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path:
     method = topology("mmapg", library, config)
     right = 0.0
     for item in Random(0).sample(items, 8):
-        team = Team({role.name: role for role in ROLES}, Reader(ReaderSettings()))
+        team = ScriptedTeam({role.name: role for role in ROLES}, Reader(ReaderSettings()))
         trace = await method.answer(item.question, team.ask, 3)
         graph = read_plan(item.question.text, trace.turns, PLANNER)
         assert [node.type for node in graph[:2]] == ["Question", "Retrieval"]

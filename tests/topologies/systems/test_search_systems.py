@@ -9,13 +9,13 @@ import pytest
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Question, Source, Status, Trace, Turn
 from experiments.config.loading import load
+from experiments.conformance.scripted import NONSENSE, SYSTEMS, Script, ScriptedTeam, answered, topology
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from tests.support.bench import NONSENSE, SYSTEMS, Script, Team, answered, topology
 from topologies.systems.e_agent import planned
 from topologies.systems.vidorag.vidorag import relevant
 
@@ -54,7 +54,7 @@ async def held(
 
     config = load([f"experiment={name}", f"systems.turns={turns}", f"retrieval.web={web}"])
     config.retrieval = RetrievalSettings(texts=2, pictures=1, web=config.retrieval.web)
-    team = Team({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(reply))
+    team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(reply))
     library = LabelledLibrary(Evidence(store, config.retrieval), [ITEM])
     trace = await topology(name, library, config).answer(QUESTION, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)

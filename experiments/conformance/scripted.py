@@ -1,4 +1,4 @@
-"""A team, a library and a script of replies in this process, to watch any method answer questions without Ray."""
+"""A team, a library and scripted replies in one process, to observe any method without Ray and without a model."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def topology(
     return make_topology(BY_NAME[name], config, agents, cast(Any, learned), cast(Any, library), watched)
 
 
-class Remembered:
-    """A model that computes no request twice, for all tests of a session."""
+class MemoisedModel:
+    """A model that computes no request twice."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -66,7 +66,7 @@ class Remembered:
 
 
 class Script:
-    """A model that says what a function of the turn makes up."""
+    """A model that gives the reply that a function makes up for the turn."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -81,10 +81,10 @@ class Script:
 
 
 @dataclass
-class Team:
-    """Agents by role. Those in `failing` have a model that is of no use, those in `babbling` one that keeps to no form.
+class ScriptedTeam:
+    """Agents by role, in this process. Those in `failing` fail every turn, those in `babbling` keep to no form.
 
-    `turns` and `messages` are what was asked and said, in the order in which it was asked for and answered.
+    `turns` are in the order of the calls, `messages` in that of the answers.
     """
 
     roles: Mapping[str, Role]
@@ -128,41 +128,42 @@ class Team:
         return self._agents[turn.agent]
 
 
-class Watched:
-    """A library that is slow at random, keeps what it was asked in `asked`, and what it gave away in `given`.
+class ObservedLibrary:
+    """A library that is slow at random and notes every search: `results` are the ids of each, in the order of the
+    calls, `given` all of them.
 
-    `known` holds what was found before: the same search finds the same.
+    `known` holds earlier results: the same search gives the same.
     """
 
     def __init__(self, library: Library, known: dict[Any, Any], delays: Random | None = None) -> None:
         self._library = library
         self._known = known
         self._delays = delays
-        self.asked: list[list[str]] = []
+        self.results: list[list[str]] = []
         self.given: set[str] = set()
 
     def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
-        return self._found([], ("own", question.id), lambda: self._library.own(question))
+        return self._noted([], ("own", question.id), lambda: self._library.own(question))
 
     def search(self, question: Question, search: Search) -> Awaitable[tuple[Hit, ...]]:
         key = ("search", question.id, search)
-        return self._found(self._place(), key, lambda: self._library.search(question, search))
+        return self._noted(self._place(), key, lambda: self._library.search(question, search))
 
     def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"
     ) -> Awaitable[tuple[Triple, ...]]:
         key = ("graph", question.id, tuple(words), k, level)
-        return self._found(self._place(), key, lambda: self._library.graph(question, words, k, level=level))
+        return self._noted(self._place(), key, lambda: self._library.graph(question, words, k, level=level))
 
     def neighbours(self, question: Question, entity: str) -> Awaitable[tuple[Triple, ...]]:
         key = ("neighbours", question.id, entity)
-        return self._found(self._place(), key, lambda: self._library.neighbours(question, entity))
+        return self._noted(self._place(), key, lambda: self._library.neighbours(question, entity))
 
     def entity(self, question: Question, name: str) -> Awaitable[tuple[Source, ...]]:
-        return self._found(self._place(), ("entity", question.id, name), lambda: self._library.entity(question, name))
+        return self._noted(self._place(), ("entity", question.id, name), lambda: self._library.entity(question, name))
 
     def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
-        return self._found(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))
+        return self._noted(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))
 
     def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
         return self._library.topics(question)
@@ -171,10 +172,10 @@ class Watched:
         return self._library.annotated(question)
 
     def _place(self) -> list[str]:
-        self.asked.append([])
-        return self.asked[-1]
+        self.results.append([])
+        return self.results[-1]
 
-    async def _found(self, place: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
+    async def _noted(self, place: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
         if self._delays:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
         if key not in self._known:
@@ -186,22 +187,24 @@ class Watched:
 
 
 @dataclass
-class Seen:
-    """One discussion, with all that was asked for in it."""
+class Observed:
+    """One discussion, with every turn and search of it."""
 
     question: Question
     trace: Trace
-    team: Team
-    library: Watched
+    team: ScriptedTeam
+    library: ObservedLibrary
 
 
-async def run_discussion(method: Topology, question: Question, team: Team, library: Watched, seed: int = 7) -> Seen:
-    return Seen(question, await method.answer(question, team.ask, seed), team, library)
+async def run_discussion(
+    method: Topology, question: Question, team: ScriptedTeam, library: ObservedLibrary, seed: int = 7
+) -> Observed:
+    return Observed(question, await method.answer(question, team.ask, seed), team, library)
 
 
 def improvised(seed: int) -> Reply:
-    """Replies in the form that is asked for, of which each says anything: any value, any choice, words of the question
-    and of what is shown."""
+    """Replies that keep to the form and are otherwise arbitrary: any value, any choice, words of the question or of its
+    evidence."""
 
     def reply(turn: Turn) -> str:
         random = Random(derive_seed("improvised", seed, turn.id))
@@ -209,11 +212,11 @@ def improvised(seed: int) -> Reply:
         if turn.task is None:
             return answered(random.choice([*(turn.question.choices or words), "unknown"]), round(random.random(), 2))
         lines = []
-        for asked in turn.task.fields:
-            if asked.optional and random.random() < 0.3:
+        for form in turn.task.fields:
+            if form.optional and random.random() < 0.3:
                 continue
-            number = random.randint(1, 3) if asked.many else 1
-            lines += [f"{asked.name}: {_value(asked, turn, words, random)}" for _ in range(number)]
+            number = random.randint(1, 3) if form.many else 1
+            lines += [f"{form.name}: {_value(form, turn, words, random)}" for _ in range(number)]
         return "\n".join(lines)
 
     return reply
@@ -229,11 +232,11 @@ def stubborn(place: int) -> Reply:
         if turn.task is None:
             return answered("unknown", 0.0)
         lines = []
-        for asked in turn.task.fields:
-            for number in range(8 if asked.many else 1):
-                value = asked.values[place] if asked.values else f"{_value(asked, turn, words, random)}"
-                free = not asked.values and asked.name in ("Sub-question", "Query", "Entity", "Instruction")
-                lines.append(f"{asked.name}: {value}{f' {number}' if free else ''}")
+        for form in turn.task.fields:
+            for number in range(8 if form.many else 1):
+                value = form.values[place] if form.values else f"{_value(form, turn, words, random)}"
+                free = not form.values and form.name in ("Sub-question", "Query", "Entity", "Instruction")
+                lines.append(f"{form.name}: {value}{f' {number}' if free else ''}")
         return "\n".join(lines)
 
     return reply
@@ -248,14 +251,14 @@ def _words(turn: Turn) -> list[str]:
     return [*(word.strip("?,.'\"()") for word in turn.question.text.split() if len(word) > 3), *shown] or ["nothing"]
 
 
-def _value(asked: Field, turn: Turn, words: Sequence[str], random: Random) -> str:
+def _value(form: Field, turn: Turn, words: Sequence[str], random: Random) -> str:
     assert turn.task is not None
     few = random.sample(list(words), min(3, len(words)))
     listed = sum(given.kind in ("Candidate", "Answer") for given in turn.task.given) or len(turn.question.evidence)
     numbers = sorted({random.randint(1, listed + 1) for _ in range(random.randint(1, 3))})
-    if asked.values:
-        return random.choice(asked.values)
-    match asked.name:
+    if form.values:
+        return random.choice(form.values)
+    match form.name:
         case "Selected" | "Parents":
             return ", ".join(map(str, numbers))
         case "Best" | "Intents":
@@ -274,8 +277,8 @@ def _value(asked: Field, turn: Turn, words: Sequence[str], random: Random) -> st
             return " ".join(few)
 
 
-def said_answers(messages: Iterable[Message]) -> set[str]:
-    """Everything that anybody said that can be an answer."""
+def stated_answers(messages: Iterable[Message]) -> set[str]:
+    """Every answer that a message states."""
     return {
         answer
         for message in messages

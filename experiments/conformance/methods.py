@@ -1,0 +1,224 @@
+"""The checks of a method: what holds of its discussions whatever its agents say and however they fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from actors.agents.roles import DECISION, ROLES, SINGLE
+from actors.messages import Role, Status, Trace, Turn
+from experiments.config.config import Config
+from experiments.config.loading import load
+from experiments.conformance.require import require
+from experiments.conformance.scripted import (
+    Observed,
+    ObservedLibrary,
+    Reply,
+    Script,
+    ScriptedTeam,
+    improvised,
+    run_discussion,
+    stated_answers,
+    stubborn,
+)
+from experiments.conformance.world import World, sample_world
+from experiments.datasets.item import Item
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.library import LabelledLibrary
+from experiments.records.traces import encode
+from experiments.running.local import Local
+from experiments.running.methods import make_topology, methods_of
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
+from topologies.learning.learner import Learner
+from topologies.learning.pruned import M3Prune
+from topologies.learning.settings import Inference
+from topologies.method import Method
+from topologies.topology import Topology, Wired
+
+TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
+TURNS_AT_MOST = 120
+# Agents beside the team that take part in discussions without being one of its edges' ends.
+BESIDE = frozenset((DECISION.name, "inspector"))
+
+
+@dataclass(frozen=True)
+class MethodInWorld:
+    """One method on the questions of a small world."""
+
+    method: Method
+    config: Config
+    world: World
+
+    async def observe(
+        self,
+        reply: Reply | None = None,
+        *,
+        item: Item | None = None,
+        delays: int | None = None,
+        failing: Collection[str] = (),
+        babbling: Collection[str] = (),
+    ) -> Observed:
+        """One discussion of one question: by embedded readers, or by agents that reply what `reply` makes up."""
+        item = item or self.world.items[0]
+        evidence = Evidence(self.world.store, self.config.retrieval)
+        known = self.world.known.setdefault(repr((self.config.retrieval, item)), {})
+        if "question" not in known:
+            known["question"] = await evidence.question(item)
+        random = None if delays is None else Random(delays)
+        library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
+        model = self.world.reader if reply is None else Script(reply)
+        team = ScriptedTeam(self.roles, model, failing, babbling, random)
+        return await run_discussion(await self.topology(library), known["question"], team, library)
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """Everybody that the method may ask, by name."""
+        team = [ROLES[agent] for agent in TEAM] if self.method.asks_team else []
+        return {role.name: role for role in (DECISION, SINGLE, *self.method.roles, *team)}
+
+    async def topology(self, library: ObservedLibrary) -> Topology:
+        """The method's topology, with an untrained graph and a few watched discussions where it needs them."""
+        learner = Learner([ROLES[agent].modality for agent in TEAM])
+        learned = M3Prune(TEAM, Local(learner), Inference.THRESHOLD, self.method.name)
+        await learned.freeze()
+        watched = await self._watched() if self.method.needs_calibration else ()
+        return make_topology(self.method, self.config, TEAM, learned, cast(Any, library), watched)
+
+    async def _watched(self) -> tuple[Trace, ...]:
+        wired = Wired("calibrate", TEAM, constant_wiring(complete(len(TEAM)), self.config.topology.rounds))
+        question = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
+        team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(20)))
+        return (await wired.answer(question, team.ask, 7),)
+
+
+def check_method(name: str) -> None:
+    """Every check of this file on the method of a name or reference, on the generated sample.
+
+    Raises:
+        UserError: there is no such method.
+        NotConforming: the first thing that it does not keep to.
+    """
+    config = load(["experiment=sp", f"methods=[{name}]"])
+    [method] = methods_of(config)
+    with TemporaryDirectory() as folder:
+        subject = MethodInWorld(method, config, sample_world(Path(folder)))
+        asyncio.run(_check_all(subject))
+
+
+async def _check_all(subject: MethodInWorld) -> None:
+    for check in (check_order, check_ends, check_failures, check_labels, check_withheld):
+        await check(subject)
+
+
+async def check_order(subject: MethodInWorld) -> None:
+    """The order in which turns and searches end changes nothing."""
+    for reply in (improvised(1), improvised(2)):
+        traces = {encode((await subject.observe(reply, delays=delays)).trace) for delays in (None, 1, 2)}
+        require(len(traces) == 1, f"{subject.method.name}: its trace depends on which of its turns end first")
+
+
+async def check_ends(subject: MethodInWorld) -> None:
+    """Whatever agents say, there is an end, and all of it is in the trace."""
+    for reply in (*map(improvised, range(3, 8)), stubborn(0), stubborn(-1)):
+        check_discussion(subject.method, await subject.observe(reply))
+
+
+async def check_failures(subject: MethodInWorld) -> None:
+    """An agent that fails, or keeps to no form, is recorded as such, and the discussion goes on without it."""
+    name = subject.method.name
+    for reply in (improvised(11), improvised(12), stubborn(0)):
+        agents = {turn.agent for turn in (await subject.observe(reply)).team.turns}
+        for broken in (*({agent} for agent in sorted(agents)), agents):
+            for status, how in ((Status.FAILED, "failing"), (Status.UNPARSED, "babbling")):
+                observed = await subject.observe(reply, **{how: broken})  # type: ignore[arg-type]
+                check_discussion(subject.method, observed)
+                theirs = [message for message in observed.trace.turns if message.agent in broken]
+                # Where all lines of a task are optional, a reply without any of them says that there is nothing to say.
+                empty = all(message.status is status or not (message.fields or message.answer) for message in theirs)
+                require(empty, f"{name}: a turn of {', '.join(sorted(broken))} that {status} has content in the trace")
+                if agents == broken:
+                    require(observed.trace.answer is None, f"{name}: there is an answer though every agent failed")
+
+
+async def check_labels(subject: MethodInWorld) -> None:
+    """Labels change nothing."""
+    item = subject.world.items[0]
+    relabelled = replace(item, gold=("something else",), supporting=(), tags={})
+    for reply in (None, improvised(13)):
+        one, other = [await subject.observe(reply, item=each) for each in (item, relabelled)]
+        same = encode(one.trace) == encode(other.trace) and _by_id(one.team.turns) == _by_id(other.team.turns)
+        require(same, f"{subject.method.name}: another gold answer changes the discussion")
+
+
+async def check_withheld(subject: MethodInWorld) -> None:
+    """Sources that are withheld from a question are neither found nor read."""
+    before = await subject.observe(improvised(14))
+    docs = {source.doc for source in before.question.evidence[::2]}
+    ids = {source.id for source in before.question.evidence[1::2]}
+    item = replace(subject.world.items[0], withheld=(*sorted(docs), *sorted(ids)))
+    observed = await subject.observe(improvised(14), item=item)
+    read = [source for turn in observed.team.turns for source in turn.question.evidence]
+    seen = observed.library.given & ids or [source.id for source in read if source.id in ids or source.doc in docs]
+    require(not seen, f"{subject.method.name}: sources that are withheld from the question were read")
+
+
+def check_discussion(method: Method, observed: Observed) -> None:
+    """Requires what holds of every discussion: a whole transcript, an answer that somebody gave, an end."""
+    check_transcript(method, observed)
+    check_answer(method, observed.trace)
+    turns = len(observed.trace.turns)
+    require(turns <= TURNS_AT_MOST, f"{method.name}: {turns} turns for one question, {TURNS_AT_MOST} at most")
+
+
+def check_transcript(method: Method, observed: Observed) -> None:
+    """Requires every turn, message, source and search to be in the trace, in the order of the calls."""
+    name, trace, turns = method.name, observed.trace, observed.team.turns
+    messages = {message.id: message for message in trace.turns}
+    require((trace.method, trace.question) == (name, observed.question.id), f"{name}: its trace is of something else")
+    require(len(messages) == len(trace.turns), f"{name}: two messages of a trace have one id")
+    agents = {message.agent for message in trace.turns} - BESIDE
+    require(agents <= set(trace.agents), f"{name}: an agent that spoke is missing from the trace's agents")
+    spoken = sorted(message.id for message in observed.team.messages)
+    require(spoken == sorted(messages), f"{name}: the trace does not have just the messages that agents gave")
+    for message in observed.team.messages:
+        kept = replace(messages[message.id], round=message.round) == message
+        require(kept, f"{name}: message {message.id} was changed before it was recorded")
+        require(set(message.heard) <= messages.keys(), f"{name}: {message.id} heard what is not in the trace")
+    by_round = sorted(turns, key=lambda turn: turn.round)
+    read = [source.id for turn in by_round for source in turn.question.evidence]
+    own = [source.id for source in observed.question.evidence]
+    if not method.needs_library:
+        require(trace.evidence == (tuple(own) if read else ()), f"{name}: the trace's evidence is not the question's")
+        require(set(read) <= set(own), f"{name}: an agent read a source that the question does not have")
+        return
+    rounds = [message.round for message in trace.turns]
+    require(rounds == list(range(1, len(turns) + 1)), f"{name}: its turns are not numbered in the order of the calls")
+    places = {message.id: place for place, message in enumerate(trace.turns)}
+    earlier = all(places[id] < places[message.id] for message in trace.turns for id in message.heard)
+    require(earlier, f"{name}: a turn heard a later one")
+    require(trace.evidence == tuple(dict.fromkeys(read)), f"{name}: the trace's evidence is not what its turns read")
+    require(set(read) <= {*own, *observed.library.given}, f"{name}: an agent read a source that no search found")
+    lookups = [list(lookup.found) for lookup in trace.lookups]
+    require(lookups == observed.library.results, f"{name}: the trace's lookups are not its searches")
+    require({lookup.of for lookup in trace.lookups} <= {"", *messages}, f"{name}: a lookup is of no turn of the trace")
+
+
+def check_answer(method: Method, trace: Trace) -> None:
+    """Requires the answer to be one that somebody stated, and the status to say whether there is one."""
+    name = method.name
+    if trace.answer is not None:
+        require(trace.answer in stated_answers(trace.turns), f"{name}: nobody stated the answer {trace.answer!r}")
+        require(trace.status is Status.OK, f"{name}: there is an answer and the status is {trace.status}")
+    if all(message.status is not Status.OK for message in trace.turns):
+        require(trace.answer is None, f"{name}: there is an answer though no turn has one")
+        require(trace.status is not Status.OK, f"{name}: no turn has an answer and the status is ok")
+
+
+def _by_id(turns: list[Turn]) -> dict[str, Turn]:
+    return {turn.id: turn for turn in turns}
