@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -52,22 +53,20 @@ def wired(context: MethodContext, graph: Callable[[int], Edges[Bools]] = graphs.
 
 METHODS = (
     Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
-    Method("chain", "each agent hears the one before it", lambda context: wired(context, graphs.chain)),
-    Method("star", "the first agent hears all the others", lambda context: wired(context, graphs.star)),
+    Method("chain", "each agent hears the one before it", partial(wired, graph=graphs.chain)),
+    Method("star", "the first agent hears all the others", partial(wired, graph=graphs.star)),
     Method(
         "tree",
         "a binary tree: two agents report to each one above them, up to the first",
-        lambda context: wired(context, graphs.tree),
+        partial(wired, graph=graphs.tree),
     ),
     Method(
-        "layered",
-        "two layers: each agent of the second hears all of the first",
-        lambda context: wired(context, graphs.layered),
+        "layered", "two layers: each agent of the second hears all of the first", partial(wired, graph=graphs.layered)
     ),
     Method(
         "debate",
         "nobody hears anybody inside a round, everybody everyone's previous round",
-        lambda context: wired(context, graphs.debate),
+        partial(wired, graph=graphs.debate),
     ),
     Method(
         "random",

@@ -39,7 +39,7 @@ METHODS = (
     Method(
         "closed_book",
         "one agent alone, without evidence",
-        lambda context: Single(context.method, closed_book=True),
+        lambda context: Single(context.method, True),
         asks_team=False,
     ),
     Method("single", "one agent alone, with all evidence", lambda context: Single(context.method), asks_team=False),

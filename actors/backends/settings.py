@@ -50,7 +50,7 @@ class ModelSettings:
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent as they are."""
 
-    def check(self, key: str) -> None:
+    def check_values(self, key: str) -> None:
         """Raises UserError for a key or a password in a place where it would be shown and written down."""
         # The values themselves are in neither message.
         if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", self.key_env):

@@ -176,7 +176,7 @@ def _check_bounds(group: Any, prefix: str = "") -> None:
             raise UserError(f"{key}={value}: expected at least {least}, and a finite number")
         if SHARE in f.metadata and not 0 <= value <= 1:
             raise UserError(f"{key}={value}: expected a number from 0 to 1")
-    check = getattr(group, "check", None)
+    check = getattr(group, "check_values", None)
     if check is not None:
         check(prefix.rstrip("."))
 

@@ -35,7 +35,7 @@ class RetrievalSettings:
     """serper: the environment variable that holds the key, which is never written down."""
     web_url: str = "https://google.serper.dev/search"
 
-    def check(self, key: str) -> None:
+    def check_values(self, key: str) -> None:
         """Raises UserError for a key of the web search in the place of its variable's name."""
         if not re.fullmatch(r"[A-Za-z_]\w*", self.web_key_env):
             raise UserError(f"{key}.web_key_env is not the name of an environment variable; export the key under one")

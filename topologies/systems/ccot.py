@@ -9,10 +9,10 @@ it is answered directly. Zero-shot: hint and picture of the question, nothing re
 from __future__ import annotations
 
 from actors.messages import Field, FieldKind, Message, Question, Task, Trace
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.session import Session, about
+from topologies.systems.session import System, about
 from topologies.topology import Ask
 
 SCENE_GRAPH = (
@@ -23,15 +23,11 @@ EDGE = Field(FieldKind.TRIPLE, "object | relation | object, or object | attribut
 WITH_GRAPH = "Use the pictures and the scene graph that you drew up from them as the steps to your answer."
 
 
-class CCoT:
+class CCoT(System):
     """Two turns of one agent: the pictures' scene graph, and the answer with it."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         graph: list[Message] = []
         if pictures := pictures_among(own):

@@ -16,10 +16,10 @@ import asyncio
 
 from actors.messages import Field, FieldKind, Question, Task, Trace
 from topologies.library import PICTURES, query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
@@ -39,22 +39,17 @@ RECONCILE = (
 )
 
 
-class CoreMmrag:
+class CoreMmrag(System):
     """Four turns of one agent: internal answer, choice of evidence, external answer, reconciliation."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         internal = await session.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
         query = query_of(question)
         results = await asyncio.gather(
-            session.search(query, self._reach.texts, radius=self._reach.radius),
-            session.search(query, self._reach.pictures, kinds=PICTURES, radius=self._reach.radius),
+            session.search(query, self.reach.texts, radius=self.reach.radius),
+            session.search(query, self.reach.pictures, kinds=PICTURES, radius=self.reach.radius),
         )
         retrieved = together(*map(sources, results))
         if not retrieved:

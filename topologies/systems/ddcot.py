@@ -17,10 +17,10 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Given, Message, Question, Source, Task, Trace
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.session import Session, about
+from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
 MOST = 5
@@ -44,15 +44,11 @@ RATIONALE = Field(FieldKind.SUMMARY, "the reasoning that leads to the answer, in
 CONCLUDE = "Follow the summary of the reasoning where it holds up against the question and the picture, and answer."
 
 
-class DDCoT:
+class DDCoT(System):
     """One agent that takes a question apart, answers each part in its own modality, and puts them together."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         shown = about(question, own)
         deconstructed = await session.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
@@ -99,7 +95,5 @@ def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[Given]:
 
 
 METHOD = system(
-    "ddcot",
-    "sub-questions answered from text or from the picture, then joint reasoning, without retrieval",
-    DDCoT,
+    "ddcot", "sub-questions answered from text or from the picture, then joint reasoning, without retrieval", DDCoT
 )

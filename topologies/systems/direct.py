@@ -7,10 +7,12 @@ questions have neither, they go by the model's knowledge alone.
 
 from __future__ import annotations
 
+from functools import partial
+
 from actors.messages import Question, Trace
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.session import Session, about
+from topologies.systems.session import System, about
 from topologies.topology import Ask
 
 DIRECT = "Answer at once, from what you know and what is shown. Keep the reasoning to a few words."
@@ -20,21 +22,20 @@ STEP_BY_STEP = (
 )
 
 
-class Direct:
+class Direct(System):
     """One turn of one agent under `instruction`. Nothing is retrieved: it is shown the question's own sources only."""
 
     def __init__(self, context: MethodContext, instruction: str) -> None:
-        self.method = context.method
-        self._library = context.library
+        super().__init__(context)
         self._instruction = instruction
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         shown = about(question, await session.own())
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=self._instruction))
 
 
 METHODS = (
-    system("sp", "one agent answers at once, without retrieval", lambda context: Direct(context, DIRECT)),
-    system("cot", "one agent answers step by step, without retrieval", lambda context: Direct(context, STEP_BY_STEP)),
+    system("sp", "one agent answers at once, without retrieval", partial(Direct, instruction=DIRECT)),
+    system("cot", "one agent answers step by step, without retrieval", partial(Direct, instruction=STEP_BY_STEP)),
 )

@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -36,20 +36,17 @@ TOOLS = ("texts", "pictures", "web")
 STEP = Field(FieldKind.STEP, "one tool call, as `<tool> | <what to look for>`", many=True, optional=True, tools=TOOLS)
 
 
-class EAgent:
+class EAgent(System):
     """A plan of at most `turns` searches, of `reach.texts` passages or results or `reach.pictures`; then the answer."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-        self._turns = context.systems.turns
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         plan = await session.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
-        calls = [looked_up(session, tool, words, self._reach, plan) for tool, words in planned(plan)[: self._turns]]
+        calls = [
+            looked_up(session, tool, words, self.reach, plan)
+            for tool, words in planned(plan)[: self.context.systems.turns]
+        ]
         results = await asyncio.gather(*calls)
         shown = about(question, together(own, *map(sources, results)))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan]))

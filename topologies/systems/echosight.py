@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from actors.messages import Hit, Question, Source, Trace
 from topologies.library import PICTURES, query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, pictures_among, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 RETRIEVED = 20
@@ -29,16 +29,11 @@ VISUAL_SHARE = 0.5
 READ = "The passage was picked for the question and its picture. Answer from it and from the pictures."
 
 
-class EchoSight:
+class EchoSight(System):
     """One turn of one agent with the one section that comes first, and up to `pictures` pictures."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._pictures = context.reach.pictures
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         query = pictures_among(own)
         queries: list[str | Source] = [query_of(question), *query]
@@ -49,7 +44,7 @@ class EchoSight:
         for hits in results:
             alike += [hit for hit in hits if hit.source not in query][:RETRIEVED]
         sections = await asyncio.gather(*(session.search(q, SECTIONS, mode="vector") for q in queries))
-        shown = query or sources(alike)[: self._pictures]
+        shown = query or sources(alike)[: self.reach.pictures]
         best = [hit.source for hit in reranked(alike, sections)[:1]]
         answered = about(question, together(own, best, shown))
         return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=READ))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from actors.messages import FieldKind, Hit, Kind, Message, Source
+from actors.messages import Hit, Kind, Message, Source
 from topologies.library import PICTURES, Reach, query_of
 from topologies.systems.session import Session, sources
 
@@ -49,15 +49,3 @@ def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
     """The elements that a field names by their numbers (from 1), in its order; unknown numbers are passed over."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))
-
-
-def certainty(message: Message) -> float:
-    """The confidence that a turn states, as an answer's or as a task's field; one half where it states none."""
-    if message.confidence is not None:
-        return message.confidence
-    for value in message.said(FieldKind.CONFIDENCE):
-        try:
-            return min(1.0, max(0.0, float(value)))
-        except ValueError:
-            continue
-    return 0.5

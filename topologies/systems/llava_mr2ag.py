@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Message, Question, Task, Trace
 from topologies.library import query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import certainty, pictures_among, query_pictures, together
-from topologies.systems.session import Session, about
+from topologies.systems.helpers import pictures_among, query_pictures, together
+from topologies.systems.session import System, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
@@ -39,23 +39,18 @@ RELEVANT = Field(FieldKind.RELEVANT, "whether the passage bears on the question"
 FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how sure you are that this is the answer."
 
 
-class LlavaMr2ag:
+class LlavaMr2ag(System):
     """One agent that reflects on each of `reach.texts` passages by itself, beside up to `reach.pictures` pictures."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         task = Task(NEEDED, (RETRIEVE, SURE))
         needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
         if needed.said(FieldKind.RETRIEVE) == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
-        pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
-        hits = await session.search(query_of(question), self._reach.texts, mode="vector", radius=self._reach.radius)
+        pictures = await query_pictures(session, own, self.reach.pictures, self.reach.radius)
+        hits = await session.search(query_of(question), self.reach.texts, mode="vector", radius=self.reach.radius)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(
@@ -80,6 +75,18 @@ def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
     first turn where none has an answer."""
     answered = [n for n, message in enumerate(answers) if message.answer is not None]
     return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
+
+
+def certainty(message: Message) -> float:
+    """The confidence that a turn states, as an answer's or as a task's field; one half where it states none."""
+    if message.confidence is not None:
+        return message.confidence
+    for value in message.said(FieldKind.CONFIDENCE):
+        try:
+            return min(1.0, max(0.0, float(value)))
+        except ValueError:
+            continue
+    return 0.5
 
 
 METHOD = system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag)

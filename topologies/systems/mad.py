@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
 from topologies.answers import wording
-from topologies.method import MethodContext, system
-from topologies.systems.session import Session, about
+from topologies.method import system
+from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
 ROUNDS = 3
@@ -42,15 +42,11 @@ COMPARE = "Both sides have given their answers for this round. Say whether they 
 SAME = Field(FieldKind.SAME, "whether Answer 1 and Answer 2 say the same", ("yes", "no"))
 
 
-class Debate:
+class Debate(System):
     """Affirmative and negative side in turns; a judge that ends the debate and answers."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         shown = about(question, await session.own())
         debate: list[Message] = []
         for _ in range(ROUNDS):

@@ -13,10 +13,10 @@ sub-question: the planner then answers with what there is.
 from __future__ import annotations
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -40,27 +40,21 @@ FIELDS = (
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 
 
-class OmniSearch:
+class OmniSearch(System):
     """At most `turns` searches of `reach.texts` passages (or web results) or `reach.pictures` each, and the answer."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-        self._turns = context.systems.turns
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         read = own = await session.own()
         solved: list[Message] = []
         given: list[Given] = []
-        for _ in range(self._turns):
+        for _ in range(self.context.systems.turns):
             task = Task(PLAN, FIELDS, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
             sub_questions, action = plan.said(FieldKind.SUB_QUESTION), plan.said(FieldKind.ACTION)
             if not sub_questions or action == ("answer",):
                 break
-            results = sources(await looked_up(session, action[0], sub_questions[0], self._reach, plan))
+            results = sources(await looked_up(session, action[0], sub_questions[0], self.reach, plan))
             shown = about(question, together(own, results), sub_questions[0])
             solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
             given += [Given(FieldKind.SUB_QUESTION, sub_questions[0]), Given(FieldKind.FOUND, _solution(solved[-1]))]

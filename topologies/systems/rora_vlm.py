@@ -15,10 +15,10 @@ import asyncio
 
 from actors.messages import Field, FieldKind, Question, Task, Trace
 from topologies.library import PICTURES, query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 FILTER = (
@@ -30,28 +30,23 @@ ANY = Field(FieldKind.RELEVANT, "whether any of the pictures is to be kept", ("y
 KEPT = Field(FieldKind.SELECTED, "the numbers of the pictures to keep, separated by commas", optional=True)
 
 
-class RoraVlm:
+class RoraVlm(System):
     """Two turns of one agent: filter the retrieved pictures, and answer with the rest and `reach.texts` passages."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         query = pictures_among(own)
-        k = self._reach.pictures
+        k = self.reach.pictures
         if query:
             alike = (session.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
             results = await asyncio.gather(*alike)
         else:
-            results = [await session.search(query_of(question), k, kinds=PICTURES, radius=self._reach.radius)]
+            results = [await session.search(query_of(question), k, kinds=PICTURES, radius=self.reach.radius)]
         retrieved = tuple(picture for picture in together(*map(sources, results)) if picture not in query)[:k]
         names = dict.fromkeys(picture.title for picture in retrieved)
         expanded = " ".join([query_of(question), *names])
-        passages = sources(await session.search(expanded, self._reach.texts, radius=self._reach.radius))
+        passages = sources(await session.search(expanded, self.reach.texts, radius=self.reach.radius))
         kept = retrieved
         if retrieved:
             pictures = (*query, *retrieved)

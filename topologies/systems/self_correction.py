@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from actors.messages import Field, FieldKind, Given, Message, Question, Status, Task, Trace
 from topologies.answers import wording
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.session import Session, about
+from topologies.systems.session import System, about
 from topologies.topology import Ask
 
 REVISIONS = 2
@@ -25,15 +25,11 @@ HOLDS = Field(FieldKind.SUPPORTED, "whether Answer 1 stands after your check", (
 REVISE = "You found fault with your last answer. Answer anew, and mend what you found wrong; keep what was right."
 
 
-class SelfCorrection:
+class SelfCorrection(System):
     """One agent that remembers what it said: answer, critique, revision, critique, ..."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         shown = about(question, await session.own())
         answer = await session.ask(SINGLE_AGENT, question=shown)
         for _ in range(REVISIONS):
@@ -55,7 +51,5 @@ def _same(one: Message, other: Message) -> bool:
 
 
 METHOD = system(
-    "self_correction",
-    "an agent answers, criticises its own answer and revises it, without retrieval",
-    SelfCorrection,
+    "self_correction", "an agent answers, criticises its own answer and revises it, without retrieval", SelfCorrection
 )

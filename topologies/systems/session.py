@@ -25,6 +25,7 @@ from actors.messages import (
     derive_seed,
 )
 from topologies.library import PICTURES, TEXTS, Library
+from topologies.method import MethodContext
 from topologies.topology import Ask, discussion_id
 
 T = TypeVar("T")
@@ -171,6 +172,18 @@ class Session:
             return hits
 
         return noted()
+
+
+class System:
+    """A topology that goes step by step; a system derives from it and says in `answer` which steps."""
+
+    def __init__(self, context: MethodContext) -> None:
+        self.method = context.method
+        self.context = context
+        self.reach = context.reach
+
+    def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
+        return Session(self.method, question, ask, self.context.library, seed, sample)
 
 
 def _source_id(hit: Hit) -> str:

@@ -15,35 +15,30 @@ import asyncio
 
 from actors.messages import Question, Trace
 from topologies.library import query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, query_pictures, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
 LOOKED_AT = 100
 READ = "The passages come from the documents that the pictures point to. Answer from them and from the pictures."
 
 
-class WikiLlava:
+class WikiLlava(System):
     """One turn of one agent, with `reach.texts` passages of the documents of (up to `pictures`) pictures."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
-        pictures = await query_pictures(session, own, self._reach.pictures, self._reach.radius)
+        pictures = await query_pictures(session, own, self.reach.pictures, self.reach.radius)
         named = together(
             *map(sources, await asyncio.gather(*(session.search(picture, 1, mode="vector") for picture in pictures)))
         )
         documents = {page(source) for source in named}
-        near = await session.search(query_of(question), LOOKED_AT, radius=self._reach.radius)
+        near = await session.search(query_of(question), LOOKED_AT, radius=self.reach.radius)
         passages = [source for source in sources(near) if page(source) in documents] or named
-        shown = about(question, together(own, passages[: self._reach.texts], pictures))
+        shown = about(question, together(own, passages[: self.reach.texts], pictures))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=READ))
 
 

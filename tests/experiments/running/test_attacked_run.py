@@ -80,7 +80,8 @@ def carry_out(
         context = RunContext(config, roles, dataset, evidence, recorder, tracker, Progress())
         job = Job(context, agents, learner)
         asyncio.run(job.run())
-    about = summary.About("attacked", "reader", "sample", "EM", tuple(config.methods), learned="m3prune")
+    names = tuple(method.name for method in job.methods)
+    about = summary.About("attacked", "reader", "sample", "EM", names, learned="m3prune")
     summary.write(folder, summary.summarise(folder, about))
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -19,6 +20,8 @@ from experiments.conformance.scripted import Script, ScriptedTeam, answered
 from experiments.estimate.dry_run import plan_of
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import METHODS, make_topology, methods_of, pairs
+from experiments.running.replay import RecordedTeam
+from tests.experiments.running.test_attacked_run import carry_out
 from topologies.method import Method
 from topologies.topology import Topology
 
@@ -141,6 +144,17 @@ async def test_a_function_or_a_method_of_somebody_else_answers_too() -> None:
         assert (trace.method, trace.answer) == (method.name, "by decision")
         assert team.turns[0].agent == first
     assert named("theirs.ways:reversed_chain")[0].description == "A chain from the last agent to the first"
+
+
+def test_a_run_of_it_learns_nothing_is_scored_under_its_name_and_is_replayed(tmp_path: Path) -> None:
+    words = ["methods=[single,theirs.ways:OneAfterAnother]", "topology.text=[critic]", "data.limit=2"]
+    folder = carry_out(words, tmp_path)
+    rows = json.loads(folder.metrics.read_text())["methods"]
+    assert list(rows) == ["single", "one_after_another"]
+    traces = list(folder.traces("evaluate-one_after_another"))
+    assert [trace.turns[-1].agent for trace in traces] == ["umpire", "umpire"]
+    replayed = carry_out(words, tmp_path, team=RecordedTeam(folder))
+    assert list(replayed.traces("evaluate-one_after_another")) == traces
 
 
 def test_an_entry_point_names_a_method(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ when both sides give the same answer. Without the debate (`debate=False`) the fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.answers import wording
@@ -29,7 +30,7 @@ from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.bdog.blueprint import SIZE, Blueprint, distance, limited, read_triples, union
 from topologies.systems.bdog.blueprints import read_blueprints
-from topologies.systems.session import Session, about
+from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
 PROPONENT = Role(
@@ -86,7 +87,7 @@ TRIPLE = Field(
 ANSWER = Field(FieldKind.ANSWER, "the shortest phrase that answers the question, one of its choices, or unknown")
 
 
-class Bdog:
+class Bdog(System):
     """The debate, `rounds` at most, and what is left of it without its graph or without its debate.
 
     Args:
@@ -94,16 +95,13 @@ class Bdog:
     """
 
     def __init__(self, context: MethodContext, graph: bool = True, debate: bool = True) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._rounds = context.systems.rounds
-        self._epsilon = context.systems.epsilon
+        super().__init__(context)
         self._graph = graph
         self._debate = debate
         self._given = read_blueprints(context.systems.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         shown = about(question, await session.own() or question.evidence)
         if not self._graph:
             return session.trace(await self._talk(session, shown))
@@ -126,7 +124,7 @@ class Bdog:
         self, session: Session, shown: Question, blueprint: Blueprint, opening: Sequence[Message]
     ) -> Message:
         heard = opening
-        for _ in range(self._rounds):
+        for _ in range(self.context.systems.rounds):
             support = Task(SUPPORT, (TRIPLE, ANSWER), _triples(blueprint))
             proponent = await session.ask(PROPONENT.name, question=shown, task=support, heard=heard)
             affirmative = _stated(proponent, blueprint)
@@ -138,7 +136,7 @@ class Bdog:
             conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both)
             moved = distance(blueprint, negative)
             blueprint, heard = negative, [opponent]
-            if opponent.status is Status.OK and moved <= self._epsilon:
+            if opponent.status is Status.OK and moved <= self.context.systems.epsilon:
                 break
         closing = [conclusion] if conclusion.status is Status.OK else both
         return await session.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
@@ -146,7 +144,7 @@ class Bdog:
     async def _talk(self, session: Session, shown: Question) -> Message:
         """The debate without graphs. The sides hear each other's last words and the moderator's."""
         heard: list[Message] = []
-        for _ in range(self._rounds):
+        for _ in range(self.context.systems.rounds):
             proponent = await session.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
             opponent = await session.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
             both = [proponent, opponent]
@@ -172,12 +170,7 @@ def _same(one: str, other: str | None) -> bool:
 
 
 METHODS = (
-    system(
-        "bdog_debate",
-        "debate of proponent, opponent and moderator",
-        lambda context: Bdog(context, graph=False),
-        ROLES,
-    ),
-    system("bdog_graph", "a blueprint graph, and the answer from it", lambda context: Bdog(context, debate=False)),
+    system("bdog_debate", "debate of proponent, opponent and moderator", partial(Bdog, graph=False), ROLES),
+    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False)),
     system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, ROLES),
 )

@@ -47,7 +47,7 @@ from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag.consistency import least_agreement
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
 PICTURES_TOO = "pictures"
@@ -111,7 +111,7 @@ SUB_QUESTIONS = 3
 ENTITIES = 3  # of which the graph agent reads the description and the pictures
 
 
-class HmRag:
+class HmRag(System):
     """`bases` are those of the agents that take part; each finds `reach.texts` passages, triples or results, and the
     vector agent `reach.pictures` besides. A system of one base has no decision to make.
 
@@ -122,17 +122,13 @@ class HmRag:
     def __init__(
         self, context: MethodContext, bases: Sequence[str] = BASES, decompose: bool = True, decide: bool = True
     ) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-        self._threshold = context.systems.agreement
-        self._rouge_weight = context.systems.rouge_weight
+        super().__init__(context)
         self._bases = bases
         self._decompose = decompose
         self._decide = decide
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         sub_questions = await self._sub_questions(session, own) if self._decompose else ()
         answers, read = await self._answers(session, sub_questions, own)
@@ -142,7 +138,7 @@ class HmRag:
             return session.trace(vote(answers))
         usable = [message for message in answers if message.answer is not None]
         summaries = await self._summaries(session, usable)
-        if least_agreement(summaries, self._rouge_weight) >= self._threshold:
+        if least_agreement(summaries, self.context.systems.rouge_weight) >= self.context.systems.agreement:
             return session.trace(await session.ask(LIGHT.name, question=about(question, own), heard=usable))
         everything = about(question, together(own, *read.values()))
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
@@ -198,13 +194,13 @@ class HmRag:
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             of = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(of.said(FieldKind.KEYWORD) or (query,), self._reach.texts, of=of))
-            triples.append(session.graph(of.said(FieldKind.THEME) or (query,), self._reach.texts, themes=True, of=of))
+            triples.append(session.graph(of.said(FieldKind.KEYWORD) or (query,), self.reach.texts, of=of))
+            triples.append(session.graph(of.said(FieldKind.THEME) or (query,), self.reach.texts, themes=True, of=of))
         if VECTOR in self._bases:
-            near = partial(session.search, query, mode="vector", radius=self._reach.radius)
-            searches |= {VECTOR: near(self._reach.texts), PICTURES_TOO: near(self._reach.pictures, kinds=PICTURES)}
+            near = partial(session.search, query, mode="vector", radius=self.reach.radius)
+            searches |= {VECTOR: near(self.reach.texts), PICTURES_TOO: near(self.reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
-            searches[WEB] = session.web(query, self._reach.texts)
+            searches[WEB] = session.web(query, self.reach.texts)
         edges, hits = await gather(gather(*triples), gather(*searches.values()))
         of_base = dict(zip(searches, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}

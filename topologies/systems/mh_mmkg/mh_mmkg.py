@@ -43,10 +43,10 @@ from actors.messages import (
     Triple,
 )
 from topologies.answers import wording
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among, together
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk, same
-from topologies.systems.session import Session, about
+from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
 PERCEIVER = Role(
@@ -120,18 +120,11 @@ SETTINGS = {
 }
 
 
-class MhMmkg:
+class MhMmkg(System):
     """One setting, which the method's name says. Directed edges are followed from head to tail only."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._setting = SETTINGS[context.method]
-        self._paths = context.systems.paths  # alpha
-        self._directed = context.directed
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session, setting = Session(self.method, question, ask, self._library, seed, sample), self._setting
+        session, setting = self.session(question, ask, seed, sample), SETTINGS[self.method]
         own = await session.own()
         pictures = pictures_among(own)
         texts = tuple(source for source in own if source not in pictures)
@@ -141,12 +134,12 @@ class MhMmkg:
         if setting.see and setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
             heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
-        search = _Search(session, about(question, texts), heard, setting, await self._library.topics(question))
+        search = _Search(session, about(question, texts), heard, setting, await self.context.library.topics(question))
         paths: tuple[Path, ...] = ()
         if setting.knowledge == "searched":
-            paths = await search.run(self._paths, self._directed)
+            paths = await search.run(self.context.systems.paths, self.context.directed)
         elif setting.knowledge == "annotated":
-            paths = await search.follow(await self._library.annotated(question))
+            paths = await search.follow(await self.context.library.annotated(question))
         answered = about(question, together(own, *map(search.written, paths)))
         trace = session.trace(await session.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
         walked = setting.knowledge == "searched"

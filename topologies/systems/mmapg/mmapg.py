@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from actors.messages import (
     Field,
@@ -50,7 +51,7 @@ from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import MethodContext, system
 from topologies.systems.mmapg.planning import TYPES, Node, content_of, placed, root
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -119,22 +120,19 @@ SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)
 FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 
 
-class Mmapg:
+class Mmapg(System):
     """The planner's graph, `steps` nodes at most, or what is left of it without planning or without retrieval.
 
     The reach is that of each search; without a radius only the number of candidates counts.
     """
 
     def __init__(self, context: MethodContext, planning: bool = True, retrieval: bool = True) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-        self._steps = context.systems.steps
+        super().__init__(context)
         self._planning = planning
         self._retrieval = retrieval
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         bare = about(question, await session.own())
         go = self._by_plan if self._planning else self._in_sequence
         return session.trace(await go(session, bare))
@@ -144,7 +142,7 @@ class Mmapg:
         guide = tuple(Given(FieldKind.SUB_QUESTION, text) for text in overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
-        for _ in range(self._steps):
+        for _ in range(self.context.systems.steps):
             task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
             known = [message for messages in outcomes.values() for message in messages]
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
@@ -187,7 +185,7 @@ class Mmapg:
         """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
         instruction = bare.text
-        for _ in range(self._steps // 2):
+        for _ in range(self.context.systems.steps // 2):
             retrieved = await self._retrieve(session, bare, instruction, path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
             thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
@@ -206,8 +204,8 @@ class Mmapg:
         if not self._retrieval:
             of = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
-                session.search(instruction, self._reach.texts, mode="vector", of=of),
-                session.search(instruction, self._reach.pictures, kinds=PICTURES, mode="vector", of=of),
+                session.search(instruction, self.reach.texts, mode="vector", of=of),
+                session.search(instruction, self.reach.pictures, kinds=PICTURES, mode="vector", of=of),
             )
             if not texts and not pictures:
                 return []
@@ -232,26 +230,36 @@ class Mmapg:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
         phrases = decomposed.said(KEYWORD.name) or (instruction,)
         in_texts = [
-            session.search(phrase, self._reach.texts, radius=self._reach.radius, of=decomposed) for phrase in phrases
+            session.search(phrase, self.reach.texts, radius=self.reach.radius, of=decomposed) for phrase in phrases
         ]
         in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
         if decomposed.said(VISUAL.name) != ("no",):
             named, described = decomposed.said(ENTITY.name), decomposed.said(QUERY.name)
             in_pictures = [
                 session.search(
-                    title, self._reach.pictures, kinds=PICTURES, mode="text", radius=self._reach.radius, of=decomposed
+                    title,
+                    self.reach.pictures,
+                    kinds=PICTURES,
+                    mode="text",
+                    radius=self.reach.radius,
+                    of=decomposed,
                 )
                 for title in named
             ]
             in_pictures += [
                 session.search(
-                    text, self._reach.pictures, kinds=PICTURES, mode="vector", radius=self._reach.radius, of=decomposed
+                    text,
+                    self.reach.pictures,
+                    kinds=PICTURES,
+                    mode="vector",
+                    radius=self.reach.radius,
+                    of=decomposed,
                 )
                 for text in (described if named or described else (instruction,))
             ]
-        edges = session.graph(phrases, self._reach.texts, of=decomposed)
+        edges = session.graph(phrases, self.reach.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = [*_fused(texts, self._reach.texts), *_fused(pictures, self._reach.pictures)]
+        candidates = [*_fused(texts, self.reach.texts), *_fused(pictures, self.reach.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
@@ -310,17 +318,9 @@ def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
 
 
 METHODS = (
+    system("mmapg_no_planning", "retrieval and reasoning alternate, examined", partial(Mmapg, planning=False), ROLES),
     system(
-        "mmapg_no_planning",
-        "retrieval and reasoning alternate, examined",
-        lambda context: Mmapg(context, planning=False),
-        ROLES,
-    ),
-    system(
-        "mmapg_no_retrieval",
-        "adaptive planning, nearest sources unexamined",
-        lambda context: Mmapg(context, retrieval=False),
-        ROLES,
+        "mmapg_no_retrieval", "adaptive planning, nearest sources unexamined", partial(Mmapg, retrieval=False), ROLES
     ),
     system("mmapg", "adaptive planning graph over texts and pictures, examined", Mmapg, ROLES),
 )

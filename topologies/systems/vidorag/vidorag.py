@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
 from topologies.library import PICTURES, query_of
-from topologies.method import MethodContext, system
+from topologies.method import system
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Session, about, sources
+from topologies.systems.session import Session, System, about, sources
 from topologies.systems.vidorag.cutoff import kept
 from topologies.topology import Ask
 
@@ -65,23 +65,17 @@ INSPECTED = (
 )
 
 
-class ViDoRAG:
+class ViDoRAG(System):
     """Retrieval of up to twice `reach.texts` and `reach.pictures`, at most `turns` rounds, and the answer."""
 
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-        self._library = context.library
-        self._reach = context.reach
-        self._turns = context.systems.turns
-
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        session = Session(self.method, question, ask, self._library, seed, sample)
+        session = self.session(question, ask, seed, sample)
         own = await session.own()
         candidates = together(own, await self._retrieved(session))[len(own) :]
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
         rests_on: tuple[Source, ...] = ()
-        for _ in range(self._turns):
+        for _ in range(self.context.systems.turns):
             left = tuple(source for source in candidates if source not in picked)
             if not left:
                 break
@@ -102,10 +96,10 @@ class ViDoRAG:
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Of both modalities, what the better component of its scores holds."""
-        words, radius = query_of(session.question), self._reach.radius
+        words, radius = query_of(session.question), self.reach.radius
         searches = (
-            session.search(words, 2 * self._reach.texts, mode="vector", radius=radius),
-            session.search(words, 2 * self._reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
+            session.search(words, 2 * self.reach.texts, mode="vector", radius=radius),
+            session.search(words, 2 * self.reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
         return together(*(sources(relevant(hits)) for hits in await asyncio.gather(*searches)))
 
