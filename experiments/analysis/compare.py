@@ -87,7 +87,7 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
             {_frozen(value): value for result in results for value in [result.values.get(key)]}.values()
         )
         if len(values) > 1:
-            axes[key] = sorted(values) if all(_is_number(value) for value in values) else values
+            axes[key] = sorted(values) if all(map(is_number, values)) else values
     return axes
 
 
@@ -179,6 +179,7 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
     pairs: list[tuple[Arm, Arm]] = []
     for method in dict.fromkeys(arm.method for arm in arms):
         own = [arm for arm in arms if arm.method == method]
+        # A method that the settings cannot change (one agent alone, say) answers the same everywhere.
         if all(np.array_equal(arm.utilities, own[0].utilities, equal_nan=True) for arm in own):
             continue
         for arm in own:
@@ -242,5 +243,6 @@ def _text(value: Any) -> str:
     return "default" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    # A bool is an int to Python, but true and false are no points on an axis.
     return isinstance(value, (int, float)) and not isinstance(value, bool)

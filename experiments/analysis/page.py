@@ -43,6 +43,7 @@ def write(path: Path, title: str, sections: Iterable[tuple[str, Iterable[str]]],
         links="\n".join(links),
         sections="\n".join(_section(heading, body) for heading, body in filled),
     )
+    # A sweep writes its report again and again while people read it.
     partial = path.with_suffix(".partial")
     partial.write_text(page, encoding="utf-8")
     return partial.replace(path)

@@ -22,6 +22,7 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
+    # scipy.stats.bootstrap draws every resample value by value: 400 times slower at 3,000 questions.
     distinct, counts = np.unique(scores, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
     return _percentiles(drawn @ distinct / len(scores), level)
@@ -117,6 +118,7 @@ def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_0
     flipped = np.zeros(draws)
     for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
         flipped += size * (2 * generator.binomial(count, 0.5, size=draws) - count)
+    # Sums that differ in their last bit alone are equally extreme.
     extreme = int(np.sum(np.abs(flipped) >= abs(difference.sum()) - 1e-9))
     return PairedTest(
         difference=float(difference.mean()),
@@ -140,6 +142,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     ordered = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, worst = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(ordered):
+        # Never below an earlier one: a larger p-value must not become the smaller of two.
         worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = worst
     return adjusted

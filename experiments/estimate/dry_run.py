@@ -170,6 +170,7 @@ class _Estimate:
                 for sample, walk in enumerate(walks):
                     await self._team.run_discussion(walk, question, config.seed, sample, expected)
                 await self._bounds(question, bounds, every_turn=True)
+            # Scores of zero prefer no edge: what is pruned goes by the rate alone.
             self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
         self._learner.next_stage()
         return phase(f"learning, stage {stage}", needed * k, expected, *bounds)

@@ -87,5 +87,6 @@ def _characters(text: str) -> int:
     return round(len(text) / CHARACTERS_PER_TOKEN)
 
 
+# Roles, instructions and replies recur in thousands of prompts.
 def _kept(count: Callable[[str], int]) -> Callable[[str], int]:
     return lru_cache(maxsize=1 << 16)(count)

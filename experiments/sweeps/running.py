@@ -138,7 +138,7 @@ async def _reports(
     with Recorder(run) as recorder:
         utilities = [step.terms["utility"] for step in run.learning() if step.terms]
         learned, go = asyncio.Event(), asyncio.Event()
-        go.set()
+        go.set()  # open unless a scheduler decides after each step
 
         def on_step(step: Mapping[str, Any]) -> None:
             if "utility" in step:

@@ -41,7 +41,7 @@ from experiments.running.opening import check_room, open_cache, open_dataset, op
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
 
-OUTLIVE_S = 30.0
+OUTLIVE_S = 30.0  # processes of a killed sweep are given this long to end
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, compare_pairs
 from experiments.analysis.figures.axes import Cell, heat_map, shown
-from experiments.analysis.figures.style import COLOURS, FAINT, GREY, HATCHES, MARKERS, PAGE, SMALL, plain, styled
+from experiments.analysis.figures.style import COLOURS, FAINT, GREY, HATCHES, MARKERS, PAGE, SMALL, nth, plain, styled
 from experiments.analysis.summary import SIGNIFICANT
 
 BAR: dict[str, Any] = {"capsize": 2, "elinewidth": 0.8, "capthick": 0.8, "fmt": "none"}
@@ -52,9 +52,9 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
             xs,
             [arm.mean for arm in group],
             0.92 * width,
-            color=_tint(COLOURS[k % len(COLOURS)]),
-            edgecolor=COLOURS[k % len(COLOURS)],
-            hatch=HATCHES[k % len(HATCHES)],
+            color=_tint(nth(COLOURS, k)),
+            edgecolor=nth(COLOURS, k),
+            hatch=nth(HATCHES, k),
             linewidth=0.6,
             label=_kind(kind),
         )
@@ -87,9 +87,9 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         for comparison in compare_pairs(pairs):
             k = kinds.index(comparison.arm.values[KIND])
             x = methods.index(comparison.arm.method) + 0.7 * ((k + 0.5) / len(kinds) - 0.5)
-            colour = COLOURS[(k + 1) % len(COLOURS)]
+            colour = nth(COLOURS, k + 1)
             axes.vlines(x, *comparison.ci95, color=colour, linewidth=0.8)
-            look = MARKERS[(k + 1) % len(MARKERS)]
+            look = nth(MARKERS, k + 1)
             fill = colour if comparison.p_holm < SIGNIFICANT else "white"
             axes.plot(x, comparison.difference, look, markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
         axes.axhline(0, color="black", linewidth=0.6)
@@ -97,8 +97,8 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         axes.set_ylabel(f"{metric}, attacked minus clean")
         plain(axes, grid="y")
     for k, kind in enumerate(kinds, start=1):
-        colour = COLOURS[k % len(COLOURS)]
-        grid[0].plot([], [], MARKERS[k % len(MARKERS)], color=colour, markersize=4.5, label=_kind(kind))
+        colour = nth(COLOURS, k)
+        grid[0].plot([], [], nth(MARKERS, k), color=colour, markersize=4.5, label=_kind(kind))
     grid[0].plot(
         [], [], "o", color=GREY, markerfacecolor="white", markersize=4.5, label=f"p (Holm) not below {SIGNIFICANT}"
     )
@@ -129,7 +129,7 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
     for axes, kind in zip(grid, kinds, strict=True):
         axes.set_title(f"{_kind(kind)} attack", loc="left")
         for i, method in enumerate(methods):
-            colour = COLOURS[i % len(COLOURS)]
+            colour = nth(COLOURS, i)
             aside = 0.6 * ((i + 0.5) / len(methods) - 0.5)
             of_method = [arm for arm in arms if arm.method == method]
             for arm in of_method:
@@ -137,11 +137,11 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
                     continue
                 x = positions.index(arm.values[POSITION]) + aside
                 axes.vlines(x, *arm.ci95, color=colour, linewidth=0.8)
-                axes.plot(x, arm.mean, MARKERS[i % len(MARKERS)], color=colour, markersize=4)
+                axes.plot(x, arm.mean, nth(MARKERS, i), color=colour, markersize=4)
             clean = [arm.mean for arm in of_method if arm.values[KIND] in UNATTACKED]
             if clean:
                 axes.axhline(float(np.mean(clean)), color=colour, linewidth=0.7, linestyle=":")
-            axes.plot([], [], MARKERS[i % len(MARKERS)], color=colour, markersize=4, label=method)
+            axes.plot([], [], nth(MARKERS, i), color=colour, markersize=4, label=method)
         axes.set_ylabel(metric)
         plain(axes, grid="y")
     names = [shown(position) for position in positions]

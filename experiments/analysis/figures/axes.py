@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import Arm, merge
+from experiments.analysis.compare import Arm, is_number, merge
 from experiments.analysis.figures.edges import ABSENT
 from experiments.analysis.figures.style import (
     COLOURS,
@@ -21,6 +21,7 @@ from experiments.analysis.figures.style import (
     PAGE,
     SMALL,
     ink,
+    nth,
     plain,
     probabilities,
     styled,
@@ -83,14 +84,14 @@ def _changes(arms: Sequence[Arm], method: str) -> bool:
 @styled
 def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> Figure:
     """Each method's utility over the values of one key, with intervals and a faint point per trial."""
-    numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    numeric = all(map(is_number, values))
     figure = Figure(figsize=(PAGE, 2.8), layout="constrained")
     axes = figure.add_subplot()
     methods = list(dict.fromkeys(arm.method for arm in arms))
     places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
     step = float(np.diff(places).min())
     for i, method in enumerate(methods):
-        look: Any = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        look: Any = {"color": nth(COLOURS, i), "marker": nth(MARKERS, i)}
         aside = 0.3 * step * ((i + 0.5) / len(methods) - 0.5)
         group = [arm for arm in arms if arm.method == method]
         xs = [places[values.index(arm.values[key])] + aside for arm in group]
@@ -109,7 +110,7 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
                     markeredgewidth=0,
                 )
         axes.vlines(xs, ends[:, 0], ends[:, 1], color=look["color"], linewidth=0.8)
-        line = LINES[i % len(LINES)] if numeric else ""
+        line = nth(LINES, i) if numeric else ""
         axes.plot(
             np.array(xs)[order], means[order], linestyle=line, linewidth=0.8, markersize=4.5, label=method, **look
         )
@@ -189,16 +190,14 @@ def points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) 
     for axes in grid.flat[len(keys) :]:
         axes.set_visible(False)
     for axes, (key, values) in zip(grid.flat, keys.items(), strict=False):
-        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        numeric = all(map(is_number, values))
         for i, method in enumerate(methods):
             group = [arm for arm in arms if arm.method == method]
             xs = [arm.values[key] if numeric else values.index(arm.values[key]) for arm in group]
             ends = np.array([arm.ci95 for arm in group])
-            colour = COLOURS[i % len(COLOURS)]
+            colour = nth(COLOURS, i)
             axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.5, alpha=FAINT)
-            axes.plot(
-                xs, [arm.mean for arm in group], MARKERS[i % len(MARKERS)], color=colour, markersize=3.5, label=method
-            )
+            axes.plot(xs, [arm.mean for arm in group], nth(MARKERS, i), color=colour, markersize=3.5, label=method)
         if len(values) <= FEW or not numeric:
             axes.set_xticks(values if numeric else range(len(values)), [shown(value) for value in values])
             axes.margins(x=0.2)

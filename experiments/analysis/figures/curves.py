@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.analysis.figures.style import COLOURS, LINES, PAGE, plain, styled
+from experiments.analysis.figures.style import COLOURS, LINES, PAGE, nth, plain, styled
 from experiments.records.recorder import RunFolder
 
 COLUMNS = 3
@@ -36,7 +36,7 @@ def learning_curves(run: RunFolder) -> Figure | None:
         axes.set_axis_off()
     for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
         for i, (name, curve) in enumerate(curves.items()):
-            style: Any = {"color": COLOURS[i % len(COLOURS)], "linestyle": LINES[i % len(LINES)], "linewidth": 1}
+            style: Any = {"color": nth(COLOURS, i), "linestyle": nth(LINES, i), "linewidth": 1}
             style["label"] = name
             for points in curve.values():
                 axes.plot(*zip(*points, strict=True), **style)

@@ -6,6 +6,7 @@ a page of a two-column paper, no text is smaller than 7 points at that size, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def plain(axes: Axes, grid: str = "both") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
+
+
+def nth(palette: Sequence[str], i: int) -> str:
+    """A line's colour, marker or dashes; the palette begins again after its end."""
+    return palette[i % len(palette)]
 
 
 def ink(colour_map: Colormap, share: float) -> str:

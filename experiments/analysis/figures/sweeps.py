@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, plain, save, styled
+from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
 from experiments.analysis.figures.tokens import cost_axis
 from experiments.records.trials import TrialResult
 
@@ -50,7 +50,7 @@ def costs(arms: Sequence[Arm], metric: str) -> Figure:
     methods = list(dict.fromkeys(arm.method for arm in arms))
     for arm in arms:
         i = methods.index(arm.method)
-        look: Any = {"marker": MARKERS[i % len(MARKERS)], "color": COLOURS[i % len(COLOURS)], "linestyle": ""}
+        look: Any = {"marker": nth(MARKERS, i), "color": nth(COLOURS, i), "linestyle": ""}
         if len(arm.seeds) > 1:
             axes.plot(arm.tokens, arm.trial_means, markersize=3, markeredgewidth=0, alpha=FAINT, **look)
         axes.vlines(float(np.mean(arm.tokens)), *arm.ci95, color=look["color"], linewidth=0.6, alpha=0.6)
@@ -58,7 +58,7 @@ def costs(arms: Sequence[Arm], metric: str) -> Figure:
             float(np.mean(arm.tokens)), arm.mean, markersize=5, markeredgecolor="white", markeredgewidth=0.4, **look
         )
     for i, method in enumerate(methods):
-        axes.plot([], [], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linestyle="", label=method)
+        axes.plot([], [], marker=nth(MARKERS, i), color=nth(COLOURS, i), linestyle="", label=method)
     cost_axis(axes, [tokens for arm in arms for tokens in arm.tokens])
     axes.set_ylabel(f"{metric} (bars: 95% interval)")
     plain(axes)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.analysis.figures.labels import label
-from experiments.analysis.figures.style import COLOURS, COLUMN, MARKERS, PAGE, plain, styled
+from experiments.analysis.figures.style import COLOURS, COLUMN, MARKERS, PAGE, nth, plain, styled
 from experiments.analysis.summary import Metrics
 
 CROWD = 6  # more names than this need the width of a page
@@ -28,8 +28,8 @@ def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
             x,
             y,
             yerr=[[max(y - low, 0)], [max(high - y, 0)]],
-            fmt=MARKERS[i % len(MARKERS)],
-            color=COLOURS[i % len(COLOURS)],
+            fmt=nth(MARKERS, i),
+            color=nth(COLOURS, i),
             markersize=5,
             capsize=2,
             elinewidth=0.8,

@@ -20,7 +20,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.traces import encode
 
-LIMIT_TURNS = 50_000
+LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
 CHUNK_TURNS = 1_000  # one chunk is read to open a discussion, all of them to search messages
 
 Entry = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, plain, save, styled
+from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, nth, plain, save, styled
 from experiments.studies.planted.report import Summary
 
 PREFIX = "regret@"
@@ -34,13 +34,13 @@ def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
     learners = [row for row in rows if any(name.startswith(PREFIX) for name in row.measures)]
     for number, row in enumerate(learners):
         points = {int(n.removeprefix(PREFIX)): m for n, m in row.measures.items() if n.startswith(PREFIX)}
-        used, colour = sorted(points), COLOURS[number % len(COLOURS)]
+        used, colour = sorted(points), nth(COLOURS, number)
         axes.plot(
             used,
             [points[q][0] for q in used],
             color=colour,
-            linestyle=LINES[number % len(LINES)],
-            marker=MARKERS[number % len(MARKERS)],
+            linestyle=nth(LINES, number),
+            marker=nth(MARKERS, number),
             markersize=3,
             label=row.learner,
         )

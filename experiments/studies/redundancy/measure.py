@@ -165,6 +165,7 @@ class Redundancy:
     async def _remove_greedily(self) -> list[Edge]:
         """One pass over the edges, most harmful first and of equal ones the most expensive: each is taken away for good
         if the utility of what is left by then does not fall (Definition 1 again, applied to the graph so far)."""
+        # lexsort: the last key counts most.
         order = np.lexsort((self._tokens_without(), -self._utility_without()))
         removed: list[Edge] = []
         utility = self._utility(FULL).sum()

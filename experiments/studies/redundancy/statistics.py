@@ -19,7 +19,7 @@ from topologies.wiring import Bools, Floats
 
 SPLITS = 400
 LEVEL = 0.05
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
 
 
 @dataclass(frozen=True, slots=True)
