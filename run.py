@@ -8,8 +8,9 @@ import time
 
 from actors.errors import UserError
 
-USAGE = """usage: python run.py experiment=<name> [key=value ...]
+USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
+       python run.py help=keys|methods|data|attacks|models
 
 experiments:"""
 
@@ -38,6 +39,11 @@ def _list() -> int:
 
 
 def _run(words: list[str]) -> int:
+    if words[0].startswith("help="):
+        from experiments.reference import reference
+
+        print(reference(words[0].removeprefix("help=")))
+        return 0
     # Imported here: the list of experiments needs none of it.
     from experiments.config.loading import load
     from experiments.runner import open_folder, run

@@ -1,0 +1,1 @@
+"""Runs and what becomes of them; the only place that knows labels."""

@@ -1,0 +1,1 @@
+"""Search: vectors and words in LanceDB, a knowledge graph, the web, recognised lettering."""

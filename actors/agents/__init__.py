@@ -1,0 +1,1 @@
+"""One agent: its role, its memory and how it takes a turn."""

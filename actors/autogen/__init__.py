@@ -1,0 +1,1 @@
+"""Our agents in AutoGen teams, and AutoGen's agents in ours."""

@@ -1,0 +1,1 @@
+"""The models that answer: vLLM engines, endpoints, the embedded reader, and the user's own."""

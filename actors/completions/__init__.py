@@ -1,0 +1,1 @@
+"""The completion cache, in memory and on disk."""

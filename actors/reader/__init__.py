@@ -1,0 +1,1 @@
+"""The embedded model: extractive, without a neural network."""

@@ -1,0 +1,1 @@
+"""What records come to: statistics, comparisons and tables; reads run folders and nothing that lives."""

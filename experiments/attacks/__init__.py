@@ -1,0 +1,1 @@
+"""Attacks, one file each with its threat model; who is compromised, and what it achieved."""

@@ -1,0 +1,1 @@
+"""The typed configuration, how it is read, and which code it may name."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from actors.agents.agent import RoleAgent
 from actors.messages import (
@@ -23,6 +23,7 @@ from actors.messages import (
     Trace,
     Triple,
     Turn,
+    Usage,
     derive_seed,
 )
 from actors.models import Model
@@ -94,6 +95,8 @@ class ScriptedTeam:
     delays: Random | None = None
     turns: list[Turn] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    recorded: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._agents: dict[str, RoleAgent] = {}
@@ -120,6 +123,10 @@ class ScriptedTeam:
             message, _ = await self._agent(turn).take(turn)
         self.messages.append(message)
         return message
+
+    def close(self, discussion: str) -> None:
+        for agent in self._agents.values():
+            agent.memory.forget([discussion])
 
     def _agent(self, turn: Turn) -> RoleAgent:
         if turn.agent not in self._agents:

@@ -1,0 +1,1 @@
+"""Loaders of benchmarks: labelled items over a corpus of sources."""

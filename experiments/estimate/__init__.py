@@ -1,0 +1,1 @@
+"""What a run or a sweep would take, before any of it is spent."""

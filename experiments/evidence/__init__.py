@@ -1,0 +1,1 @@
+"""What is retrieved for a question, and what systems may look up."""

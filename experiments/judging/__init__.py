@@ -1,0 +1,1 @@
+"""A model grades answers against gold (Acc*)."""

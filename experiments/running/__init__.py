@@ -1,0 +1,1 @@
+"""One run while its agents live: launch, learn, evaluate, conclude."""

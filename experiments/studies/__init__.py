@@ -1,0 +1,1 @@
+"""Experiments of other kinds than learning and evaluating."""

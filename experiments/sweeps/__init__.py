@@ -1,0 +1,1 @@
+"""Many runs that share their agents, on Ray Tune."""

@@ -1,0 +1,1 @@
+"""Figures, equal to the byte for equal data."""

@@ -1,0 +1,1 @@
+"""report.html of a run and of a sweep."""

@@ -1,0 +1,1 @@
+"""The papers' tables: their definitions, our figures and the reported ones."""

@@ -1,0 +1,1 @@
+"""The generated benchmark: a closed world in MultimodalQA's layout."""

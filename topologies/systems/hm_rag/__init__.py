@@ -1,0 +1,1 @@
+"""HM-RAG, and how far its agents' answers agree."""

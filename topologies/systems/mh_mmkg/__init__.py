@@ -1,0 +1,1 @@
+"""MH-MMKG, and the walk through a knowledge graph that it makes."""

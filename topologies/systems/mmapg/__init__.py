@@ -1,0 +1,1 @@
+"""MMAPG, and the planning graph that it grows."""

@@ -1,0 +1,1 @@
+"""ViDoRAG, and the Gaussian mixture that cuts its retrieval off."""

@@ -1,0 +1,64 @@
+"""Runs the checks of everything that the command line names, in the words of `run.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actors.errors import UserError
+from experiments.config.loading import load
+from experiments.conformance.attacks import check_attack
+from experiments.conformance.datasets import check_dataset
+from experiments.conformance.encoders import check_encoder
+from experiments.conformance.methods import check_method
+from experiments.conformance.models import check_model
+from experiments.conformance.require import NotConforming
+from experiments.running.models import model_backend
+from experiments.running.opening import open_dataset
+from retrieval.embed import make_encoder
+
+
+def main(words: list[str]) -> int:
+    """The exit code: 0 when all conforms, 1 when something does not, 2 for bad input (one line says what)."""
+    try:
+        checked = _check(words)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except NotConforming as error:
+        print(f"does not conform: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(f"conforms: {name}" for name in checked))
+    return 0
+
+
+def _check(words: list[str]) -> list[str]:
+    """The names of what was checked; the first thing that does not conform is raised."""
+    config = load(["experiment=sp", *words])
+    groups = {word.partition("=")[0].partition(".")[0] for word in words}
+    checked = []
+    if "methods" in groups:
+        for name in config.methods:
+            check_method(name)
+            checked.append(name)
+    if "attack" in groups:
+        check_attack(config.attack.kind)
+        checked.append(config.attack.kind)
+    if "data" in groups:
+        with TemporaryDirectory() as folder:
+            check_dataset(open_dataset(config, Path(folder)))
+        checked.append(config.data.kind)
+    if "model" in groups:
+        check_model(model_backend(config).maker()(), config.model.kind)
+        checked.append(config.model.kind)
+    if "retrieval" in groups:
+        check_encoder(make_encoder(config.retrieval.encoder), config.retrieval.encoder)
+        checked.append(config.retrieval.encoder)
+    if not checked:
+        raise UserError("name what to check: methods=[...], attack=..., data=..., model=... or retrieval.encoder=...")
+    return checked
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

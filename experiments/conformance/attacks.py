@@ -1,0 +1,75 @@
+"""The checks of an attack: whom it touches, and what it must not know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actors.agents.roles import DECISION, ROLES
+from actors.messages import Turn
+from experiments.attacks.attack import Attack
+from experiments.attacks.catalogue import attack_kind
+from experiments.attacks.kind import NONE
+from experiments.attacks.settings import AttackSettings
+from experiments.conformance.methods import TEAM
+from experiments.conformance.require import require
+from experiments.conformance.scripted import Script, ScriptedTeam, improvised
+from experiments.datasets.item import Item
+from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.sample.release import write_sample
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
+from topologies.topology import Wired
+
+SEED = 5
+ROUNDS = 2
+
+
+def check_attack(name: str) -> None:
+    """Discussions under the attack of a name or reference, beside the same ones without it.
+
+    Raises:
+        UserError: there is no such attack, or it cannot be with two compromised agents.
+        NotConforming: the first thing that it does not keep to.
+    """
+    kind = attack_kind(name)
+    settings = AttackSettings(kind=name, number=2)
+    with TemporaryDirectory() as folder:
+        write_sample(Path(folder) / "sample", seed=3, train=0, dev=8)
+        data = Mmqa(Path(folder) / "sample")
+        items = list(data.evaluate())[:3]
+        for number, item in enumerate(items):
+            attack = Attack(settings, TEAM, data, SEED)
+            clean = _turns(Attack(AttackSettings(kind=NONE), TEAM, data, SEED), item, number)
+            turns, again = _turns(attack, item, number), _turns(attack, item, number)
+            require(turns == again, f"{name}: it changes the same turn in another way the second time")
+            _check_identity(name, turns, clean)
+            if kind.acts_on == "turns":
+                untouched = {turn.id for turn in turns.values() if turn.agent not in attack.attackers}
+                same = all(turns[id].instruction == clean[id].instruction for id in untouched & clean.keys())
+                require(same, f"{name}: it gives an instruction to an agent that is not compromised")
+            relabelled = replace(item, supporting=())
+            require(_turns(attack, relabelled, number) == turns, f"{name}: it knows which sources support the answer")
+
+
+def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
+    """The turns of one discussion as they reach the agents, by id."""
+    wiring = constant_wiring(complete(len(TEAM)), ROUNDS)
+    team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(1)))
+    walk = Wired("full", TEAM, wiring)
+    asyncio.run(attack.run_discussion(walk, item, item.question, team, SEED, phase="evaluate", number=number))
+    return {turn.id: turn for turn in team.turns}
+
+
+def _check_identity(name: str, turns: Mapping[str, Turn], clean: Mapping[str, Turn]) -> None:
+    """An attack changes what a turn says, never which turn it is."""
+    require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
+    for id, turn in turns.items():
+        before = clean[id]
+        same = replace(turn, heard=(), instruction="", directive=before.directive, question=before.question) == replace(
+            before, heard=(), instruction=""
+        )
+        require(same, f"{name}: it changes the agent, round, seed or memory of {id}")

@@ -1,0 +1,113 @@
+"""The reference that `python run.py help=...` prints: all that a configuration may name, from where it is defined."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
+
+from actors.backends.backends import BACKENDS
+from actors.errors import UserError
+from actors.lookup import installed, near_miss
+from experiments.attacks.catalogue import ATTACKS
+from experiments.config.config import Config
+from experiments.config.loading import experiments
+from experiments.datasets.catalogue import DATASETS
+from experiments.running.methods import METHODS
+
+WIDTH = 110
+
+
+def reference(topic: str) -> str:
+    """The reference of one topic, as lines of a name and a description.
+
+    Raises:
+        UserError: there is no such topic; the line has those that there are.
+    """
+    if topic not in TOPICS:
+        raise UserError(f"help={topic}: there is no such topic.{near_miss(topic, TOPICS)} Known: {', '.join(TOPICS)}")
+    return "\n".join(_laid_out(TOPICS[topic]()))
+
+
+def _methods() -> Mapping[str, str]:
+    return {method.name: method.description for method in METHODS} | installed("methods")
+
+
+def _datasets() -> Mapping[str, str]:
+    return {dataset.name: dataset.release for dataset in DATASETS} | installed("datasets")
+
+
+def _attacks() -> Mapping[str, str]:
+    return {attack.name: _first_sentence(attack) for attack in ATTACKS} | installed("attacks")
+
+
+def _models() -> Mapping[str, str]:
+    return {backend.name: backend.description for backend in BACKENDS} | installed("models")
+
+
+def _keys() -> Mapping[str, str]:
+    return dict(_documented(Config))
+
+
+TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
+    "experiments": experiments,
+    "methods": _methods,
+    "data": _datasets,
+    "attacks": _attacks,
+    "models": _models,
+    "keys": _keys,
+}
+
+
+def _first_sentence(documented: object) -> str:
+    return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
+
+
+def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every key below a settings class with its default and the docstring that follows it in the source."""
+    hints, documents = get_type_hints(group), _documents(group)
+    for f in fields(group):
+        key, kind = f"{prefix}{f.name}", hints[f.name]
+        if is_dataclass(kind):
+            yield from _documented(kind, f"{key}.")
+            continue
+        default = f.default if f.default is not MISSING else f.default_factory() if callable(f.default_factory) else ""
+        yield f"{key}={_shown(default)}", documents.get(f.name, "")
+
+
+def _documents(group: type) -> dict[str, str]:
+    """The string or comment behind each field; a field without one goes by the class's docstring."""
+    source = textwrap.dedent(inspect.getsource(group))
+    lines, found, last = source.splitlines(), {}, ""
+    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            last = node.target.id
+            _, _, comment = lines[node.lineno - 1].partition("  # ")
+            found[last] = comment
+        elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found[last] = " ".join(str(node.value.value).split())
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
+
+
+def _laid_out(rows: Mapping[str, str]) -> Iterator[str]:
+    """A row for each name; a long name has its description on lines of its own."""
+    column = min(28, max(map(len, rows), default=0)) + 2
+    for name, text in rows.items():
+        wrapped = textwrap.wrap(text, WIDTH - column) or [""]
+        if len(name) + 2 > column:
+            yield name
+            name = ""
+        yield f"{name:<{column}}{wrapped[0]}".rstrip()
+        for line in wrapped[1:]:
+            yield " " * column + line

@@ -1,0 +1,171 @@
+"""Ours conform, and what does not conform is caught, by each check."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actors.messages import Completion, Request, Source, Trace
+from actors.reader.reader import Reader, ReaderSettings
+from experiments.attacks.catalogue import ATTACKS
+from experiments.attacks.kind import NONE, AttackKind
+from experiments.config.loading import load
+from experiments.conformance.__main__ import main
+from experiments.conformance.attacks import check_attack
+from experiments.conformance.datasets import check_dataset
+from experiments.conformance.encoders import check_encoder
+from experiments.conformance.methods import MethodInWorld, check_labels, check_order, check_transcript
+from experiments.conformance.models import check_model
+from experiments.conformance.require import NotConforming
+from experiments.conformance.scripted import improvised
+from experiments.conformance.world import World, sample_world
+from experiments.datasets.mmqa import Mmqa
+from experiments.running.opening import open_dataset
+from retrieval.embed import make_encoder
+from topologies.method import Method, MethodContext
+from topologies.single import Single
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return sample_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.parametrize("name", [attack.name for attack in ATTACKS if attack.name != NONE])
+def test_our_attacks_conform(name: str) -> None:
+    check_attack(name)
+
+
+def test_our_sample_model_and_encoder_conform(tmp_path: Path) -> None:
+    check_dataset(open_dataset(load(["experiment=mmqa_prune", "data.limit=20", "pruning.steps=4"]), tmp_path))
+    check_model(Reader(ReaderSettings()), "reader")
+    check_encoder(make_encoder("lexical"), "lexical")
+
+
+def test_real_questions_conform(shared_data: Path, tmp_path: Path) -> None:
+    words = ["experiment=scienceqa_prune", f"data.root={shared_data / 'scienceqa'}", "pruning.steps=4"]
+    check_dataset(open_dataset(load(words), tmp_path))
+
+
+def method(answer: Any) -> Method:
+    """A method of one agent whose `answer` is another one."""
+
+    class Altered(Single):
+        async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
+            altered: Trace = await answer(super().answer, question, ask, seed, sample)
+            return altered
+
+    def make(context: MethodContext) -> Altered:
+        return Altered(context.method)
+
+    return Method("altered", "for this test", make, asks_team=False)
+
+
+def on(answer: Any, world: World) -> MethodInWorld:
+    return MethodInWorld(method(answer), load(["experiment=sp"]), world)
+
+
+def test_a_method_whose_seed_is_its_own_is_caught(world: World) -> None:
+    draws = iter(range(100))
+
+    async def unseeded(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
+        trace: Trace = await answer(question, ask, seed, sample)
+        return replace(trace, seed=next(draws))
+
+    with pytest.raises(NotConforming, match="depends on which of its turns end first"):
+        asyncio.run(check_order(on(unseeded, world)))
+
+
+def test_a_method_that_knows_the_answer_is_caught(world: World) -> None:
+    labels = iter(("first", "second"))
+
+    async def labelled(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
+        trace: Trace = await answer(question, ask, seed, sample)
+        return replace(trace, answer=next(labels))
+
+    with pytest.raises(NotConforming, match="another gold answer changes the discussion"):
+        asyncio.run(check_labels(on(labelled, world)))
+
+
+def test_a_message_that_is_left_out_of_the_trace_is_caught(world: World) -> None:
+    async def silent(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
+        trace: Trace = await answer(question, ask, seed, sample)
+        return replace(trace, turns=())
+
+    subject = on(silent, world)
+    observed = asyncio.run(subject.observe(improvised(1)))
+    with pytest.raises(NotConforming, match="does not have just the messages that agents gave"):
+        check_transcript(subject.method, observed)
+
+
+class Reseeds(AttackKind):
+    """The attacker sees everything and rolls other dice."""
+
+    name = "reseeds"
+
+    def change(self, turn: Any, context: Any) -> Any:
+        return replace(turn, seed=turn.seed + 1)
+
+
+def test_an_attack_that_changes_which_turn_it_is_is_caught() -> None:
+    with pytest.raises(NotConforming, match="changes the agent, round, seed or memory"):
+        check_attack(f"{__name__}:Reseeds")
+
+
+class Twice(Mmqa):
+    """The sample, with every source in the corpus twice."""
+
+    def corpus(self) -> Iterator[Source]:
+        for source in super().corpus():
+            yield source
+            yield source
+
+
+def test_a_corpus_with_a_source_twice_is_caught(tmp_path: Path) -> None:
+    sample_world(tmp_path)
+    with pytest.raises(NotConforming, match="gives a source twice"):
+        check_dataset(Twice(tmp_path / "sample"))
+
+
+class Swapped:
+    """Answers one request with the id of another."""
+
+    async def complete(self, request: Request) -> Completion:
+        return Completion("another", "Answer: yes")
+
+
+def test_a_model_that_mixes_requests_up_is_caught() -> None:
+    with pytest.raises(NotConforming, match="is called another"):
+        check_model(Swapped(), "swapped")
+
+
+def test_an_encoder_whose_vectors_are_not_of_unit_length_is_caught() -> None:
+    encoder = make_encoder("lexical")
+
+    class Long:
+        name, dim, fingerprint = "long", encoder.dim, "long"
+        reads_pictures = late_interaction = False
+
+        def encode_query(self, text: str) -> Any:
+            return 2 * np.asarray(encoder.encode_query(text))
+
+        def encode_sources(self, sources: Any) -> Any:
+            return encoder.encode_sources(sources)
+
+    with pytest.raises(NotConforming, match="not of unit length"):
+        check_encoder(Long(), "long")
+
+
+def test_the_command_line_says_what_conforms_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attack=input", "model=reader"]) == 0
+    assert capsys.readouterr().out == "conforms: input\nconforms: reader\n"
+    assert main([f"attack={__name__}:Reseeds"]) == 1
+    assert "does not conform: " in capsys.readouterr().err
+    assert main(["seed=1"]) == 2
+    assert "name what to check" in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""The worked examples of README's guide: each conforms, and they run together from the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.config.loading import load
+from experiments.conformance.attacks import check_attack
+from experiments.conformance.datasets import check_dataset
+from experiments.conformance.encoders import check_encoder
+from experiments.conformance.methods import check_method
+from experiments.conformance.models import check_model
+from experiments.running.models import model_backend
+from experiments.running.opening import open_dataset
+from retrieval.embed import make_encoder
+from tests.support.paths import ROOT
+
+BLOCK = re.compile(r"```(?:python|yaml)\n# (mine/[\w.]+)\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The guide's files as a package of the user's own, in a folder that Python looks in."""
+    (tmp_path / "mine").mkdir()
+    for name, content in BLOCK.findall((ROOT / "README.md").read_text()):
+        (tmp_path / name).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [name for name in sys.modules if name == "mine" or name.startswith("mine.")]:
+        monkeypatch.delitem(sys.modules, module)
+    return tmp_path
+
+
+def test_each_part_of_the_guide_conforms(mine: Path) -> None:
+    names = sorted(path.name for path in (mine / "mine").iterdir())
+    assert names == ["capitals.py", "compare.yaml", "letters.py", "parrot.py", "second_opinion.py", "whisper.py"]
+    check_method("mine.second_opinion:SecondOpinion")
+    check_attack("mine.whisper:Whisper")
+    config = load([f"experiment={mine / 'mine' / 'compare.yaml'}", "model=mine.parrot:Parrot"])
+    check_dataset(open_dataset(config, mine))
+    check_model(model_backend(config).maker()(), "parrot")
+    check_encoder(make_encoder("mine.letters:Letters"), "letters")
+
+
+@pytest.mark.ray
+def test_the_guide_s_parts_run_together_and_a_resumed_run_has_to_name_them_again(mine: Path) -> None:
+    words = ["attack=mine.whisper:Whisper", "model=mine.parrot:Parrot", "retrieval.encoder=mine.letters:Letters"]
+    small = ["data.limit=4", "wandb.mode=disabled", f"output={mine / 'runs'}"]
+    ran = run(f"experiment={mine / 'mine' / 'compare.yaml'}", *small, *words, package=mine)
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"second_opinion +\d\.\d{3}", ran.stdout)
+    [folder] = (mine / "runs").glob("*-compare")
+    refused = run(f"resume={folder}", package=mine)
+    assert refused.returncode == 2
+    assert "imports it only if the command line names it too" in refused.stderr
+    named = [*words, 'methods=[single,"mine.second_opinion:SecondOpinion"]', "data=mine.capitals:load"]
+    again = run(f"resume={folder}", *named, package=mine)
+    assert again.returncode == 0, again.stderr
+
+
+def run(*words: str, package: Path) -> subprocess.CompletedProcess[str]:
+    """`python run.py` where Python, in every process, also looks into the package's folder."""
+    there = {**os.environ, "PYTHONPATH": str(package)}
+    command = [sys.executable, "run.py", *words]
+    return subprocess.run(command, cwd=ROOT, env=there, capture_output=True, text=True, check=False)
