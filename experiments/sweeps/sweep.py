@@ -31,7 +31,8 @@ from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.evaluated import of_sweep
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config
-from experiments.config.loading import save
+from experiments.config.loading import read, save
+from experiments.config.references import check_named_again
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
@@ -103,6 +104,8 @@ def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
             trial.config.wandb.group = config.wandb.group or folder.name
             path.mkdir(parents=True, exist_ok=True)
             save(trial.config, path / "config.yaml")
+        # The process that runs a trial reads this file and imports what it names.
+        check_named_again(read(path / "config.yaml"), trial.config)
 
 
 @dataclass

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.config.loading import experiments, load, save
+from experiments.config.loading import experiments, load, save, varied
+from experiments.reference import reference
 from topologies.learning.settings import Estimator
 
 
@@ -90,3 +92,66 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("just words")
     with pytest.raises(UserError, match="saved configuration"):
         load([f"resume={tmp_path}"])
+
+
+def preset(folder: Path, name: str = "mine.yaml") -> Path:
+    path = folder / name
+    path.write_text("# Of the user's own\nseed: 4\ntopology:\n  rounds: 3\n")
+    return path
+
+
+def test_a_preset_may_be_a_file_of_one_s_own(tmp_path: Path) -> None:
+    config = load([f"experiment={preset(tmp_path)}", "seed=5"])
+    assert (config.experiment, config.seed, config.topology.rounds) == ("mine", 5, 3)
+
+
+def test_a_preset_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
+    words = [tmp_path / "none.yaml", preset(tmp_path, "a b.yaml"), preset(tmp_path, "list.yaml")]
+    words[2].write_text("- 1\n- 2\n")
+    for path, says in zip(words, ("no such file", "letters, digits", "not a preset"), strict=True):
+        with pytest.raises(UserError, match=says):
+            load([f"experiment={path}"])
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that leaves a mark when it is imported."""
+    mark = tmp_path / "imported"
+    (tmp_path / "marking.py").write_text(f"open({str(mark)!r}, 'w').close()\n\n\ndef Thing(*args):\n    return None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return mark
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "methods=[single,'marking:Thing']",
+        "data=marking:Thing",
+        "attack.kind=marking:Thing",
+        "model=marking:Thing",
+        "judge=marking:Thing",
+        "retrieval.encoder=marking:Thing",
+        "roles.text_critic.agent=marking:Thing",
+        "sweep.axes.model.kind=['marking:Thing']",
+    ],
+)
+def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_again(
+    word: str, package: Path, tmp_path: Path
+) -> None:
+    key, _, value = word.partition("=")
+    config = varied(load(["experiment=mmqa_prune"]), {key: OmegaConf.from_dotlist([f"v={value}"])["v"]})
+    save(config, tmp_path / "config.yaml")
+    with pytest.raises(UserError, match="imports it only if the command line names it too"):
+        load([f"resume={tmp_path}"])
+    assert not package.exists()
+    assert load([f"resume={tmp_path}", word]).resume == str(tmp_path)
+    with pytest.raises(UserError, match="cannot change when a run is resumed"):
+        load([f"resume={tmp_path}", word, "attack.kind=response"])
+
+
+def test_every_key_is_documented_where_it_is_defined() -> None:
+    shown = reference("keys")
+    assert "topology.rounds=2" in shown
+    assert "T of the paper" in shown
+    with pytest.raises(UserError, match="Did you mean 'methods'"):
+        reference("method")

@@ -19,6 +19,7 @@ from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader
 from experiments.config.config import Config
 from experiments.config.loading import load
+from experiments.conformance import scripted
 from experiments.datasets.item import Dataset
 from experiments.estimate.dry_run import estimate, phase
 from experiments.estimate.plan import Plan, Range, hours, plan_table, price
@@ -32,7 +33,6 @@ from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support import bench
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import M3Prune
 from topologies.single import Single
@@ -102,7 +102,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     if learner.finished:
         await topology.freeze()
     for method in methods:
-        made = bench.topology(method.name, None, config, topology.agents, topology, watched)
+        made = scripted.topology(method.name, None, config, topology.agents, topology, watched)
         heard = turns.setdefault(f"evaluating {method.name}", [])
         for item in dataset.evaluate():
             heard += (await made.answer(await evidence.question(item), ask, config.seed)).turns

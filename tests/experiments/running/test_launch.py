@@ -9,10 +9,10 @@ from actors.errors import UserError
 from actors.messages import Question
 from experiments.config.config import Config
 from experiments.config.loading import load
+from experiments.conformance import scripted
 from experiments.running.launch import closing_roles, learner_options, team_roles
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, methods_of
-from tests.support import bench
 from topologies.fixed import random_like
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import Inference, M3Prune, split
@@ -92,7 +92,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
         with pytest.raises(RuntimeError, match="freeze"):
             _ = topology.wiring
         await topology.freeze()
-        assert bench.topology("m3prune", None, Config(), names, topology) is topology
+        assert scripted.topology("m3prune", None, Config(), names, topology) is topology
         traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
         wirings.append([trace.spatial for trace in traces])
     assert wirings[0][0] == wirings[0][1]

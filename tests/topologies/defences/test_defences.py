@@ -21,6 +21,7 @@ from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load
+from experiments.conformance import scripted
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress
@@ -34,7 +35,6 @@ from experiments.running.methods import METHODS, learner_of, methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
-from tests.support import bench
 from topologies.answers import normalised
 from topologies.defences import agreement, anomaly
 from topologies.defences.challenger import CHALLENGE
@@ -154,7 +154,7 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
             learner.next_stage()
     learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(methods_of(here.config)))
     await learned.freeze()
-    return bench.topology(name, None, here.config, here.agents, learned, watched)
+    return scripted.topology(name, None, here.config, here.agents, learned, watched)
 
 
 @pytest.mark.parametrize("name", [method.name for method in METHODS if not method.needs_library])
