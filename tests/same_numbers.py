@@ -70,7 +70,14 @@ CASES: dict[str, list[str]] = {
     ],
 }
 LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune|\.cache)(/|$)|usage\.jsonl$|\.log$|\.lock$")
-TIMES = re.compile(rb"took [\d.,]+ s|A warm trial started .*|\d{8}-\d{6}|\d+:\d\d(?::\d\d)?|[\d.,]+ ?(?:/s|it/s|/min)")
+# Times of day, durations and rates; progress lines come as often as the machine allows.
+TIMES = re.compile(
+    rb"took [\d.,]+ s|A warm trial started .*|\d{8}-\d{6}|[\d.,]+ s</td>|"
+    rb"(?m:^(?:starting|learning|evaluating|judging|trials|estimating|preparing|exploring|taking|removing|watching|"
+    rb"measuring)\b[^|]*?: .*\n)"
+)
+# Settings that have another name since then, by group and key: old, new.
+RENAMED = {("", "rates"): "costs", ("learner", "rate"): "learning_rate", ("attack", "rate"): "share"}
 
 
 def record(checkout: Path, folder: Path, only: list[str]) -> None:
@@ -120,7 +127,24 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _content(folder: Path, name: str) -> bytes:
-    return TIMES.sub(b"", (folder / name).read_bytes().replace(str(folder).encode(), b"FOLDER"))
+    content = (folder / name).read_bytes()
+    content = content.replace(str(folder).encode(), b"FOLDER")
+    if name.endswith((".yaml", ".html")):
+        content = _renamed(content.decode()).encode()
+    return TIMES.sub(b"", content)
+
+
+def _renamed(text: str) -> str:
+    """A configuration, alone or inside a page, under the names that its settings have now."""
+    group, lines = "", []
+    for line in text.splitlines():
+        key = re.match(r"(  )?(\w+):", line)
+        if key:
+            group = group if key[1] else key[2]
+            new = RENAMED.get((group if key[1] else "", key[2]))
+            line = f"{key[1] or ''}{new}{line[key.end(2) :]}" if new else line
+        lines.append(line)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
