@@ -61,13 +61,16 @@ def _run(words: list[str]) -> int:
             dry_run(config)
         return 0
     folder = open_folder(config)
+    # Into the run's folder: the terminal is for progress and results.
     logging.basicConfig(
         filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    # Their INFO lines would bury the run's own.
     for talker in ("wandb", "fontTools"):
         logging.getLogger(talker).setLevel(logging.WARNING)
     started = time.monotonic()
     try:
+        # A sweep goes on after trials that failed, and says so; a single run ends well or raises.
         complete = True
         if is_sweep(config):
             from experiments.sweeps.sweep import run_sweep

@@ -74,12 +74,14 @@ def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         if is_dataclass(kind):
             yield from _documented(kind, f"{key}.")
             continue
+        # MISSING is not callable: a field without a default shows none.
         default = f.default if f.default is not MISSING else f.default_factory() if callable(f.default_factory) else ""
         yield f"{key}={_shown(default)}", documents.get(f.name, "")
 
 
 def _documents(group: type) -> dict[str, str]:
     """The string or comment behind each field; a field without one goes by the class's docstring."""
+    # A docstring behind a field is not kept at run time, so the source is parsed.
     source = textwrap.dedent(inspect.getsource(group))
     lines, found, last = source.splitlines(), {}, ""
     for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
@@ -95,6 +97,7 @@ def _documents(group: type) -> dict[str, str]:
 def _shown(value: Any) -> str:
     if value is None:
         return "null"
+    # As one would write it on the command line; bool comes before anything that treats it as a number.
     if isinstance(value, bool):
         return str(value).lower()
     return "[" + ",".join(map(str, value)) + "]" if isinstance(value, list) else str(value)

@@ -48,10 +48,12 @@ def open_folder(config: Config) -> RunFolder:
         return RunFolder.open(Path(config.resume))
     # Absolute, so that the run can be resumed from another working directory.
     config.output = str(Path(config.output).absolute())
+    # Beside the runs by default, so that all runs of one output folder share indexes and completions.
     config.cache = str(Path(config.cache or Path(config.output) / "cache").absolute())
     config.data.root = config.data.root and str(Path(config.data.root).absolute())
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
     folder = RunFolder.create(Path(config.output), config.experiment)
+    # Before anything runs: a run that dies at once can be resumed all the same.
     save(config, folder.config)
     return folder
 
@@ -75,6 +77,7 @@ def run(config: Config, folder: RunFolder) -> None:
                 assert_never(other)
     except (ClusterError, StoreError, ModelGone) as error:
         raise UserError(str(error)) from error
+    # Task groups wrap what a task raised; the user's own mistake in it is all that has to be said.
     except BaseExceptionGroup as group:
         if mistake := first_of(UserError, group):
             raise mistake from None
@@ -99,21 +102,25 @@ def _planted(config: Config, folder: RunFolder) -> None:
 
 
 def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
+    # The cheap checks come first: opening a data set may take minutes.
     roles = team_roles(config)
     check(config)
     recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
         recorded, then = replay.open_recorded(config)
         answering = replay.answering(then)
+        # Before the recorder opens, which looks for a checkpoint and goes on from it.
         replay.copy_learning(recorded.folder, folder)
         dataset = replay.replayed_dataset(config, then, cache)
     else:
         dataset = open_dataset(config, cache)
+        # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
         check_room(Path(config.output), actors=len(roles) + 3 + config.model.replicas)
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
     with _tracked(config, folder) as tracker:
+        # The recorder first: a folder that is in use is refused before any process is started.
         with Recorder(folder) as recorder, Cluster(config.ray) as cluster:
             evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
             with Progress() as progress:
@@ -122,6 +129,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         else:
+            # The agents are gone by now: everything that follows is made from the records.
             metrics, spent = conclude(config, folder, dataset, tracker, answering)
             show(metrics, dataset.metric, spent)
             told = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
@@ -139,6 +147,7 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
         redundancy_summary.write(context, found)
         return
     learns = any(method.needs_graph for method in methods_of(config))
+    # Launched before anything is waited for, so that all processes start side by side.
     learner = launch_learner(config, context.roles, cluster) if learns else None
     await wait(cluster, context.progress)
     await Job(context, agents, learner).run()
@@ -151,6 +160,7 @@ def _tracked(config: Config, folder: RunFolder) -> Iterator[Tracker]:
     tracker = Tracker(folder.path, asdict(config), wandb.mode, wandb.project, wandb.group)
     try:
         yield tracker
+    # An interrupted run has not gone well either.
     except BaseException:
         tracker.finish(exit_code=1)
         raise

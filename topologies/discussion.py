@@ -40,8 +40,11 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
             await asyncio.sleep(0.1 * 2**replay)  # the agent's process is being started again
         try:
             return await topology.answer(question, team.ask, seed, sample)
+        # Turns run in a TaskGroup, which raises a group even for one lost agent. MemoryLost: the agent's process was
+        # started again in the middle of the discussion, and its earlier turns are gone.
         except* (AgentLost, MemoryLost) as lost:
             reason = str(lost.exceptions[0])
         finally:
+            # After success and failure alike: memories are freed, and a new attempt starts from empty ones.
             team.close(discussion_id(topology.method, question, sample))
     raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")

@@ -18,6 +18,7 @@ from topologies.wiring import Bools, Edges
 def constant_wiring(edges: Edges[Bools], rounds: int, decision: Bools | None = None) -> Wiring:
     """The same edges in every round; the decision agent reads `decision`, bool [agents], or everyone."""
     wirings = as_wirings(edges, rounds, decision=decision)
+    # `as_wirings` makes a batch; a discussion takes its only element.
     return Wiring(
         spatial=wirings.spatial[0],
         temporal=wirings.temporal[0],
@@ -38,6 +39,7 @@ def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], 
     readers = int(wiring.decision.sum())
 
     def wire(question: Question) -> Wiring:
+        # By the question's id: neither order nor concurrency changes the graph of a question.
         drawn = derive_seed(seed, "random graph", question.id)
         read = np.zeros(agents, dtype=bool)
         read[np.random.default_rng(drawn).permutation(agents)[:readers]] = True
@@ -71,6 +73,7 @@ METHODS = (
     Method(
         "random",
         "as many edges and agents read as the learned graph has left, drawn anew for every question",
+        # The learned wiring is read when the topology is made; with `needs_graph`, learning is over by then.
         lambda context: Wired(
             context.method, context.agents, random_like(context.learned.wiring, context.rounds, context.seed)
         ),

@@ -27,6 +27,7 @@ def chain(agents: int) -> Edges[Bools]:
 
 def star(agents: int) -> Edges[Bools]:
     """Agent 0 speaks last and hears all the others."""
+    # A tree in which all are children of the root. A team of one has none, and `tree` asks for a branching of 1.
     return tree(agents, branching=max(1, agents - 1))
 
 
@@ -42,6 +43,7 @@ def tree(agents: int, branching: int = 2) -> Edges[Bools]:
 def layered(agents: int, layers: int = 2) -> Edges[Bools]:
     """The agents in `layers` consecutive groups of nearly one size; each group hears the whole group before it."""
     _at_least_one("layers", layers)
+    # Integer division spreads a remainder over the layers; `max` allows a team of nobody.
     layer = np.arange(agents) * layers // max(agents, 1)
     return _both_kinds(layer[:, None] + 1 == layer[None, :])
 
@@ -65,6 +67,7 @@ def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> E
         )
     draw = np.random.default_rng(derive_seed(seed, "random graph", agents, spatial_edges, temporal_edges))
     order = draw.permutation(agents)
+    # Positions in the random order, the earlier first: whatever is chosen of these pairs, no cycle can close.
     senders, receivers = np.triu_indices(agents, 1)
     chosen = draw.permutation(pairs)[:spatial_edges]
     spatial = np.zeros((agents, agents), dtype=bool)
@@ -80,7 +83,9 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
     Deterministic: equal scores go by sender, then receiver.
     """
     senders, receivers = np.nonzero(present)
+    # Stable, so that equal scores stay in the order of `nonzero`: by sender, then receiver.
     ranked = np.argsort(-scores[senders, receivers], kind="stable")
+    # reaches[i, j]: a path of kept edges leads from i to j. Everybody reaches itself, which rules out self-loops.
     reaches = np.eye(len(present), dtype=bool)
     kept = np.zeros_like(present)
     for sender, receiver in zip(senders[ranked], receivers[ranked], strict=True):
@@ -101,6 +106,7 @@ def speaking_order(spatial: Bools) -> Ints:
     order = np.zeros(0, dtype=np.int64)
     waiting = np.ones(len(spatial), dtype=bool)
     while waiting.any():
+        # Ready: hears nobody who is still waiting.
         ready = waiting & ~spatial[waiting].any(axis=0)
         if not ready.any():
             raise ValueError("the spatial edges close a cycle: no agent could speak first")
@@ -118,8 +124,10 @@ def as_wirings(edges: Edges[Bools], rounds: int, k: int = 1, decision: Bools | N
     agents = len(spatial)
     if spatial.shape != (agents, agents) or temporal.shape != (agents, agents):
         raise ValueError(f"edges need two square matrices of one size, got {spatial.shape} and {temporal.shape}")
+    # Copies: a broadcast array is read-only, and all its rows are the same memory.
     each_round = np.broadcast_to(spatial, (k, rounds, agents, agents)).copy()
     between = np.broadcast_to(temporal, (k, rounds, agents, agents)).copy()
+    # No round comes before the first.
     between[:, :1] = False
     order = np.broadcast_to(speaking_order(spatial), (k, rounds, agents)).copy()
     readers = np.broadcast_to(np.ones(agents, dtype=bool) if decision is None else decision, (k, agents)).copy()
@@ -132,6 +140,7 @@ def to_networkx(
     """A graph that GraphML can hold: a node per agent, and edges with `kind` and, where given, `probability`."""
     if len(names) != len(edges.spatial) or len(set(names)) != len(names):
         raise ValueError(f"{len(edges.spatial)} agents need as many different names, got {list(names)}")
+    # A multigraph: one pair may have a spatial and a temporal edge.
     graph = nx.MultiDiGraph()
     graph.add_nodes_from(names)
     for kind in Edges._fields:

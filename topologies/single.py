@@ -19,7 +19,9 @@ class Single:
         self._closed_book = closed_book
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        # Taken from the question and not just from the prompt, so that the trace lists no evidence either.
         shown = replace(question, evidence=()) if self._closed_book else question
+        # Neither method nor sample is part of the seed: methods that send the same prompt share one completion.
         turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
         message = await ask(Turn(discussion_id(self.method, question, sample), shown, SINGLE_AGENT, 1, turn_seed))
         return Trace(

@@ -14,6 +14,7 @@ from topologies.wiring import Bools, Floats, receiver_weights
 
 Ask = Callable[[Turn], Awaitable[Message]]
 DECISION_AGENT = "decision"
+# A scalar broadcasts to any matrix; the softmax of equal values gives every sender the same weight.
 EQUAL: Floats = np.array(1.0)
 
 
@@ -83,6 +84,7 @@ def needed_turns(wiring: Wiring) -> Bools:
     rounds, n = wiring.spatial.shape[:2]
     needed = np.ones((rounds, n), dtype=bool)
     after = np.asarray(wiring.decision, dtype=bool)
+    # Everyone's last turn is needed, and through their own memories all earlier turns with it.
     if after.all():
         return needed
     for t in reversed(range(rounds)):
@@ -92,6 +94,7 @@ def needed_turns(wiring: Wiring) -> Bools:
                 break
             after = before
         needed[t] = after
+        # `after` stays part of it: an agent whose turn is needed remembers its turn of the round before.
         after = after | wiring.temporal[t][:, after].any(axis=1)
     return needed
 
@@ -115,15 +118,18 @@ async def discuss(
     rounds, n = wiring.spatial.shape[:2]
     discussion = discussion_id(method, question, sample)
     needed = np.ones((rounds, n), dtype=bool) if every_turn else needed_turns(wiring)
+    # Columns are receivers: edges into turns that are not taken go; senders of needed turns are needed themselves.
     taken_spatial = wiring.spatial & needed[:, None, :]
     taken_temporal = wiring.temporal & needed[:, None, :]
     spatial = _senders(taken_spatial, wiring.spatial_p)
     temporal = _senders(taken_temporal, wiring.temporal_p)
+    # By round, then agent: also the order of turns in the trace, whichever ends first.
     speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
     spoken: dict[tuple[int, int], Message] = {}
     waiting: dict[tuple[int, int], int] = {}
     listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
     for t, i in speakers:
+        # A set: an agent's temporal edge to itself is the same wait as the memory of its last turn.
         senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
         if t:
             senders.add((t - 1, i))  # its own last turn, which it remembers
@@ -141,15 +147,18 @@ async def discuss(
         heard += [Heard(spoken[t - 1, j], w, True) for j, w in temporal[t][i] if spoken[t - 1, j].status is Status.OK]
         spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=t))
         for listener in listeners[t, i]:
+            # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
             waiting[listener] -= 1
             if not waiting[listener]:
                 group.create_task(speak(*listener))
 
+    # `speak` adds to this group, so when the block is left, everybody has spoken.
     async with asyncio.TaskGroup() as group:
         for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
             group.create_task(speak(t, i))
 
     last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
+    # Shares of all that are read: a failed turn does not raise the weight of the others, as inside a round.
     heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
     decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
     return Trace(
@@ -181,4 +190,5 @@ def _senders(present: Bools, probabilities: Floats | None) -> list[list[list[tup
 
 
 def _edges(present: Bools) -> tuple[tuple[int, int, int], ...]:
+    # Traces count rounds from 1.
     return tuple((t + 1, j, i) for t, j, i in np.argwhere(present).tolist())

@@ -55,6 +55,7 @@ def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
     decision agent."""
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
+        # Nothing leads into the first round, so there was nothing to draw.
         "temporal": (wirings.allowed.temporal[:, 1:], wirings.temporal[:, 1:]),
         "decision": (wirings.decision_allowed[:, None, :, None], wirings.decision[:, None, :, None]),
     }
@@ -68,6 +69,7 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     expected = dict.fromkeys(matrices, square) | dict.fromkeys(("decision", "decision_allowed"), column)
     for name, shape in expected.items():
         array = attrgetter(name)(wirings)
+        # An empty batch would pass the comparison of shapes.
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
 
@@ -109,6 +111,7 @@ def sample_wirings(
 
 def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) -> Tensor:
     """Independent uniform speaking orders, int [k, rounds, agents]: entry `p` is the agent that speaks p-th."""
+    # The argsort of uniform noise is a uniform permutation, for the whole batch at once.
     return torch.rand(k, rounds, agents, generator=generator).argsort(dim=-1)
 
 
@@ -117,6 +120,7 @@ def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
 
     With a uniform order P(i > j) = P(j > i), which row-by-row insertion with a cycle check does not give.
     """
+    # The inverse permutation: each agent's place in the order.
     position = order.argsort(dim=-1)
     return (position.unsqueeze(-1) < position.unsqueeze(-2)) & mask
 
@@ -133,6 +137,7 @@ def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> 
 
     probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
     """
+    # One number for every edge, allowed or not: a mask does not shift the draws that follow.
     return (torch.rand(allowed.shape, generator=generator) < probability) & allowed
 
 
@@ -141,7 +146,9 @@ def gumbel_probability(exists: Tensor, tau: float, generator: Generator) -> Tens
 
     exists, result: [..., sender, receiver], one matrix of one modality pair; .5 for a receiver that has no sender.
     """
+    # The negative log of an exponential variable has the standard Gumbel distribution.
     noise = -torch.empty(exists.shape).exponential_(generator=generator).log()
+    # A receiver without senders has -inf throughout, and NaN as its softmax.
     scaled: Tensor = (noise / tau).where(exists, -torch.inf)
     return scaled.softmax(dim=-2).nan_to_num(0.5)
 
@@ -156,8 +163,10 @@ def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generato
     if not len(edges):
         return present.clone()
     edges = edges[torch.randperm(len(edges), generator=generator)]
+    # Stable: the shuffle above decides between equal scores.
     ranked = edges[scores.flatten()[edges].argsort(descending=True, stable=True)]
     kept = torch.zeros(present.numel(), dtype=torch.bool)
+    # Python rounds halves to the even number: of 5 edges at rate .5, 2 stay.
     kept[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
     return kept.view(present.shape)
 
@@ -168,6 +177,7 @@ def receiver_weights(probabilities: Floats, present: Bools) -> Floats:
     probabilities, present, result: [..., sender, receiver], broadcast against each other. A receiver's weights sum to
     1, or to 0 when it hears nobody.
     """
+    # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
     weights = np.where(present, np.exp(probabilities), 0.0)
     total = weights.sum(axis=-2, keepdims=True)
     shares: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)

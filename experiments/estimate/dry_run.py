@@ -97,12 +97,15 @@ class _Estimate:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
         self._team = StandIns(launched_roles(config, roles), config.agents, counter)
         self._methods = methods_of(config)
+        # Only systems search; for other methods no question has to be held in memory.
         searched = dataset.evaluate() if any(method.needs_library for method in self._methods) else ()
         self._library = LabelledLibrary(evidence, searched, triples=triples_given(dataset))
+        # Shared by all phases: a completion of one phase is reused in the next.
         self._seen: set[str] = set()
         self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
         rounds = config.topology.rounds
+        # The two ends of what learning may leave: nobody is heard, or everybody.
         empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
         self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
         self._upper = constant_wiring(complete(len(roles)), rounds)
@@ -118,6 +121,7 @@ class _Estimate:
             phases.append(await self._calibration())
         if any(method.needs_graph for method in self._methods):
             phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
+            # The methods below walk the learned graph, here one that the pruning rate alone has cut.
             await self._topology.freeze()
         items = list(self._dataset.evaluate())
         if not items:
@@ -161,11 +165,13 @@ class _Estimate:
                 f"stage {stage} needs {needed} training questions of its own and {self._dataset.name} has only "
                 f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
             )
+        # A walked step costs k discussions in each stage, so fewer steps are walked as those grow.
         walked = set(spread(range(steps), max(1, DISCUSSIONS // (self._learner.stages * k))))
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for step in range(steps):
             wirings, walks = await self._topology.sample(k)
             if step in walked:
+                # The first question of a step stands for all of it.
                 question = self._question(items[step * per_step])
                 for sample, walk in enumerate(walks):
                     await self._team.run_discussion(walk, question, config.seed, sample, expected)
@@ -186,6 +192,7 @@ class _Estimate:
             await self._team.run_discussion(topology, question, self._config.seed, 0, expected)
             if follows_a_wiring and (method.needs_graph or method.needs_calibration):  # others' edges are certain
                 await self._bounds(question, bounds, every_turn)
+        # Nothing that learning could change: the expected count is its own bound.
         if not bounds[0].discussions:
             bounds = expected, expected
         return replace(
@@ -210,6 +217,7 @@ class _Estimate:
                 n + 1 for n in (tally.discussions, tally.calls, tally.distinct)
             )
         calls = total * len(self._methods)
+        # A judge's reason is taken to be a third as long as an agent's reply.
         tally.completion = tally.calls * self._counter.text(f"Reason: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
         return phase("judging, at most", calls, tally, tally, tally)
 
@@ -219,6 +227,7 @@ class _Estimate:
     def _warnings(self, whole: Phase) -> Iterable[str]:
         config = self._config
         limit, reply = config.model.max_model_len, config.agents.max_tokens
+        # Only the stronger of the two warnings.
         for sure, longest in (("will", whole.longest), ("may", whole.at_most)):
             if limit is not None and longest + reply > limit:
                 yield (

@@ -115,6 +115,7 @@ def hours(costs: CostSettings, prompt: Range, completion: float) -> Range | None
     """Both speeds, of all replicas together: a prompt's tokens are computed before its reply's."""
     if costs.prompt_tokens_per_s is None and costs.completion_tokens_per_s is None:
         return None
+    # A speed that is not given takes no time: the estimate is then of the other part alone.
     per_prompt_token = 1 / costs.prompt_tokens_per_s if costs.prompt_tokens_per_s else 0.0
     per_completion_token = 1 / costs.completion_tokens_per_s if costs.completion_tokens_per_s else 0.0
     replies = completion * per_completion_token
@@ -126,12 +127,15 @@ def price(costs: CostSettings, prompt: Range, completion: float) -> Range | None
     if costs.prompt_price is None and costs.completion_price is None:
         return None
     replies = completion * (costs.completion_price or 0.0)
+    # Prices are per million tokens.
     return (prompt.times(costs.prompt_price or 0.0) + Range(replies, replies, replies)).times(1e-6)
 
 
 def plan_table(plan: Plan) -> Table:
     """A row per phase; turns and calls exact, tokens rounded."""
+    # A sum of one phase would only repeat it.
     several = len(plan.phases) > 1
+    # The judge stands below the sum, which does not include it.
     phases = [*plan.phases, *([plan.whole] if several else []), *([plan.judged] if plan.judged else [])]
     return Table(
         HEADERS, [_cells(phase) for phase in phases], tuple(_notes(plan)), total=len(plan.phases) if several else None
@@ -154,6 +158,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     )
     yield "Lowest: nobody is heard; expected: along edges drawn and pruned as planned; highest: everybody is heard."
     yield (
+        # max: a plan may have no prompt at all, where nobody but dummies speaks.
         f"{whole.shared / max(1.0, whole.prompt.expected):.0%} of the expected prompt tokens are instruction, "
         "question, evidence and pictures, which all agents of one modality share: a prefix cache can serve them from "
         "the second prompt on."

@@ -14,6 +14,7 @@ from actors.settings import AgentSettings
 from experiments.estimate.token_count import Counter
 from topologies.topology import Topology
 
+# Made up, of an ordinary length: its tokens are taken for those of every reply.
 REPLY = (
     "{key} The passage about the bridge says that it was opened by the mayor in 1931, and the table lists the same "
     "year next to its name; the second picture shows the date above the northern arch, so the colleague who named "
@@ -50,6 +51,7 @@ class StandIns:
         self._memories = {name: Memory() for name in self._roles}
         self._settings = settings
         self._counter = counter
+        # The key in a reply is the first eight digits of a digest.
         self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
 
     async def run_discussion(
@@ -62,6 +64,7 @@ class StandIns:
 
         trace = await topology.answer(question, ask, seed, sample)
         tally.discussions += 1
+        # As agents do when a discussion is closed.
         for name in self._memories:
             self._memories[name] = Memory()
         return trace
@@ -73,6 +76,7 @@ class StandIns:
         content = DUMMY_SENTENCE
         if not role.dummy:
             request = build_request(turn, role.modality, role.instruction, recalled, self._settings)
+            # What a completion depends on here, so that equal calls are counted once, as the cache would.
             content_key = "\x1f".join((request.prefix, request.own, str(request.seed)))
             digest = hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()
             content = REPLY.format(key=digest[:8])
@@ -82,12 +86,14 @@ class StandIns:
             tally.prompt += prompt
             tally.shared += shared
             tally.longest = max(tally.longest, prompt)
+            # How much longer the prompt were if every reply in it had the length allowed.
             longer = max(0, self._settings.max_tokens - self.reply_tokens) * (len(turn.heard) + len(recalled))
             tally.at_most = max(tally.at_most, prompt + longer)
             tally.completion += self.reply_tokens
             tally.distinct += digest not in tally.seen
             tally.seen.add(digest)
         answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
+        # The first allowed value of each field, so that every task gets a reply that can be read.
         fields = tuple((f.name, f.values[0] if f.values else ANSWER) for f in turn.task.fields) if turn.task else ()
         id = f"{turn.round}/{turn.agent}"
         message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)

@@ -38,6 +38,7 @@ def dry_run_sweep(config: Config) -> list[Estimated]:
     if config.job != "prune":
         raise UserError(f"job={config.job} cannot be swept; leave sweep out")
     by_values: dict[str, list[Trial]] = {}
+    # JSON as a key, because values may be lists, which cannot be hashed.
     for trial in expand(config):
         by_values.setdefault(json.dumps(trial.values), []).append(trial)
     estimated = []
@@ -66,6 +67,7 @@ def _table(estimated: Sequence[Estimated]) -> Table:
         notes.append("The judge is not counted.")
     for name in ("price", "hours"):
         ranges = [(one.trials, getattr(one.plan, name)) for one in estimated]
+        # A sum without some of the combinations would look like that of all.
         if all(range for _, range in ranges):
             expected = sum(trials * range.expected for trials, range in ranges)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")

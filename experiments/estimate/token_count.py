@@ -19,8 +19,9 @@ from experiments.config.config import Config
 CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
 PATCH = 28  # pixels, per side, of what becomes one token of Qwen2.5-VL
+# The model's defaults, 4 and 16,384 tokens, where `mm_processor_kwargs` sets no others.
 LEAST_PIXELS, MOST_PIXELS = 56 * 56, 16_384 * PATCH**2
-UNREADABLE_PIXELS = 1_000_000
+UNREADABLE_PIXELS = 1_000_000  # a photograph of ordinary size
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Counter:
 
     def own(self, request: Request) -> int:
         """Tokens of the rest: the discussion, role and weights."""
+        # Line by line: roles and replies recur in other prompts, and the count of a line is kept.
         return sum(self.text(f"{line}\n") for line in request.own.split("\n"))
 
 

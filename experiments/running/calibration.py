@@ -48,6 +48,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
     A run that was killed in between holds them again, from the completion cache.
     """
     config, recorder = context.config, context.recorder
+    # Written all at once, so what is there is complete.
     recorded = list(recorder.run.traces(CALIBRATION))
     if recorded:
         return recorded
@@ -61,6 +62,7 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
 
     bar = context.progress.phase("watching unlabelled discussions", total=len(items))
     traces = []
+    # In the questions' order, so that the record is the same whatever ends first.
     async for _, trace in in_order(enumerate(items), discuss, config.concurrency):
         traces.append(trace)
         bar.advance()

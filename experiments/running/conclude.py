@@ -37,6 +37,7 @@ def conclude(
     metrics = summary.summarise(folder, about)
     if config.judge.kind != "none":
         metrics["judged"] = judged.summarise(folder, model_name(config.judge), about.methods, about.pairs, config.seed)
+    # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     drawn = figures.draw(folder, metrics, dataset.metric)
     spent = usage.total(folder)

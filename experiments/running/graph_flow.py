@@ -54,19 +54,24 @@ def export_team(
         for i, agent in enumerate(agents):
             if not needed[t, i]:
                 continue
+            # Earlier turns of an agent that speaks are needed too, so all these nodes exist.
             own = [node(agent, r) for r in range(1, t + 1)]
             hears = {node(agents[j], t + 1): weight for j, weight in spatial[t][i].items()}
             hears |= {node(agents[j], t): weight for j, weight in temporal[t][i].items()}
             speaker = RoleChatAgent(roles[agent], client, node(agent, t + 1), t + 1, hears, own, seed, settings)
+            # Its last own turn is enough to wait for: that one has waited for those before it.
             nodes.append((speaker, [*hears, *own[-1:]]))
+    # The decision waits for all that speak in the last round, and reads only those that the wiring lets it.
     last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
     heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
     weights = {name: 1 / len(heard) for name in heard}
     decision = RoleChatAgent(roles[DECISION_AGENT], client, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
     graph = DiGraphBuilder()
+    # All nodes before any edge: a sender may stand behind its receiver in the list of agents.
     for speaker, _ in (*nodes, (decision, last)):
         graph.add_node(speaker)
     for speaker, senders in (*nodes, (decision, last)):
+        # A temporal edge to oneself and one's own last turn are the same edge.
         for sender in dict.fromkeys(senders):
             graph.add_edge(sender, speaker.name)
     return GraphFlow(graph.get_participants(), graph.build(), name="m3prune")

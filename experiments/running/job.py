@@ -56,6 +56,7 @@ class Job:
     async def run(self) -> None:
         """Learn, evaluate and judge; what a killed run has done is not done again."""
         context, config, methods = self.context, self.context.config, self.methods
+        # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[Trace] = ()
         if any(method.needs_calibration for method in methods):
             with self.usage.phase("watching unlabelled discussions"):
@@ -65,6 +66,7 @@ class Job:
         questions = sum(1 for _ in context.dataset.evaluate())
         library = LabelledLibrary(
             context.evidence,
+            # Only systems search by question; without one, no item has to be held in memory.
             context.dataset.evaluate() if any(method.needs_library for method in methods) else (),
             open_web(config.retrieval, context.recorder.run.path, replayed_folder(config)),
             triples_given(context.dataset),
@@ -73,6 +75,7 @@ class Job:
             topology = make_topology(method, config, self.topology.agents, self.topology, library, watched)
             with self.usage.phase(f"evaluating {method.name}"):
                 await self.evaluate(topology, questions)
+        # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
             items = {item.question.id: item for item in context.dataset.evaluate()}
             with self.usage.phase("judging"):
@@ -84,6 +87,7 @@ class Job:
         """Optimise and prune the graph, and write down what is left of it."""
         training = Training(self.context, self.agents.team, self.attack, self.topology, self.learner)
         await training.run(self.usage)
+        # Also in a resumed run that has nothing left to learn: the frozen wiring lives in memory only.
         await self.topology.freeze()
         folder, scores = self.context.recorder.run.path, await self.learner.edge_scores()
         write_edge_scores(folder, self.topology.agents, self.attack.attackers, scores)
@@ -104,7 +108,9 @@ class Job:
             )
 
         bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
+        # Numbered before the filter: a resumed run must give a question the number that it had.
         items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
+        # In the questions' order: each method's traces and scores must stand in one order in their files.
         async for (_, item), trace in in_order(items, answer, config.concurrency):
             score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
             context.recorder.evaluated(trace, item, score, harm)
@@ -121,6 +127,7 @@ class Job:
 def export_topology(folder: Path, topology: M3Prune) -> None:
     """The learned graph as GraphML and as networkx's node-link JSON."""
     wiring = topology.wiring
+    # Of the last round, as no temporal edge leads into the first.
     edges = Edges(wiring.spatial[-1], wiring.temporal[-1])
     probabilities = None
     if wiring.spatial_p is not None and wiring.temporal_p is not None:

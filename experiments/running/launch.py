@@ -46,6 +46,7 @@ def team_roles(config: Config) -> list[Role]:
             raise UserError(f"roles.{name}: nobody in this run has the role; there are {', '.join(present)}")
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
+    # For its errors alone: an attack that cannot be must not end the run after the launch.
     choose_attackers(config.attack, attackable(config, roles), config.seed)
     return roles
 
@@ -86,6 +87,7 @@ def _held(config: Config, role: Role) -> Role:
     from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
 
     try:
+        # Loaded only to see that it can be; each agent's process loads its own.
         load_factory(asked.agent)
     except ValueError as error:
         raise UserError(f"roles.{role.name}.agent: {error}") from error
@@ -101,6 +103,7 @@ def learner_options(config: Config) -> dict[str, Any]:
             f"ablation=no_alignment: learner.estimator={settings.estimator} has no alignment term to go without; "
             f"choose {able}"
         )
+    # The settings are copies, so the configuration that is saved and compared stays as it is.
     if config.ablation == "no_inter":
         settings.inter = False
     if config.ablation == "no_alignment":
@@ -120,6 +123,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
         usual = type(asked)()
         for f in fields(asked):
             value, has = getattr(asked, f.name), getattr(held, f.name)
+            # A value equal to the default cannot be told from one that was never set, so it passes.
             if value not in (has, getattr(usual, f.name)):
                 raise UserError(f"{group}.{f.name}={value}: {peer} has {has}; leave it out, or run m3prune with it")
     return found
@@ -131,4 +135,5 @@ def check(config: Config) -> None:
     dataset_kind(config.data.kind)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
+    # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)

@@ -106,6 +106,7 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
 def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:
     """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
     model = backend.settings
+    # A backend says how many processes it needs on the GPUs that there are.
     number, gpus = backend.processes(cluster.gpus)
     cluster.launch_replicas(backend.maker(), number, model.cpus, gpus, model.capacity, backend.key)
     kept = config.completions

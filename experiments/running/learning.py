@@ -61,6 +61,7 @@ class Training:
         while not finished:
             items = self._items(stage)
             bar = self.context.progress.phase(f"learning, stage {stage}", total=steps, done=step)
+            # The state before the first step, unless a run that was killed has already recorded it.
             if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
                 await self._record(stage, 0, {}, await self.learner.edges_left())
             with usage.phase(f"learning, stage {stage}"):
@@ -92,13 +93,16 @@ class Training:
         """
         config = self.context.config
         gate = asyncio.Semaphore(config.concurrency)
+        # Steps whose discussions together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
         under_way: deque[_Step] = deque()
         async with asyncio.TaskGroup() as group:
             for number in range(first, len(items)):
+                # Limited by concurrency, by what the estimator can sample ahead, and by the end of the stage.
                 foreseen = min(number + fill, number + await self.learner.foresight(), len(items) - 1)
                 for later in range(number + len(under_way), foreseen + 1):
                     under_way.append(await self._begin(stage, later, later - number, items[later], gate, group))
+                # The oldest first: the learner takes steps in their order, whichever ends first.
                 report = await self._learned(stage, under_way.popleft())
                 terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
                 await self._record(stage, number + 1, terms, report.edges)
@@ -116,11 +120,13 @@ class Training:
         """Sample the wirings of a step and start its discussions, K for each question."""
         config = self.context.config
         k = config.training.samples
+        # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         before = ((stage - 1) * config.pruning.steps + number) * len(items)
         questions = await asyncio.gather(*(self.context.evidence.question(item) for item in items))
         wirings, walks = await self.topology.sample(k * len(items), ahead)
 
         async def one(walk: int) -> Trace:
+            # The walks of one question are consecutive, k for each.
             asked, sample = divmod(walk, k)
             async with gate:
                 return await self.attack.run_discussion(
@@ -140,11 +146,13 @@ class Training:
         """Score the discussions of a step, and learn from them."""
         k, dataset = self.context.config.training.samples, self.context.dataset
         utilities, turn_scores = [], []
+        # In the order of the walks, not of their ends: the record must not depend on concurrency.
         for number, trace in enumerate(await asyncio.gather(*step.discussions)):
             item = step.items[number // k]
             self.context.recorder.trained(stage, trace)
             utilities.append(dataset.score(item, trace.answer).utility)
             turn_scores.append(self._turn_scores(item, trace))
+        # The question of each discussion, so that the learner can compare answers to the same one.
         groups = np.arange(len(utilities)) // k
         scores = np.array(turn_scores), np.array(utilities)
         report: StepReport = await self.learner.learn(step.wirings, *scores, groups)
@@ -155,6 +163,7 @@ class Training:
         dataset, config = self.context.dataset, self.context.config
         scores = {turn.id: dataset.score(item, turn.answer).utility for turn in trace.turns}
         rounds = range(1, config.topology.rounds + 1)
+        # Every turn is there: in training nobody's turn is left out.
         return [[scores[f"{number}/{agent}"] for agent in trace.agents] for number in rounds]
 
     async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
@@ -174,5 +183,6 @@ class Training:
             edges=edges,
             probabilities={kind: matrix(torch.tensor(p), torch.tensor(p > 0)) for kind, p in matrices.items()},
         )
+        # The checkpoint, from which a killed run goes on: after the discussions that the step has learned from.
         context.recorder.learned(record, await self.learner.state())
         context.tracker.log({"stage": stage, "step": step, **terms, **edges})

@@ -13,6 +13,7 @@ class Local:
         self._thing = thing
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        # Looked up here and not in `call`, so that a wrong name fails where it is written.
         method = getattr(self._thing, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:

@@ -38,6 +38,7 @@ from topologies.systems.mmapg import mmapg
 from topologies.systems.vidorag import vidorag
 from topologies.topology import Topology
 
+# The order in which help=methods lists them.
 METHODS = (
     *single.METHODS,
     *fixed.METHODS,
@@ -143,7 +144,9 @@ def _as_method(thing: Any, name: str) -> Method:
 def _made_by(make: Callable[[MethodContext], Topology]) -> Method:
     """What the class or function does not say as an attribute is as in any method."""
     called = getattr(make, "__name__", type(make).__name__)
+    # CamelCase to snake_case: `MyDebate` is the method my_debate.
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower()
+    # The first sentence, or the first paragraph where it has no full stop.
     [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(make) or called, maxsplit=1)
     stated = {key: getattr(make, key) for key in _STATED if hasattr(make, key)}
     return Method(**{"name": name, **stated}, description=" ".join(first.split()), make=make)

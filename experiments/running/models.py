@@ -23,5 +23,6 @@ def check_models(config: Config) -> None:
     """Raises UserError for a model or a judge that cannot work, before anything is made or started for the run."""
     if config.model.kind != "replay":  # which needs no model
         model_backend(config).maker()
+    # `maker` checks what it is given; nothing is started before it is called in a process.
     if judge := judge_backend(config):
         judge.maker()

@@ -42,10 +42,12 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
 
     Raises UserError when its release is missing or broken.
     """
+    # Two stages, each on questions of its own.
     train = 2 * config.pruning.steps * config.training.questions_per_step
     methods = methods_of(config)
     watches = any(method.needs_calibration for method in methods)
     if watches:
+        # The larger and not the sum: the same questions may be watched and learned from.
         train = max(train, config.defence.calibration)
     learns = config.job == "redundancy" or watches or any(method.needs_graph for method in methods)
     request = DataRequest(
@@ -54,6 +56,7 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
         train=train,
         held_out=train if learns else 0,
         seed=config.seed,
+        # With scope=question, sources outside of the questions' own pools are never searched.
         whole_corpus=config.retrieval.scope != "question",
     )
     return dataset_kind(config.data.kind).open(request)

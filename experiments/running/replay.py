@@ -66,6 +66,7 @@ def check_same(config: Config, recorded: Config) -> None:
     differing = [
         f"{key}={_shown(then.get(key))} (not {_shown(now.get(key))})"
         for key in sorted({*now, *then})
+        # With the dot, so that `model` frees `model.name` but no other key that begins with these letters.
         if now.get(key) != then.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
     ]
     if differing:
@@ -126,6 +127,7 @@ class RecordedTeam:
         self._open.pop(discussion, None)
 
     def _discussion(self, turn: Turn) -> _Discussion:
+        # Read from disk at the first turn and dropped at `close`: a whole run's traces would fill the memory.
         if turn.discussion not in self._open:
             method = turn.discussion.partition("/")[0]
             if method not in self._places:
@@ -163,6 +165,7 @@ class _Discussion:
                 f"{_named(turn)} was never recorded: in {self._folder.path} {turn.agent} did not speak then; "
                 "replay the roles, rounds and wiring of that run, or ask a model"
             )
+        # Sorted: who is heard matters, and not in which order the trace has listed them.
         heard = sorted(heard.message.id for heard in turn.heard)
         for what, now, then in (
             ("its seed is", [turn.seed], [message.seed]),
@@ -200,6 +203,7 @@ def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
     """File and offset of each discussion of a method, by its id; only the head of a line is parsed."""
     pattern = {"train": "train-*.jsonl", "calibrate": "calibrate.jsonl"}.get(method, f"evaluate-{method}.jsonl")
     places = {}
+    # Sorted: the order of a directory depends on the file system.
     for path in sorted((folder.path / "traces").glob(pattern)):
         offset = 0
         with path.open("rb") as lines:
@@ -208,10 +212,12 @@ def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
                     break  # it is still being written, or its run was killed
                 about, ends, _ = line.partition(_ABOUT_ENDS)
                 try:
+                    # The head lacks only its closing brace to be an object.
                     record = json.loads(about + b"}" if ends else line)
                     places[f"{record['method']}/{record['question']}/{record['sample']}"] = _Place(path, offset)
                 except (ValueError, KeyError, TypeError) as error:
                     raise UserError(f"{path}, line {number}: not a trace ({error!r}); replay an intact run") from error
+                # Bytes, not characters: `seek` counts bytes.
                 offset += len(line)
     return places
 
@@ -231,6 +237,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
     Scores of another metric would teach another wiring, whose discussions were never recorded. The checkpoint comes
     last: it vouches for the rest, so a copy that was interrupted starts again.
     """
+    # Already copied (a resumed replay), or nothing was learned.
     if folder.topology.exists() or not recorded.topology.exists():
         return
     (folder.path / "traces").mkdir(exist_ok=True)
@@ -240,6 +247,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
         for name in names:
             shutil.copyfile(recorded.path / name, folder.path / name)
         shutil.copyfile(recorded.topology, beside)
+        # A rename replaces the file whole, so no reader sees half a checkpoint.
         beside.rename(folder.topology)
     except OSError as error:
         raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error

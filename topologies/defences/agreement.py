@@ -25,8 +25,10 @@ def disagreement(traces: Sequence[Trace]) -> Floats:
 
 
 def _shares(trace: Trace) -> Floats:
+    # Traces list turns round by round, so a later turn replaces an earlier one.
     last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
     answers = [answer_of(last.get(agent)) for agent in trace.agents]
+    # A team of one has nobody to agree with: 0 / 1, not 0 / 0.
     others = max(1, len(answers) - 1)
     return np.array([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
 

@@ -51,6 +51,7 @@ def robust_z(values: Floats) -> Floats:
         if not known.any():
             continue
         away = feature[known] - np.median(feature[known])
+        # The two factors make either deviation estimate the standard deviation of normal data.
         scale = 1.4826 * np.median(np.abs(away)) or 1.2533 * np.mean(np.abs(away))
         if scale > 0:
             scores[known, column] = away / scale
@@ -67,16 +68,19 @@ def features(traces: Sequence[Trace]) -> Floats:
     for trace in traces:
         if trace.agents != agents:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
+        # By round and agent, to look up the message at either end of an edge.
         turns = {(turn.round, turn.agent): turn for turn in trace.turns}
         _of_turns(trace, turns, samples)
         _of_edges(trace, turns, samples)
     return np.array(
         [[np.mean(occasions) if occasions else np.nan for occasions in agent] for agent in samples]
+        # Without agents the array would have one dimension only.
     ).reshape(-1, len(FEATURES))
 
 
 def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
     for i, agent in enumerate(trace.agents):
+        # In the order of FEATURES: the last four describe an agent's own turns.
         *_, repeats, confidence, words, silent = samples[i]
         for turn in trace.turns:
             if turn.agent != agent:
@@ -92,14 +96,18 @@ def _of_turns(trace: Trace, turns: dict[tuple[int, str], Message], samples: list
 
 
 def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list[Samples]) -> None:
+    # (round in which it was sent, round in which it was heard, sender, receiver)
     heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
     for sent_in, heard_in, j, i in heard:
         sender, receiver = trace.agents[j], trace.agents[i]
         sent, reply = answer_of(turns.get((sent_in, sender))), answer_of(turns.get((heard_in, receiver)))
+        # Memory of oneself, or no answer at one end: neither shows who influences whom.
         if i == j or sent is None or reply is None:
             continue
+        # The first four FEATURES, in their order: one of the receiver, then three of the sender.
         samples[i][0].append(float(reply == sent))
         samples[j][1].append(float(reply == sent))
+        # Only a receiver that had an answer before it heard this one can follow it or leave it.
         before = answer_of(turns.get((heard_in - 1, receiver)))
         if before is not None and before != sent:
             samples[j][2].append(float(reply == sent))

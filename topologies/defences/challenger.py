@@ -32,6 +32,7 @@ class Challenger:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         async def challenged(turn: Turn) -> Message:
+            # The innermost `ask` applies attacks, so an attacker's instruction replaces this one.
             return await ask(replace(turn, instruction=CHALLENGE, directive=Directive(challenge=True)))
 
         return await self._topology.answer(question, challenged, seed, sample)

@@ -43,12 +43,14 @@ class Inspector:
         inspections: dict[str, Message] = {}
 
         async def inspected(turn: Turn) -> Message:
+            # Own words stay as they were said. All others were inspected: a message that failed is heard by nobody.
             heard = (
                 h if h.message.agent == turn.agent else replace(h, message=delivered[h.message.id]) for h in turn.heard
             )
             message = await ask(replace(turn, heard=tuple(heard)))
             if turn.agent != DECISION_AGENT and message.status is Status.OK:
                 inspection = await ask(self._inspection(turn, message, seed))
+                # Turns are numbered apart for unique ids; the trace shows the round of the inspected turn.
                 inspections[message.id] = replace(inspection, round=turn.round)
                 delivered[message.id] = corrected(message, inspection)
             return message
@@ -58,6 +60,7 @@ class Inspector:
         return replace(trace, turns=tuple(turns))
 
     def _inspection(self, turn: Turn, message: Message, seed: int) -> Turn:
+        # One number for each turn of the team, or inspections of one round would share id and seed.
         number = (turn.round - 1) * len(self._places) + self._places[turn.agent]
         turn_seed = derive_seed(seed, turn.question.id, number, INSPECTOR.name)
         return Turn(turn.discussion, turn.question, INSPECTOR.name, number, turn_seed, (Heard(message, 1.0),))

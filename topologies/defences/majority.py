@@ -32,6 +32,7 @@ class Majority:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(alone(agent)) for agent in self.agents]
         turns = tuple(task.result() for task in tasks)
+        # One usable answer makes a discussion; where all failed, the first failure stands for them.
         heard = any(turn.status is Status.OK for turn in turns)
         return Trace(
             question=question.id,
@@ -59,6 +60,8 @@ def vote(messages: Sequence[Message]) -> str | None:
             ballots.setdefault(answer, []).append(message)
     if not ballots:
         return None
+    # `max` keeps the first of equals, and ballots stand in the order of their first speakers. `fsum` rounds once, so
+    # the sum does not depend on who spoke first.
     won = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
     return won[0].answer
 

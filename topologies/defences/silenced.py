@@ -24,6 +24,7 @@ def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
     if not 0 <= dropped < len(suspicion):
         raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
     chosen = np.zeros(len(suspicion), dtype=bool)
+    # Negated for the largest first; stable, so that of equal ones the first is dropped.
     chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
     return chosen
 
@@ -31,6 +32,7 @@ def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
 def silencing(silent: Bools, rounds: int) -> Wiring:
     """The complete graph in which nobody, the decision agent included, hears the silent agents [agents]."""
     edges = complete(len(silent))
+    # Rows are senders. The silent may still hear, but nothing depends on their turns, so these are left out.
     heard = Edges(*(kind & ~silent[:, None] for kind in edges))
     return constant_wiring(heard, rounds, decision=~silent)
 

@@ -33,6 +33,7 @@ class CCoT(System):
         if pictures := pictures_among(own):
             task = Task(SCENE_GRAPH, (EDGE,))
             graph.append(await session.ask(SINGLE_AGENT, question=about(question, pictures), task=task))
+        # The instruction must not refer to a graph that failed, which nobody reads.
         instruction = WITH_GRAPH if any(message.fields for message in graph) else ""
         return session.trace(
             await session.ask(SINGLE_AGENT, question=about(question, own), heard=graph, instruction=instruction)

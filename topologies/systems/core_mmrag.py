@@ -54,9 +54,11 @@ class CoreMmrag(System):
         retrieved = together(*map(sources, results))
         if not retrieved:
             return session.trace(internal)
+        # One sequence for both: the reply's numbers count the sources in the order in which they were shown.
         seen = together(retrieved, own)
         choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
         chosen = numbered(choice, FieldKind.SELECTED, seen)
+        # Numbers outweigh a "no" beside them.
         if not chosen and choice.said(FieldKind.RELEVANT) == ("no",):
             return session.trace(internal)
         shown = about(question, together(own, chosen or retrieved))

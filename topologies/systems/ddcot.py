@@ -23,7 +23,7 @@ from topologies.systems.helpers import pictures_among
 from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
-MOST = 5
+MOST = 5  # sub-questions that are kept, each worth two turns
 DECONSTRUCT = (
     "Take the question apart into the basic sub-questions on which its answer depends. Each asks for one thing and can "
     "be understood by itself; put what has to be seen and what has to be known into different ones."
@@ -52,9 +52,11 @@ class DDCoT(System):
         own = await session.own()
         shown = about(question, own)
         deconstructed = await session.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
+        # Each sub-question once and in its order: a repeated one would only cost turns.
         parts = tuple(dict.fromkeys(deconstructed.said(FieldKind.SUB_QUESTION)))[:MOST] or (question.text,)
         duties = await asyncio.gather(
             *(
+                # No evidence at all: whoever divides the duties must not see the picture.
                 session.ask(SINGLE_AGENT, question=about(question, (), part), task=Task(DIVIDE, (VISUAL,)))
                 for part in parts
             )
@@ -78,6 +80,7 @@ class DDCoT(System):
                     question=about(session.question, pictures if visual[n] else texts, parts[n]),
                     instruction=RECOGNISE if visual[n] else KNOW,
                 )
+                # Sorted, because turns are numbered in the order in which they are called for.
                 for n in sorted(answered)
             )
         )

@@ -43,6 +43,7 @@ class EAgent(System):
         session = self.session(question, ask, seed, sample)
         own = await session.own()
         plan = await session.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
+        # Called for in the plan's order, which the trace keeps, and then run side by side.
         calls = [
             looked_up(session, tool, words, self.reach, plan)
             for tool, words in planned(plan)[: self.context.systems.turns]
@@ -57,6 +58,7 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     calls: dict[tuple[str, str], None] = {}
     for step in plan.said(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
+        # Models repeat the quotation marks with which the prompt names the tools.
         if tool.strip("`\"'").lower() in TOOLS and words:
             calls[tool.strip("`\"'").lower(), words] = None
     return list(calls)

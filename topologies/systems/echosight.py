@@ -23,9 +23,9 @@ from topologies.systems.helpers import page, pictures_among, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
-RETRIEVED = 20
-SECTIONS = 100
-VISUAL_SHARE = 0.5
+RETRIEVED = 20  # pictures for each of the question's own
+SECTIONS = 100  # in each ranking, among which those of the candidate documents are looked for
+VISUAL_SHARE = 0.5  # of a document's visual score in the score of its sections
 READ = "The passage was picked for the question and its picture. Answer from it and from the pictures."
 
 
@@ -38,6 +38,7 @@ class EchoSight(System):
         query = pictures_among(own)
         queries: list[str | Source] = [query_of(question), *query]
         results = await asyncio.gather(
+            # More by as many as the question has: its own pictures may be indexed, and are dropped below.
             *(session.search(q, RETRIEVED + len(query), kinds=PICTURES, mode="vector") for q in queries[1:] or queries)
         )
         alike: list[Hit] = []
@@ -55,11 +56,13 @@ def reranked(alike: Sequence[Hit], sections: Sequence[Sequence[Hit]]) -> list[Hi
     largest similarity in any ranking of `sections`; equal ones by id. All sections where none is of such a document."""
     visual: dict[str, float] = {}
     for hit in alike:
+        # The default is the score itself and not 0, as a cosine may be negative.
         visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
     joint: dict[str, Hit] = {}
     for hit in (hit for ranking in sections for hit in ranking):
         known = joint.get(hit.source.id)
         joint[hit.source.id] = hit if known is None or hit.score > known.score else known
+    # Without a section of a found document all compete, and their visual score of 0 changes no order.
     candidates = [hit for hit in joint.values() if page(hit.source) in visual] or list(joint.values())
     scored = [
         Hit(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)

@@ -37,6 +37,7 @@ def looked_up(session: Session, where: str, words: str, reach: Reach, of: Messag
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
     """All sources of all groups, each where it comes first."""
+    # A dict keeps the place at which a key came first.
     return tuple({source.id: source for group in groups for source in group}.values())
 
 
@@ -48,4 +49,5 @@ def page(source: Source) -> str:
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
     """The elements that a field names by their numbers (from 1), in its order; unknown numbers are passed over."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
+    # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -47,6 +47,7 @@ class LlavaMr2ag(System):
         own = await session.own()
         task = Task(NEEDED, (RETRIEVE, SURE))
         needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
+        # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if needed.said(FieldKind.RETRIEVE) == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
         pictures = await query_pictures(session, own, self.reach.pictures, self.reach.radius)
@@ -66,6 +67,7 @@ class LlavaMr2ag(System):
         answers: list[Message] = await asyncio.gather(
             *(session.ask(SINGLE_AGENT, question=view, instruction=FROM_PASSAGE) for view in views)
         )
+        # A negative cosine would rank an unsure answer above a sure one.
         scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
         return session.trace(picked(answers, scores))
 
@@ -74,6 +76,7 @@ def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
     """The answer with the largest product of its passage's score and its own confidence, the first of equal ones; the
     first turn where none has an answer."""
     answered = [n for n, message in enumerate(answers) if message.answer is not None]
+    # -n: `max` must prefer the better ranked passage of equal products.
     return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
 
 
@@ -83,6 +86,7 @@ def certainty(message: Message) -> float:
         return message.confidence
     for value in message.said(FieldKind.CONFIDENCE):
         try:
+            # Out of range is cut, not scaled: a stated 90 counts as certain.
             return min(1.0, max(0.0, float(value)))
         except ValueError:
             continue

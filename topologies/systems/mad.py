@@ -51,6 +51,7 @@ class Debate(System):
         debate: list[Message] = []
         for _ in range(ROUNDS):
             for side in (AFFIRMATIVE, NEGATIVE):
+                # What the other side said last; a side's own words come from its memory.
                 heard = debate[-1:]
                 debate.append(await session.ask(side.name, question=shown, heard=heard, remembers=True))
             if await self._agree(session, shown, *debate[-2:]):
@@ -60,6 +61,7 @@ class Debate(System):
     async def _agree(self, session: Session, shown: Question, one: Message, other: Message) -> bool:
         if one.answer is None or other.answer is None:
             return False
+        # Saves the judge's turn where there is nothing to judge.
         if wording(one.answer) == wording(other.answer):
             return True
         task = Task(

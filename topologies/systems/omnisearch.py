@@ -52,12 +52,14 @@ class OmniSearch(System):
             task = Task(PLAN, FIELDS, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
             sub_questions, action = plan.said(FieldKind.SUB_QUESTION), plan.said(FieldKind.ACTION)
+            # A failed plan has no sub-question either, so `action` is never empty below.
             if not sub_questions or action == ("answer",):
                 break
             results = sources(await looked_up(session, action[0], sub_questions[0], self.reach, plan))
             shown = about(question, together(own, results), sub_questions[0])
             solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
             given += [Given(FieldKind.SUB_QUESTION, sub_questions[0]), Given(FieldKind.FOUND, _solution(solved[-1]))]
+            # The planner sees all that was found; the solver only what its own search found.
             read = together(read, results)
         final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return session.trace(final)

@@ -39,11 +39,13 @@ class RoraVlm(System):
         query = pictures_among(own)
         k = self.reach.pictures
         if query:
+            # More by as many as the question has: its own pictures may be indexed, and are dropped below.
             alike = (session.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
             results = await asyncio.gather(*alike)
         else:
             results = [await session.search(query_of(question), k, kinds=PICTURES, radius=self.reach.radius)]
         retrieved = tuple(picture for picture in together(*map(sources, results)) if picture not in query)[:k]
+        # Each name once: a repeated one would outweigh the question's words.
         names = dict.fromkeys(picture.title for picture in retrieved)
         expanded = " ".join([query_of(question), *names])
         passages = sources(await session.search(expanded, self.reach.texts, radius=self.reach.radius))
@@ -52,6 +54,7 @@ class RoraVlm(System):
             pictures = (*query, *retrieved)
             chosen = await session.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
             if named := numbered(chosen, FieldKind.SELECTED, pictures):
+                # The question's own pictures are shown to the filter for comparison, and to the answer in any case.
                 kept = tuple(picture for picture in named if picture not in query)
             elif chosen.said(FieldKind.RELEVANT) == ("no",):
                 kept = ()

@@ -15,7 +15,7 @@ from topologies.single import SINGLE_AGENT
 from topologies.systems.session import System, about
 from topologies.topology import Ask
 
-REVISIONS = 2
+REVISIONS = 2  # at most
 CRITIQUE = (
     "Look over your own answer to the question as if somebody else had given it. Check every step that led to it "
     "against the question and what is shown, and say what is wrong or missing. Find no fault where there is none."
@@ -37,9 +37,11 @@ class SelfCorrection(System):
                 break
             task = Task(CRITIQUE, (FAULTS, HOLDS), (Given(FieldKind.ANSWER, answer.answer or "unknown", 1),))
             critique = await session.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
+            # A critique that failed found no fault either.
             if critique.said(FieldKind.SUPPORTED) != ("no",):
                 break
             revised = await session.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
+            # The same answer again, or none: the last one stands.
             if revised.status is not Status.OK or _same(revised, answer):
                 break
             answer = revised

@@ -46,10 +46,10 @@ class Session:
         self._library = library
         self._seed = seed
         self._sample = sample
-        self._turns: list[Message | None] = []
-        self._spoken: dict[str, int] = {}
-        self._read: dict[str, None] = {}
-        self._lookups: list[Lookup | None] = []
+        self._turns: list[Message | None] = []  # by number; None until the turn is answered
+        self._spoken: dict[str, int] = {}  # turns by agent, in the order of first turns, which is the trace's
+        self._read: dict[str, None] = {}  # an ordered set: ids of all sources that any turn was shown
+        self._lookups: list[Lookup | None] = []  # in the order of the calls; None until the results are there
 
     def ask(
         self,
@@ -72,6 +72,7 @@ class Session:
         # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
         number = len(self._turns)
+        # Before this turn is counted: an agent remembers only the earlier ones.
         recall = self._spoken.get(agent, 0) if remembers else 0
         self._spoken[agent] = self._spoken.get(agent, 0) + 1
         shown = question or self.question
@@ -82,6 +83,7 @@ class Session:
             question=shown,
             agent=agent,
             round=number,
+            # Without the method: systems that begin with the same turn share its completion.
             seed=derive_seed(self._seed, self.question.id, number, agent),
             heard=tuple(Heard(message, 1 / len(listened)) for message in listened),
             recall=recall,
@@ -112,6 +114,7 @@ class Session:
         """Passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`; `of` is the turn that the search
         comes from."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
+        # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
         search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius))
         return self._noted(search, _source_id, base, words, of)
@@ -134,10 +137,12 @@ class Session:
     def trace(self, answer: Message | str | None) -> Trace:
         """The discussion as it happened. `answer` is the turn that closed it; or the answer itself where none did (a
         vote), None when no usable one was produced."""
+        # A turn that was called for and cancelled has no message.
         turns = tuple(turn for turn in self._turns if turn is not None)
         if isinstance(answer, Message):
             answered, status = answer.answer, answer.status
         else:
+            # A vote without a winner counts as an answer that could not be read.
             answered, status = answer, Status.OK if answer is not None else Status.UNPARSED
         return Trace(
             question=self.question.id,

@@ -21,7 +21,7 @@ from topologies.systems.helpers import page, query_pictures, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
-LOOKED_AT = 100
+LOOKED_AT = 100  # passages ranked for the question, before those of other documents are dropped
 READ = "The passages come from the documents that the pictures point to. Answer from them and from the pictures."
 
 
@@ -37,6 +37,7 @@ class WikiLlava(System):
         )
         documents = {page(source) for source in named}
         near = await session.search(query_of(question), LOOKED_AT, radius=self.reach.radius)
+        # In the order of the ranking for the question, not of the pictures.
         passages = [source for source in sources(near) if page(source) in documents] or named
         shown = about(question, together(own, passages[: self.reach.texts], pictures))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=READ))

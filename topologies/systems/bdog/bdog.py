@@ -98,6 +98,7 @@ class Bdog(System):
         super().__init__(context)
         self._graph = graph
         self._debate = debate
+        # Once for the run; the ablation without a graph needs none.
         self._given = read_blueprints(context.systems.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
@@ -107,6 +108,7 @@ class Bdog(System):
             return session.trace(await self._talk(session, shown))
         blueprint, drawn = await self._first(session, shown)
         if not self._debate:
+            # A graph from a file was drawn in no turn that could be heard, so the instruction holds it.
             instruction = (
                 FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(given.line for given in _triples(blueprint))}"
             )
@@ -116,6 +118,7 @@ class Bdog(System):
     async def _first(self, session: Session, shown: Question) -> tuple[Blueprint, list[Message]]:
         """G_0, and the turn that drew it."""
         if shown.id in self._given:
+            # Graphs that other models wrote may exceed the Size constraint.
             return limited(self._given[shown.id]), []
         drawn = await session.ask(SINGLE_AGENT, question=shown, task=Task(DRAW, (THOUGHT, TRIPLE)))
         return _stated(drawn, Blueprint()), [drawn]
@@ -123,6 +126,7 @@ class Bdog(System):
     async def _on_graph(
         self, session: Session, shown: Question, blueprint: Blueprint, opening: Sequence[Message]
     ) -> Message:
+        # `systems.rounds` is at least 1, so the loop sets all names that are used after it.
         heard = opening
         for _ in range(self.context.systems.rounds):
             support = Task(SUPPORT, (TRIPLE, ANSWER), _triples(blueprint))
@@ -134,10 +138,13 @@ class Bdog(System):
             merge = Task(CONCLUDE, (TRIPLE, ANSWER), _triples(union(affirmative, negative)))
             both = [proponent, opponent]
             conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both)
+            # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
             blueprint, heard = negative, [opponent]
+            # A failed opponent leaves the graph as it was, which must not pass for agreement.
             if opponent.status is Status.OK and moved <= self.context.systems.epsilon:
                 break
+        # After a failed conclusion the moderator answers from what both sides said.
         closing = [conclusion] if conclusion.status is Status.OK else both
         return await session.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
 
@@ -158,6 +165,7 @@ class Bdog(System):
 def _stated(message: Message, otherwise: Blueprint) -> Blueprint:
     """The graph that a turn states, within the Size constraint; the other where it states none."""
     graph = limited(read_triples(message.said(TRIPLE.name)))
+    # An empty graph is taken for an unreadable reply: no revision deletes everything.
     return graph if graph.entities else otherwise
 
 

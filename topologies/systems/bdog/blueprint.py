@@ -17,7 +17,9 @@ from topologies.answers import wording
 Edge = tuple[str, str, str]
 SIZE = 20  # entities, the Size constraint of section 4.1
 
+# A whole line in one pair of round or angle brackets, as in (head | relation | tail).
 _BRACKETED = re.compile(r"[(<]([^()<>]*)[)>]")
+# "has to" and "has been" are verbs between entities; any other "has x" names an attribute.
 _ATTRIBUTE = re.compile(r"(is|is an?|has (?!to\b|been\b)\S.*)")
 
 
@@ -72,8 +74,10 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
     for h, r, t in triples:
         edge = _plain(h), _plain(r), _plain(t)
         if all(edge):
+            # The first spelling is kept; the key ignores case, spaces and a final full stop.
             edges.setdefault(_edge_key(edge), edge)
     connected = Blueprint(tuple(edges.values()))
+    # Built from the back, so that the first spelling of a name is the one that is kept.
     names = {_key(name): name for name in reversed([_plain(name) for name in alone]) if name}
     return Blueprint(connected.triples, tuple(names[key] for key in reversed(names) if key not in connected.entities))
 
@@ -127,17 +131,20 @@ def limited(graph: Blueprint, size: int = SIZE) -> Blueprint:
     kept: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:
+        # All new entities of a triple or none, as half a triple says nothing. A dict, as both ends may be the same.
         new = dict.fromkeys(key for name in names if (key := _key(name)) not in kept)
         if len(kept) + len(new) > size:
             return False
         kept.update(new)
         return True
 
+    # The value of an attribute is no entity and takes no room.
     triples = [(h, r, t) for h, r, t in graph.triples if has_room(*((h,) if is_attribute(r) else (h, t)))]
     return blueprint(triples, [name for name in graph.alone if has_room(name)])
 
 
 def _plain(name: str) -> str:
+    # The bar separates parts when the graph is written out and read back.
     return " ".join(name.replace("|", "/").split()).strip(";, ")
 
 

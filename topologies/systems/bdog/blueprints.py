@@ -24,12 +24,14 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
         return {}
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))
+    # Broken JSON and broken UTF-8 are both ValueErrors.
     except (OSError, ValueError) as error:
         raise UserError(f"systems.blueprints={path}: cannot be read ({error}); name a JSON file of graphs") from None
     if not isinstance(entries, dict):
         raise UserError(f"systems.blueprints={path}: expected a JSON object of graphs by question id")
     graphs = {}
     for id, entry in entries.items():
+        # Either form of entry; anything else counts as a graph that cannot be read.
         text = entry.get("kg") if isinstance(entry, dict) else entry
         graph = read_scene_graph(text) if isinstance(text, str) else None
         if graph is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from topologies.systems.bdog.blueprint import Blueprint, Edge, blueprint
 
+# The keys under which models put the same thing, in the order in which they are tried.
 _OBJECTS = ("objects", "nodes", "entities")
 _RELATIONS = ("relationships", "relations", "edges", "relationship")
 _NAMES = ("name", "object", "entity", "label", "id", "type", "title")
@@ -23,6 +24,7 @@ _UNNAMED = "related to"
 def read_scene_graph(text: str) -> Blueprint | None:
     """The graph in the first JSON value of a text; None when there is none, when it is broken or cut off, or when it
     names no entity. Nothing is repaired: half a graph would pass for a smaller one."""
+    # A sentence or a code fence before the JSON is skipped, and `raw_decode` ignores what follows it.
     start = min((at for bracket in "{[" if (at := text.find(bracket)) >= 0), default=-1)
     if start < 0:
         return None
@@ -32,6 +34,7 @@ def read_scene_graph(text: str) -> Blueprint | None:
         return None
     holder = _holder(value)
     objects = [node for part in _items(_first(holder, _OBJECTS)) if part for node in _entries(part)]
+    # Edges may refer to objects by their ids.
     names: dict[str, str] = {}
     for node in objects:
         if isinstance(node, dict) and node.get("id") is not None and (name := _name(node)):
@@ -73,6 +76,7 @@ def _of_node(node: dict[str, Any], names: dict[str, str]) -> Iterator[Edge]:
         elif key == "attributes":
             for attribute, stated in _pairs(value):
                 yield head, f"has {attribute}" if attribute else "is", stated
+        # The id and the name itself are no attributes.
         elif key != "id" and not (isinstance(value, str) and value == head):
             for attribute, stated in _pairs({key: value}):
                 yield head, f"has {attribute}", stated
@@ -87,6 +91,7 @@ def _from_node(head: str, relation: Any, names: dict[str, str]) -> Iterator[Edge
     tails = _first(relation, _TAILS)
     if tails is not None:
         label = _text(_first(relation, _LABELS)) or _UNNAMED
+        # One tail or a list of them, each an edge of its own.
         yield from ((head, label, tail) for tail in _called(tails, names))
         return
     for label, ends in relation.items():
@@ -124,6 +129,7 @@ def _name(node: Any) -> str:
     if not isinstance(node, dict):
         return _text(node)
     stated = {key: _text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)}
+    # A name in words comes before a number, which is most often an id.
     worded = (name for name in stated.values() if name and not name.isdigit())
     return next(worded, next(iter(stated.values()), ""))
 
@@ -140,4 +146,5 @@ def _text(value: Any) -> str:
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else (("", part) for part in value)
         return ", ".join(f"{key} {_text(part)}".strip() for key, part in parts)
+    # Booleans as JSON writes them.
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -27,6 +27,7 @@ def rouge_l(first: str, second: str) -> float:
     if not _words(first) or not _words(second):
         return 0.0
     score = _rouge().score(first, second)["rougeL"]
+    # The smaller of the two divides by the longer text (see Eq. 13 above).
     return float(min(score.precision, score.recall))
 
 
@@ -51,7 +52,9 @@ def _bleu(reference: str, candidate: str) -> float:
     if not of or not to:
         return 0.0
     score = _sacrebleu().sentence_score(of, [to])
+    # sacrebleu reports percent and multiplies by its own brevity penalty, which Eq. 14 does not have.
     precision = score.score / 100 / score.bp
+    # Rounding may lift a full precision a little above 1.
     return float(min(1.0, precision) * min(1.0, score.sys_len / score.ref_len))
 
 
@@ -77,4 +80,5 @@ def _rouge() -> Any:
 def _sacrebleu() -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
+    # Texts are split by `_words` before; short ones have no 4-grams, which would make every score 0.
     return BLEU(effective_order=True, tokenize="none")

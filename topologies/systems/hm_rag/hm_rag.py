@@ -50,7 +50,7 @@ from topologies.systems.hm_rag.consistency import least_agreement
 from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
-PICTURES_TOO = "pictures"
+PICTURES_TOO = "pictures"  # no base of its own: a second search of the vector agent's
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
@@ -107,7 +107,7 @@ KEYWORDS = Task(
 )
 SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
 SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
-SUB_QUESTIONS = 3
+SUB_QUESTIONS = 3  # that are kept, as many as the prompt asks for at most
 ENTITIES = 3  # of which the graph agent reads the description and the pictures
 
 
@@ -132,6 +132,7 @@ class HmRag(System):
         own = await session.own()
         sub_questions = await self._sub_questions(session, own) if self._decompose else ()
         answers, read = await self._answers(session, sub_questions, own)
+        # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
             return session.trace(answers[0])
         if not self._decide:
@@ -147,8 +148,10 @@ class HmRag(System):
         """Two or three of them; none where the question has a single intent, or nothing could be read."""
         shown = about(session.question, own)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
+        # An unreadable count is taken for a single intent.
         if judged.said(FieldKind.INTENTS) in ((), ("1",)):
             return ()
+        # It remembers the count that it just gave.
         parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
         return tuple(dict.fromkeys(parts.said(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
 
@@ -158,6 +161,7 @@ class HmRag(System):
         """Each agent's answer, and all that each has read of its base."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
+        # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
         for text in sub_questions or (None,):
             part = about(session.question, own, text) if text else about(session.question, own)
             retrieved = await self._retrieve(session, part)
@@ -201,14 +205,17 @@ class HmRag(System):
             searches |= {VECTOR: near(self.reach.texts), PICTURES_TOO: near(self.reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
             searches[WEB] = session.web(query, self.reach.texts)
+        # Nested, so that triples and hits stay apart; `gather` keeps the order of the searches.
         edges, hits = await gather(gather(*triples), gather(*searches.values()))
         of_base = dict(zip(searches, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}
         if VECTOR in read:
             read[VECTOR] += of_base[PICTURES_TOO]
         if GRAPH in self._bases:
+            # A triple that both levels found counts once.
             subgraph = {triple.id: triple for level in edges for triple in level}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
+            # A second step: which entities to look up is known only from the triples.
             known = await gather(*(session.entity(name, of=of) for name in names))
             read[GRAPH] = together([stated(triple) for triple in subgraph], *known)
         return read
@@ -216,6 +223,7 @@ class HmRag(System):
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """S_v, S_g and S_w, each by the agent whose answer it is."""
         tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, str(answered.answer), 1),)) for answered in answers]
+        # Without evidence, so that a summary adds nothing to the answer that it sums up.
         bare = about(session.question, ())
         summaries = await gather(
             *(

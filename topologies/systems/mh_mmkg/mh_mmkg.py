@@ -129,11 +129,13 @@ class MhMmkg(System):
         pictures = pictures_among(own)
         texts = tuple(source for source in own if source not in pictures)
         if not setting.see:
+            # Whoever does not see reads people's captions from here on, as if they were texts of the question.
             texts = own = (*texts, *_captioned(pictures))
         heard: list[Message] = []
         if setting.see and setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
             heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
+        # Made in every setting: it also writes out paths that were annotated.
         search = _Search(session, about(question, texts), heard, setting, await self.context.library.topics(question))
         paths: tuple[Path, ...] = ()
         if setting.knowledge == "searched":
@@ -143,6 +145,7 @@ class MhMmkg(System):
         answered = about(question, together(own, *map(search.written, paths)))
         trace = session.trace(await session.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
         walked = setting.knowledge == "searched"
+        # None: no search was made; an empty tuple is a search that found nothing.
         return replace(trace, paths=tuple(path.entities for path in paths) if walked else None)
 
 
@@ -167,9 +170,11 @@ class _Search:
         if topic is None:
             return ()
         walk = Walk(topic, self.setting.order, paths=paths)
+        # The topic alone may be enough.
         walk.judge(await self._validated((Path((topic,)),)))
         while batch := walk.batch():
             edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
+            # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them reach.
             ahead = [walk.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
             useful = await asyncio.gather(*map(self._expanded, batch, ahead))
             grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
@@ -187,6 +192,7 @@ class _Search:
             edges: list[Triple] = []
             for head, tail in pairwise(entities):
                 around = await self.session.neighbours(head)
+                # Of parallel edges the first will do.
                 edges += [edge for edge in around if same(edge.head, head) and same(edge.tail, tail)][:1]
             paths.append(Path(tuple(entities), tuple(edges)))
         return tuple(paths)
@@ -197,6 +203,7 @@ class _Search:
         for place, entity in enumerate(path.entities):
             before = path.entities[max(0, place - 1)]
             for edge in path.edges:
+                # Compared as a set, since an edge may have been followed against its direction.
                 if place and {wording(edge.head), wording(edge.tail)} == {wording(before), wording(entity)}:
                     title = " > ".join(path.entities[: place + 1])
                     lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
@@ -234,6 +241,7 @@ class _Search:
         known = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
         pictures = [pictures_among(sources) for sources in known]
         for path, sources, seen in zip(paths, known, pictures, strict=True):
+            # Before the verdicts, whose findings include these texts.
             by_people = _captioned(seen) if self.setting.captions == "people" else ()
             self.entity_texts[path.end] = (*_texts(sources), *by_people)
         if self.setting.captions == "offline":
@@ -246,6 +254,7 @@ class _Search:
             *(self._verdict(path, seen if look else ()) for path, seen in zip(paths, pictures, strict=True))
         )
         for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
+            # After the verdict: the validator's own description is for the turns that follow.
             self.entity_texts[path.end] += _described(seen, verdict)
         return [(path, verdict.said(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
@@ -279,6 +288,7 @@ def _texts(sources: Sequence[Source]) -> tuple[Source, ...]:
 
 def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
     """The captions that people wrote, each once, as text."""
+    # Reversed twice: a caption that several pictures share goes with the first of them.
     texts = {picture.text: picture for picture in reversed(pictures) if picture.text}
     return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))
 
@@ -286,7 +296,9 @@ def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
 def _described(pictures: Sequence[Source], message: Message) -> tuple[Source, ...]:
     """An agent's description of the pictures, as the text of the first; nothing if it failed or was not asked for."""
     return tuple(
-        replace(pictures[0], kind=Kind.TEXT, image=None, text=said) for said in message.said(DESCRIPTION.name)[:1]
+        # There is a first picture: a description is asked for only where there are pictures.
+        replace(pictures[0], kind=Kind.TEXT, image=None, text=said)
+        for said in message.said(DESCRIPTION.name)[:1]
     )
 
 

@@ -64,6 +64,7 @@ class Walk:
         """The paths to go on from, which are not open any more then; none when the walk is over."""
         if len(self.closed) >= self._paths:
             return ()
+        # Depth first, `_open` is a stack, and the path opened last is on top.
         taken = self._open if self._order == "breadth" else self._open[-1:]
         self._open = self._open[: len(self._open) - len(taken)]
         return tuple(taken)
@@ -77,6 +78,7 @@ class Walk:
             if same(edge.head, path.end) or (same(edge.tail, path.end) and not directed):
                 end = wording(path.along(edge).end)
                 if end not in self._met:
+                    # Of several edges to one entity the first counts.
                     leading.setdefault(end, edge)
         return tuple(leading.values())
 
@@ -85,6 +87,7 @@ class Walk:
         grown: list[Path] = []
         for edge in useful:
             longer = path.along(edge)
+            # `<=`, because `_met` holds the topic too, which the limit does not count.
             if wording(longer.end) not in self._met and len(self._met) <= self._most:
                 self._met.add(wording(longer.end))
                 grown.append(longer)
@@ -96,6 +99,7 @@ class Walk:
         """Closes the paths that are enough and opens the others (Eqs. 8 and 9), the first of them to be taken first."""
         self.closed += [path for path, enough in verdicts if enough]
         going_on = [path for path, enough in verdicts if not enough]
+        # Reversed for the stack, so that the first is taken first in either order.
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
     def result(self) -> tuple[Path, ...]:

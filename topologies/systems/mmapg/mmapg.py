@@ -144,15 +144,18 @@ class Mmapg(System):
         outcomes: dict[int, list[Message]] = {}
         for _ in range(self.context.systems.steps):
             task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
+            # The planner reads everything that was done so far, not only the nodes' contents.
             known = [message for messages in outcomes.values() for message in messages]
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
             if planned.status is not Status.OK:
                 break
             node = placed(graph, planned)
             if node.runs and node.type != "Stop":
+                # The planner's message comes first: by it `read_plan` finds a node's outcome in the trace.
                 basis = [planned, *(message for parent in node.parents for message in outcomes.get(parent, ()))]
                 outcomes[node.number] = await self._carried_out(session, bare, node, basis)
             outcome = outcomes.get(node.number, [])
+            # The last message of an outcome is its result; the others led to it.
             graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
                 break
@@ -162,6 +165,7 @@ class Mmapg(System):
         if answered:
             return answered[-1]
         if not any(node.type == "Retrieval" for node in graph):
+            # 0 is no node's number; the root has 1.
             outcomes[0] = await self._retrieve(session, bare, bare.text, [])
         whole = [message for messages in outcomes.values() for message in messages]
         return await session.ask(REASONER.name, question=bare, heard=whole)
@@ -185,6 +189,7 @@ class Mmapg(System):
         """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
         instruction = bare.text
+        # A retrieval and a reasoning are two nodes, so half as many rounds keep within `steps`.
         for _ in range(self.context.systems.steps // 2):
             retrieved = await self._retrieve(session, bare, instruction, path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
@@ -204,6 +209,7 @@ class Mmapg(System):
         if not self._retrieval:
             of = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
+                # No radius: in this ablation the nearest are taken, however far they are.
                 session.search(instruction, self.reach.texts, mode="vector", of=of),
                 session.search(instruction, self.reach.pictures, kinds=PICTURES, mode="vector", of=of),
             )
@@ -222,6 +228,7 @@ class Mmapg(System):
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
         condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[*basis[:1], *bearing])
+        # Findings go on uncondensed; the failed turn stays last, and is heard by nobody.
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
 
     async def _candidates(
@@ -229,6 +236,7 @@ class Mmapg(System):
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
         phrases = decomposed.said(KEYWORD.name) or (instruction,)
+        # All searches are called for in a fixed order here, and awaited together below.
         in_texts = [
             session.search(phrase, self.reach.texts, radius=self.reach.radius, of=decomposed) for phrase in phrases
         ]
@@ -288,9 +296,11 @@ class Mmapg(System):
         relevant: list[tuple[Message, tuple[Given, ...]]] = []
         for place, message in enumerate(examined):
             if message.said(RELEVANT.name) == ("yes",):
+                # Beyond the candidates comes the one examination of all triples.
                 if place < len(candidates):
                     lines: tuple[Given, ...] = (Given(FieldKind.FOUND, _reported(candidates[place], message)),)
                 else:
+                    # A "yes" that lists no triples keeps them all.
                     lines = tuple(Given(FieldKind.TRIPLE, triple) for triple in message.said(TRIPLE.name) or triples)
                 relevant.append((message, lines))
         return relevant
@@ -314,6 +324,7 @@ def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
         for rank, hit in enumerate(hits):
             scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
             known.setdefault(hit.source.id, hit.source)
+    # `sorted` is stable: equal sums stay in the order in which they were found.
     return tuple(known[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
 
 

@@ -63,14 +63,17 @@ def placed(graph: Sequence[Node], planned: Message) -> Node:
     Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
     on the question. It repeats an earlier one if it asks for the same with no other parents.
     """
+    # The type is a line that no readable plan lacks.
     [kind] = planned.said(FieldKind.TYPE)
     number = len(graph) + 1
     named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said(FieldKind.PARENTS)))]
     there = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
     instruction = " ".join(planned.said(FieldKind.INSTRUCTION))
+    # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
     node = Node(number, kind, there or (1,), instruction, turn=planned.id)
     faults = [Fault.NO_SUCH_PARENT] if any(parent not in there for parent in named) else []
     if kind == "Stop":
+        # A fault that is only recorded: a Stop without an answer still stops.
         if not any(earlier.type == "Answer" and earlier.runs for earlier in graph):
             faults.append(Fault.STOPS_UNANSWERED)
     elif not instruction:
@@ -86,6 +89,7 @@ def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[No
     A node is a message of the planner with a type; what came of it is in the last turn, not the planner's, that heard
     this message first of all.
     """
+    # Later turns replace earlier ones, so what is left is a node's last.
     outcomes = {turn.heard[0]: turn for turn in turns if turn.heard and turn.agent != planner}
     graph = [root(question)]
     for turn in turns:

@@ -36,6 +36,7 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
         return len(values)
     from sklearn.mixture import GaussianMixture  # takes a second to import, which other systems need not wait for
 
+    # The scores differ, so neither this range nor the variance below is 0.
     scaled = ((values - values[-1]) / (values[0] - values[-1])).reshape(-1, 1)
     mixture = GaussianMixture(
         2,
@@ -46,6 +47,7 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
         init_params="random",  # overridden by the above, and cheap
         random_state=0,
     ).fit(scaled)
+    # The first score of the lower component ends the run, even if the wide tail of the higher one follows it.
     others = np.flatnonzero(mixture.predict(scaled) != int(np.argmax(mixture.means_[:, 0])))
     leading = int(others[0]) if len(others) else len(values)
     return min(len(values), max(least, leading))

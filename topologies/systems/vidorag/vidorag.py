@@ -71,6 +71,7 @@ class ViDoRAG(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
+        # What is part of the question is always read, so it is no candidate.
         candidates = together(own, await self._retrieved(session))[len(own) :]
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
@@ -87,6 +88,7 @@ class ViDoRAG(System):
             inspection = await session.ask(
                 INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED)
             )
+            # A failed inspection ends the search as well.
             if inspection.said(FieldKind.ENOUGH) != ("no",):
                 rests_on = numbered(inspection, FieldKind.SELECTED, read)
                 break
@@ -98,6 +100,7 @@ class ViDoRAG(System):
         """Of both modalities, what the better component of its scores holds."""
         words, radius = query_of(session.question), self.reach.radius
         searches = (
+            # Twice as many as wanted, so that the mixture has irrelevant scores to tell apart.
             session.search(words, 2 * self.reach.texts, mode="vector", radius=radius),
             session.search(words, 2 * self.reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
@@ -111,6 +114,7 @@ class ViDoRAG(System):
             SEEKER.name, question=about(session.question, left), task=Task(SEEK, SEEN), heard=heard
         )
         chosen = numbered(message, FieldKind.SELECTED, left)
+        # Nothing picked at first: all go on, so that nothing is lost by it. Later it ends the search.
         return left if message.status is not Status.OK or (first and not chosen) else chosen
 
 
