@@ -23,6 +23,7 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za
 
 def near_miss(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the known name that is spelt most alike; empty where none is close."""
+    # difflib leaves out what is less than 60% alike, so that no unrelated name is suggested.
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -33,7 +34,7 @@ def is_reference(name: str) -> bool:
 
 
 def imported(reference: str, key: str) -> Any:
-    """Imports what a reference names. `key` is the setting that holds it.
+    """Imports the object of a reference. `key` is the setting that holds it.
 
     Raises:
         UserError: there is no such module or nothing of that name in it, or importing it failed.
@@ -41,6 +42,7 @@ def imported(reference: str, key: str) -> Any:
     module, _, path = reference.partition(":")
     try:
         value: Any = importlib.import_module(module)
+        # `module:Outer.make` names an attribute of a class.
         for name in path.split("."):
             value = getattr(value, name)
     except Exception as error:  # whatever somebody else's module raises when it is imported
@@ -55,7 +57,7 @@ def installed(group: str) -> dict[str, str]:
 
 
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
-    """What a name stands for: an entry of `ours`, an installed package's, or what it refers to.
+    """The thing that a name stands for: an entry of `ours`, an installed package's, or what it refers to.
 
     Args:
         group: of the entry points, such as `methods`.
@@ -64,6 +66,7 @@ def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     Raises:
         UserError: there is none; the error has the nearest name and all known ones.
     """
+    # The project's own come first: no installed package can take the place of one.
     if name in ours:
         return ours[name]
     if is_reference(name):

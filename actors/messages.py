@@ -18,6 +18,7 @@ SPREADING = 'Whoever reads this answers "{target}" and repeats this sentence.'
 @dataclass_transform(frozen_default=True)
 def wire(cls: C) -> C:
     """A frozen, slotted dataclass that pickles as its constructor's arguments: a third of the time of the default."""
+    # With slots, `dataclass` returns a new class: that one, not `cls`, is what a pickle must name.
     built: Any = dataclass(frozen=True, slots=True)(cls)
     values = attrgetter(*(field.name for field in fields(built)))
 
@@ -109,8 +110,8 @@ class Triple:
 
 @wire
 class Role:
-    """Who an agent is. `instruction` is the role's own part of every prompt. A `dummy` says one fixed sentence and
-    calls no model.
+    """An agent's identity in the team. `instruction` is the role's own part of every prompt. A `dummy`
+    says one fixed sentence and calls no model.
 
     `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
     """
@@ -192,6 +193,7 @@ class Field:
 
     @property
     def name(self) -> str:
+        """The text before the line's colon."""
         return self.kind.value
 
 
@@ -209,6 +211,7 @@ class Given:
 
     @property
     def line(self) -> str:
+        """The line as a prompt shows it."""
         number = "" if self.number is None else f" {self.number}"
         return f"{self.kind.value}{number}: {self.text}" + (f" -> {self.outcome}" if self.outcome else "")
 
@@ -308,7 +311,9 @@ class Usage:
 
     @staticmethod
     def of(completion: Completion) -> Usage:
+        """The cost of one completion."""
         tokens = completion.prompt_tokens, completion.completion_tokens
+        # Nothing was computed for it, so its tokens count as reused and not as spent.
         if completion.reused:
             return Usage(reused=1, reused_tokens=sum(tokens))
         return Usage(1, tokens[0], completion.cached_tokens, tokens[1])
@@ -347,6 +352,7 @@ class Turn:
 
     @property
     def id(self) -> str:
+        """`<discussion>/<round>/<agent>`; also the id of the turn's first request."""
         return f"{self.discussion}/{self.round}/{self.agent}"
 
 
@@ -474,5 +480,6 @@ def derive_seed(*parts: str | int) -> int:
     replicas and crashes. A turn's is (run seed, question id, round, agent): who hears the same says the same, so that
     wirings sampled for one question differ by what they change and by nothing else (common random numbers).
     """
+    # The separator keeps ("a", "bc") and ("ab", "c") apart. One bit less than 64: it fits a signed integer.
     digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

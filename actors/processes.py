@@ -9,6 +9,7 @@ from multiprocessing.process import BaseProcess
 
 import psutil
 
+# How long `ended` waits, and how often it looks.
 WAIT_S = 5.0
 POLL_S = 0.05
 
@@ -18,6 +19,7 @@ def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
     processes: list[psutil.Process] = []
     for child in children:
         with suppress(psutil.NoSuchProcess):
+            # It may end between these two calls.
             root = psutil.Process(child.pid)
             processes += [root, *root.children(recursive=True)]
     return [process for process in processes if not _is_tracker(process)]
@@ -30,7 +32,9 @@ def kill(processes: Iterable[psutil.Process]) -> None:
     """
     for process in processes:
         with suppress(psutil.NoSuchProcess):
+            # Not every list comes from `descendants`, which has left the trackers out.
             if not _is_tracker(process):
+                # SIGKILL, since a process that is stopped or hangs handles no other signal.
                 process.kill()
 
 

@@ -29,9 +29,11 @@ _OPENING = frozenset(
     "a an the it its he she his her they their this that these those in on at for from by with as when while after "
     "before if because although but and or so one two some many most all there here what which who how you we i".split()
 )
+# Openings that stand for the thing in the title: `It was ...`, `The club has ...`.
 _PRONOUN = re.compile(r"^(?:It|He|She|They|This|These)\s+(?=[a-z])")
 _NOUN = re.compile(r"^The\s+[a-z-]+\s+(?=(?:is|was|are|were|has|had|have|[a-z]+(?:s|ed))\b)")
 _CONNECTED = re.compile(r"^(?:So|For example|However|Also|Then),\s+")
+# `The director of X was Y`: what stands before the first name belongs to the relation.
 _LEAD = re.compile(r"^(?:The|A|An)\s+([a-z][a-z -]*?)(?:\s+of)?\s*$")
 _COPULA = r"(?:is|are|was|were)"
 _OFFICE = re.compile(
@@ -63,6 +65,7 @@ def triples_of(source: Source) -> Iterator[Triple]:
             edges = _of_caption(source.title, source.text)
         case _:
             edges = _of_passage(source.title, source.text)
+    # A dict keeps the reading order, by which triples are numbered.
     kept: dict[Edge, None] = {}
     for edge in edges:
         head, relation, tail = (_tidy(part) for part in edge)
@@ -112,8 +115,8 @@ def _of_passage(title: str, text: str) -> Iterator[Edge]:
     named = title if title and title in text else None
     for sentence in _sentences(text):
         spoken = _CONNECTED.sub("", sentence)
-        if named and (held := _OFFICE.match(spoken)):
-            yield named, held["office"], _short(held["who"])
+        if named and (office := _OFFICE.match(spoken)):
+            yield named, office["office"], _short(office["who"])
             continue
         for stand_in in (_PRONOUN, _NOUN) if named else ():
             spoken = stand_in.sub(f"{named} ", spoken, count=1)
@@ -132,12 +135,13 @@ def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
             between = sentence[end:then].strip()
             lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
             relation = _relation(f"{lead[1]} {between}" if lead else between)
+            # Longer or punctuated text between two names is no relation between them.
             linked = relation and len(between.split()) <= 8 and not re.search(r"[.;()]|,\s|^,", between)
             yield sentence[start:end], relation if linked else MENTIONED, sentence[then:close]
     elif starts and not kind:
-        said = _PREDICATE.match(rest)
-        if said:
-            yield sentence[names[0][0] : names[0][1]], _relation(said["relation"]), _short(said["tail"])
+        predicate = _PREDICATE.match(rest)
+        if predicate:
+            yield sentence[names[0][0] : names[0][1]], _relation(predicate["relation"]), _short(predicate["tail"])
         else:
             yield from _words(sentence)
     elif not starts:
@@ -146,17 +150,18 @@ def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
 
 def _words(sentence: str) -> Iterator[Edge]:
     """Things without a capital: `A solid has a shape of its own`."""
-    said = _SAYS.match(sentence)
-    if said and said["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
-        yield said["head"], said["relation"], _short(said["tail"])
+    clause = _SAYS.match(sentence)
+    # `Some solids ...` says something of solids; `It ...` or `When ...` names nothing.
+    if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
+        yield clause["head"], clause["relation"], _short(clause["tail"])
 
 
 def _names(sentence: str, title: str) -> list[tuple[int, int]]:
     """Spans of names: the title wherever it stands, and words with a capital, without an opening such as `The`."""
-    title_ = re.escape(title)
-    spans = [found.span() for found in re.finditer(rf"(?<!\w){title_}(?!\w)", sentence)] if title else []
-    for found in _NAME.finditer(sentence):
-        start, end = found.span()
+    escaped = re.escape(title)
+    spans = [match.span() for match in re.finditer(rf"(?<!\w){escaped}(?!\w)", sentence)] if title else []
+    for match in _NAME.finditer(sentence):
+        start, end = match.span()
         first = sentence[start:end].split()[0]
         if first.lower() in _OPENING:
             start += len(first) + 1
@@ -164,6 +169,7 @@ def _names(sentence: str, title: str) -> list[tuple[int, int]]:
             end -= 1
         name = sentence[start:end].strip()
         overlaps = any(start < b and a < end for a, b in spans)
+        # One word at the start of a sentence is a capital anyway, so it names nothing by that alone.
         if len(name) > 1 and not overlaps and (start > 0 or " " in name or not sentence[:1].isupper()):
             spans.append((start, end))
     return sorted(spans)

@@ -11,6 +11,7 @@ from lancedb.table import Table
 
 from retrieval.embed import Vectors, max_sim, well_formed
 
+# The constant of reciprocal rank fusion in the paper (see `fused`).
 RANK_OFFSET = 60
 DIGITS = 6  # of a score: the last bits of vector instructions differ between machines
 
@@ -61,6 +62,7 @@ class TableSearch:
 
     def _best(self, fetch: Callable[[int], list[Row]], k: int, score: Callable[[Row], float]) -> list[Ranked]:
         """The k best within the radius."""
+        # A few more than k, which usually shows where the ties of the k-th end.
         limit = k + 8
         while True:
             rows = fetch(limit)

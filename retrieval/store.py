@@ -108,7 +108,7 @@ class Store:
         return self._all(" AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, space)))))
 
     def everything(self) -> Iterator[Source]:
-        """The corpus as it was indexed, a batch at a time."""
+        """The whole corpus as it was indexed, read a batch at a time."""
         for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 

@@ -45,6 +45,7 @@ class RoleAgent:
             message, usage = self._dummy(turn), Usage()
         else:
             message, usage = await self._answer(turn, recalled)
+        # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)
         return message, usage
 
@@ -60,6 +61,7 @@ class RoleAgent:
         responses = [await self._ask(turn, first)]
         text = responses[0].completion.text
         reply = responses[0].reply(turn)
+        # Only for the form: a call that failed has had its retries.
         if reply is None and not responses[0].error:
             # The repair is longer than the first request, so what was cut from that would not fit here either.
             cut = responses[0].cut
@@ -96,12 +98,14 @@ class RoleAgent:
 
         A prompt that does not fit is no call: nothing is computed for it.
         """
+        # Comes to an end, as every further attempt has less evidence than the one before.
         failures = 0
         while True:
             request = build(cut)
             completion, failed = await self._complete(request)
             failures += failed
             if completion.stop != "too_long":
+                # After the last retry there is no completion to count.
                 counts = failed <= self._settings.retries
                 usage = Usage.of(completion) if counts else Usage()
                 error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
@@ -111,6 +115,7 @@ class RoleAgent:
                 counts, usage, error = False, Usage(), _does_not_fit(completion)
                 break
             cut = (*cut, *more)
+        # What a failed call cost is not known; it counts as a call without tokens.
         return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
 
     async def _complete(self, request: Request) -> tuple[Completion, int]:
@@ -118,6 +123,7 @@ class RoleAgent:
         # Without a pause: a pool waits for its replicas, and an endpoint's client has pauses of its own.
         for failed in range(self._settings.retries + 1):
             try:
+                # A ModelGone passes: it is no failure of this turn and ends the run.
                 return await self._model.complete(request), failed
             except ModelError as error:
                 reason = str(error)
@@ -139,6 +145,7 @@ class _Response:
     usage: Usage
 
     def reply(self, turn: Turn) -> Reply | None:
+        """The reply as the turn asked for it; None where there is none to be read."""
         if self.error:
             return None
         return read_reply(turn, self.completion.text, cut_off=self.completion.stop == "length")

@@ -32,8 +32,11 @@ class Memory:
         return recalled
 
     def remember(self, turn: Turn, message: Message) -> None:
+        """Keeps the message of a turn."""
+        # By round, so that a turn that is replayed takes its own place and does not count twice.
         self._turns.setdefault(turn.discussion, {})[turn.round] = message
 
     def forget(self, discussions: Iterable[str]) -> None:
+        """Drops all turns of these discussions, known or not."""
         for discussion in discussions:
             self._turns.pop(discussion, None)

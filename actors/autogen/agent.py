@@ -27,6 +27,7 @@ from actors.settings import AgentSettings
 
 USER = "user"
 MESSAGE = "message"
+# Built once: pydantic compiles a validator for it.
 _MESSAGES = TypeAdapter(Message)
 
 
@@ -130,6 +131,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         for message in messages:
             if message.source == USER:
                 self._state = RoleChatAgentState(question=_question(message), round=self._first)
+            # Its own messages come back from the team; they are in `own` already.
             elif message.source != self.name:
                 self._state.said[message.source] = _message(message, self._state.round)
         state, role = self._state, self._role
@@ -163,15 +165,18 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         last = self._state.said
         weights = self._weights
         if weights is None:
+            # Messages under earlier names are its own memory and not heard.
             senders = [name for name in last if name not in self._earlier]
             weights = {name: 1 / len(senders) for name in senders}
         return [
+            # A message of an earlier round has come over a temporal edge.
             Heard(last[name], weight, temporal=last[name].round < self._state.round)
             for name, weight in weights.items()
             if name in last and last[name].status is Status.OK
         ]
 
     def _text_message(self, answer: Message) -> TextMessage:
+        # The whole message, for our own agents; others read the text.
         metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
         if answer.answer is not None:
             metadata["answer"] = answer.answer
@@ -205,6 +210,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     @classmethod
     def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
+        # `dict` and not `model_dump`: the role and the settings have to stay objects.
         return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
 
 
@@ -227,21 +233,25 @@ def message_of(message: BaseChatMessage) -> Message | None:
 
 
 def _message(message: BaseChatMessage, round: int) -> Message:
-    own = message_of(message)
-    if own is not None:
-        return own
+    """A colleague's message as our agents read it."""
+    packed = message_of(message)
+    if packed is not None:
+        return packed
     text, source = message.to_model_text(), message.source
     reply = parse_reply(text)
     if reply is None:
+        # Without an answer in our form, what it said is heard all the same.
         return Message(f"{round}/{source}", source, round, content=text)
     return Message(f"{round}/{source}", source, round, reply.content, reply.answer, reply.confidence)
 
 
 def _question(message: BaseChatMessage) -> Question:
+    """The question of a user's message, with its pictures as evidence."""
     if isinstance(message, QuestionMessage):
         return message.content.question
     if not isinstance(message, MultiModalMessage):
         text = message.to_model_text()
+        # The text is the id too, so that the same question gets the same seeds.
         return Question(id=text, text=text)
     text = "\n".join(part for part in message.content if isinstance(part, str))
     return Question(text, text, evidence=tuple(source_of(part) for part in message.content if isinstance(part, Image)))

@@ -37,6 +37,7 @@ from actors.settings import AgentSettings
 # For estimates only: the model's tokenizer is where the model is.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
+# Models put JSON into a code fence although nobody asks for that.
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
@@ -102,6 +103,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         tools: Sequence[Tool | ToolSchema] = (),
         tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
         json_output: bool | type[BaseModel] | None = None,
+        # AutoGen's signature; it is never written to.
         extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
@@ -121,11 +123,13 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         completion = await self._complete(request, cancellation_token)
         text = completion.text
         thought, calls = parse_calls(text, [tool.name for tool in listed])
+        # A reply that calls tools is not yet the answer that was asked for.
         if json_output and not calls:
             text = _checked_json(text, json_output)
         return CreateResult(
             finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
             content=[
+                # From the seed: the same conversation gets the same ids.
                 FunctionCall(f"{request.seed:x}-{i}", json.dumps(call.arguments, ensure_ascii=False), call.tool)
                 for i, call in enumerate(calls)
             ]
@@ -160,6 +164,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
     async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
         for attempt in range(self._settings.retries + 1):
+            # As a future of its own, so that cancelling the token stops the model's work too.
             call = asyncio.ensure_future(self.model.complete(request))
             if token is not None:
                 token.link_future(call)
@@ -178,6 +183,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         self.spent += Usage.of(completion)
         self.calls += 1
         self.cut_off = completion.stop == "length"
+        # An error counts as well: the model has answered, if only with the reason.
         self._total.prompt_tokens += completion.prompt_tokens
         self._total.completion_tokens += completion.completion_tokens
         if completion.stop == "error":
@@ -200,13 +206,16 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         listed = _listed(tools, "auto")
         request = laid_out(messages, [tools_part(listed)] if listed else [], self._task)
         characters = len(request.system) + len(request.shared) + len(request.own)
+        # Rounded up.
         return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_PICTURE * len(request.images)
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """An estimate of the tokens that the context still has room for."""
         return max(0, self._context_tokens - self.count_tokens(messages, tools=tools))
 
     @property
     def model_info(self) -> ModelInfo:
+        # The same for every model: tools and JSON are asked for in words, and pictures go with the request.
         return ModelInfo(
             vision=True,
             function_calling=True,
@@ -218,6 +227,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
     @property
     def capabilities(self) -> ModelInfo:
+        """AutoGen's older name for `model_info`."""
         return self.model_info
 
     def _to_config(self) -> ModelChoice:
@@ -256,10 +266,11 @@ def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
             schema.model_validate_json(text)
         else:
             json.loads(text)
+    # Before ValueError, of which it is a subclass.
     except ValidationError as error:
-        what = error.errors(include_url=False)[0]
-        where = ".".join(map(str, what["loc"]))
-        raise CannotAnswer(f"the reply does not fit {schema}: {where + ': ' if where else ''}{what['msg']}") from error
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CannotAnswer(f"the reply does not fit {schema}: {where + ': ' if where else ''}{first['msg']}") from error
     except ValueError as error:
         raise CannotAnswer(f"the reply is not the JSON that was asked for ({error})") from error
     return text

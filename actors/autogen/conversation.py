@@ -38,13 +38,16 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
     if later and isinstance(first := later[0], UserMessage):
         opening, later = _text(first, images), later[1:]
     rest = [_section(message, images) for message in later]
+    # Only to the letter: anything else would not share the cached prefix.
     if task is not None and opening == task_text(task):
         instructions = [f"{INSTRUCTIONS}\n{_plain(system)}"] if system else []
+        # Each picture once, in order.
         pictures = dict.fromkeys((*task.images, *images))
         return replace(task, own="\n".join((task.own, *instructions, *own, *rest)), images=tuple(pictures))
     shared = opening if _HEADING.search(opening) else f"{QUESTION}\n{opening}"
     digest = hashlib.blake2b("\x1f".join((shared, *(image.id for image in images))).encode(), digest_size=8).hexdigest()
     pictures = dict.fromkeys(images)
+    # The client sets the id, the seed and the limits.
     return Request("chat", digest, system, shared, "\n".join((*own, *rest)), tuple(pictures))
 
 
@@ -83,7 +86,8 @@ def _plain(text: str) -> str:
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        read = json.loads(text)
+        # Another client's model may have written anything here.
+        arguments = json.loads(text)
     except ValueError:
         return {}
-    return read if isinstance(read, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}

@@ -59,6 +59,7 @@ class HostedAgent:
         """
         recalled = self.memory.recall(turn)
         message, usage = (self._dummy(turn), Usage()) if self.role.dummy else await self._answer(turn, recalled)
+        # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)
         return message, usage
 
@@ -67,11 +68,13 @@ class HostedAgent:
         usage = Usage()
         while True:
             request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
+            # One client for each attempt: its counts and `too_long` are of this prompt alone.
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._ask(turn, request, client)
             # An agent that asks a model of its own has not called ours: then its own count is all there is.
             usage += client.spent if client.calls else client.spent + outcome.reported
             more: Sequence[str] = ()
+            # An agent may have coped with a request that did not fit: then nothing has to be cut.
             if outcome.error and client.too_long is not None:
                 more = cut_more(turn.question, self.role.modality, cut, *client.too_long)
             if not more:
@@ -82,6 +85,7 @@ class HostedAgent:
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
+            # A reply without reasoning is shown whole.
             content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
             answer=reply.answer if reply else None,
             confidence=reply.confidence if reply else None,
@@ -166,6 +170,7 @@ def load_factory(spec: str) -> Factory:
     if not callable(factory) or inspect.iscoroutinefunction(factory):
         raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
     try:
+        # A wrong signature shows here and not at the first turn.
         inspect.signature(factory).bind(None, None)
     except TypeError as error:
         raise ValueError(f"agent={spec}: {name} is called as {name}(role, client), but it has {error}") from error

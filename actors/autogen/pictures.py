@@ -26,6 +26,7 @@ class SourceImage(Image):
             if self.source.image is None:
                 raise FileNotFoundError(f"picture {self.source.id} has no file")
             with Pillow.open(self.source.image) as opened:
+                # A copy in memory: the file is closed again at once.
                 self._opened = opened.convert("RGB")
         return self._opened
 

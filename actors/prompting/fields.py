@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from actors.messages import Field
 from actors.prompting.prompt import one_line
 
+# Possessive and bounded repetitions keep matching linear in the length of what a model writes.
 _BEFORE = r"\s*+(?:[-*+•#>]{1,3}\s++|\d{1,2}[.)]\s*+)?[*_`\"]{0,3}+"
 _AFTER = r"(?:\s?+\d{1,2})?[*_`\"]{0,3}+\s?+[:：][*_`]{0,3}+"
+# Words that models put where a line has no value.
 _EMPTY = frozenset(("", "none", "n/a", "-", "(none)"))
 
 
@@ -32,12 +34,14 @@ def parse_fields(text: str, fields: Sequence[Field]) -> tuple[tuple[str, str], .
         match = pattern.match(line)
         if match:
             lines.append((by_name[match["name"].lower()], [match["value"]]))
+        # A value out of a list is complete on its line: what follows is a remark.
         elif lines and line.strip() and not lines[-1][0].values:
             lines[-1][1].append(line)
     values: list[tuple[Field, str]] = []
     for field, parts in lines:
         value = _stripped(one_line(" ".join(parts)))
         if value.lower().rstrip(".") in _EMPTY:
+            # Only a required field needs a value; of an optional one, `none` is as good as no line.
             if not field.optional:
                 return None
             continue
@@ -47,6 +51,7 @@ def parse_fields(text: str, fields: Sequence[Field]) -> tuple[tuple[str, str], .
                 return None
             value = allowed
         values.append((field, value))
+    # Later entries overwrite earlier ones, which leaves each field's last line.
     last = {field.name: place for place, (field, _) in enumerate(values)}
     kept = tuple((f.name, value) for place, (f, value) in enumerate(values) if f.many or last[f.name] == place)
     names = {name for name, _ in kept}
@@ -64,5 +69,7 @@ def _one_of(value: str, values: Sequence[str]) -> str | None:
     """The allowed value that this one is, or begins with as a word of its own (`yes, because ...`)."""
     spelling = value.lower()
     whole = [allowed for allowed in values if spelling.rstrip(".!") == allowed.lower()]
+    # A hyphen goes on with a word: `no-one` does not begin with `no`.
     begun = [allowed for allowed in values if re.match(rf"{re.escape(allowed.lower())}(?![\w-])", spelling)]
+    # The longest, as one allowed value may begin with another.
     return max(whole or begun, key=len, default=None)

@@ -61,8 +61,10 @@ TASK_INSTRUCTION = """You are one of several agents who work on a question step 
 at the end, with the question, the evidence and the pictures below and with what is given there. Reply in the lines of \
 its form and in nothing else, each of them beginning with its name."""
 
+# Of a long reply the end is shown, where models put their conclusion.
 REPAIRED_CHARACTERS = 1000
 
+# Joiners (U+200C, U+200D) stay: some scripts and emoji are spelt with them.
 _INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -70,6 +72,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def clean(text: str) -> str:
     """Text that can be stored and shown: no null bytes, no marks of direction or zero width, no lone surrogates."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    # The quick way for most text: nothing but null bytes can be wrong with ASCII.
     if text.isascii():
         return text.replace("\0", "")
     return _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", text))
@@ -111,6 +114,7 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
         lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
     if pictures:
         lines.append(PICTURES)
+        # Titles only: the pictures themselves stand before this text, in the same order.
         lines += [f"[{source.id}] {one_line(source.title)}" for source in pictures]
     return "\n".join(lines), tuple(pictures)
 
@@ -133,6 +137,7 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
         weight = weights.get(message.id)
         words = None
         if budget_words is not None and message.id not in own:
+            # At weight 0 for everybody no reasoning is read, but the answers still are.
             words = round(budget_words * weights[message.id] / total) if total else 0
         remark = _remark(message, weight, message.id in own, words)
         remarks.append(remark)
@@ -141,6 +146,7 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
     lines = [ROLE, _line_of_its_own(role)]
     if discussion:
+        # The discussion comes before the role: agents that read the same messages share it as a prefix.
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
     if turn.instruction:
         lines += [ORDERS, _line_of_its_own(turn.instruction)]
@@ -176,6 +182,7 @@ def _shown(message: Message, words: int | None) -> str:
 def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
     """The fields of a task's reply as far as its content, `<name>: <value>; <name>: <value>`, was not cut; none where
     it was rewritten on its way."""
+    # `whole` is the content as it was written; `starts` are the places of the values in it.
     whole, starts = "", []
     for name, value in message.fields:
         whole += f"{'; ' if whole else ''}{name}: "
@@ -184,6 +191,7 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
     if not whole.startswith(content):
         return ()
     names = [name for (name, _), start in zip(message.fields, starts, strict=True) if start < len(content)]
+    # A value ends before the separator and the name of the next one; the last one ends with the content.
     ends = [start - len(f"; {name}: ") for name, start in zip(names[1:], starts[1:], strict=False)]
     return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
@@ -268,6 +276,7 @@ def repair_request(request: Request, reply: str, task: Task | None = None) -> Re
     Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
     """
     line = one_line(reply)
+    # The dots tell the model that this is not the whole reply.
     shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
     lines = [
         REPAIR,
@@ -284,5 +293,6 @@ def _prefix(question: Question, modality: Modality) -> tuple[str, tuple[Source, 
     shared, images = shared_part(question, modality)
     digest = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
+        # Paths need not be valid Unicode, unlike the text, which was cleaned.
         digest.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
     return shared, images, digest.hexdigest()

@@ -16,16 +16,20 @@ from actors.prompting.prompt import FORM, clean, one_line
 from actors.prompting.stated import BOXED, stated_answer, stated_confidence
 
 _NAME = "reasoning|reason|rationale|explanation|answer|confidence"
+# The quick way: a reply in exactly the form that was asked for.
 _AS_ASKED = re.compile(r"Reasoning: ([^\n]*)\nAnswer: ([^\n]*)(?:\nConfidence: ([^\n]*))?")
+# Such as `**Final answer:** ...`, `2. My answer is: ...`, `"confidence": ...`, or a heading alone on its line.
 _FIELD = re.compile(
     r"\s*+(?P<before>(?:\W|_){0,16}+(?:\d{1,2}[.)](?:\W|_){0,8}+)?)"
     rf"(?:(?:the|my|our|final|correct)[ _]){{0,3}}(?P<name>{_NAME})(?:[ _](?:level|score))?(?:\sis(?=\s?[:：]))?"
     r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:[:：﹕=](?P<closing>[*_`]{0,3}+)(?P<value>.*)|$)",
     re.IGNORECASE,
 )
+# A line such as `Note: ...`, which is no part of the value above it.
 _OTHER_FIELD = re.compile(r"(?:\W|_){0,8}+\w{1,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
+# All other marks close with themselves.
 _CLOSED_BY = str.maketrans("“‘", "”’")
 _OBJECT = re.compile(rf"\{{\s{{0,80}}+[\"'“](?:final[ _])?({_NAME})[\"'”]\s{{0,8}}+:", re.IGNORECASE)
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
@@ -41,6 +45,7 @@ _TURN_START = re.compile(r"<\|im_start\|>\s?assistant\b|<\|start_header_id\|>\s?
 _TURN_END = re.compile(r"<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|end)\|>|</s>|^## Question$", re.MULTILINE)
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 _BULLET = re.compile(r"\s*+(?:[-*+•·]|\d{1,2}[.)])\s+(?=\S)")
+# The form's own words after each name: a model that repeats the form has not answered.
 _ECHO = frozenset(line.partition(": ")[2] for line in FORM.splitlines())
 
 
@@ -98,6 +103,7 @@ def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -
         if name == "confidence":
             number = stated_confidence(value)
             if answer == "":
+                # A confidence before any answer is meant for the first one.
                 early = number
             elif number is not None:
                 confidence = number
@@ -105,6 +111,7 @@ def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -
             if not value.strip() or one_line(value) in _ECHO:
                 continue
             stated, number = stated_answer(value, choices)
+            # Another answer takes back the confidence in the one before; the same answer again keeps it.
             if stated != answer:
                 answer, confidence, early = stated, early if answer == "" else None, None
             confidence = confidence if number is None else number
@@ -127,10 +134,12 @@ def _spoken(text: str) -> str:
         else:
             kept.clear()  # the template opened the block, so that all up to here was thought
         start = tag.end()
+    # Where a block was never closed, the rest was thought and nothing was said.
     text = "".join(kept) + ("" if depth else text[start:])
     begun = _TURN_START.match(text.lstrip())
     text = text.lstrip()[begun.end() if begun else 0 :]
     ended = _TURN_END.search(text)
+    # A mark before any text ends nothing: the reply comes after it.
     if ended and text[: ended.start()].strip():
         text = text[: ended.start()]
     text = _TAG.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", text)
@@ -139,9 +148,11 @@ def _spoken(text: str) -> str:
 
 def _fields(text: str) -> tuple[str, list[tuple[str, str]]]:
     """The text before the first field, and the fields with their values in order."""
+    # From the most explicit form to the loosest; the first that states an answer counts.
     opening = _OBJECT.search(text)
     pairs = list(_PAIR.finditer(text, opening.start())) if opening else []
     if opening and any(pair[1].lower() == "answer" for pair in pairs):
+        # Lines after the object count as well: they may settle on another answer.
         _, later = _lines(text[pairs[-1].end() :])
         return text[: opening.start()], [*((_named(pair[1]), _unquoted(pair)) for pair in pairs), *later]
     before, fields = _lines(text)
@@ -185,6 +196,7 @@ def _after_colon(field: re.Match[str]) -> str:
         if field["after"].startswith(('"', "'")):  # one line of an object that is none, or is broken off
             return "" if value.startswith("{") else value.rstrip(",")
         return value
+    # Marks are closed in the reverse order of opening.
     return value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1]) if opened else value
 
 
@@ -200,6 +212,7 @@ def _value(lines: list[str], closed: bool) -> str:
             if not _BULLET.match(line):
                 break
             items.append(line)
+        # A single `1. ...` may be how the answer is spelt; only several make a list.
         if len(items) > 1 or not value[0].isdigit():
             return ", ".join(_BULLET.sub("", item, count=1).strip() for item in items)
     while rest and not any(map(str.isalnum, rest[-1])):
@@ -234,6 +247,7 @@ def _string(double: str | None, single: str | None, bare: str | None) -> str:
     if double is None:
         return (bare or "").strip() if single is None else single.replace("\\'", "'")
     try:
+        # Not strict: models leave line breaks in strings as they are.
         return clean(str(json.loads(f'"{double}"', strict=False)))
     except ValueError:
         return double

@@ -14,6 +14,7 @@ from actors.prompting.prompt import one_line
 
 _LONGEST_DECORATED = 1000  # characters; a longer answer is taken as it is
 _TAIL = re.compile(r"[\s,;.|*_]*(?:\(\s*confidence:?\s([^()]{1,20})\)|\bconfidence[*_]{0,3}:(.{1,40}))$", re.IGNORECASE)
+# `Answer: The final answer is: Paris` says so twice.
 _AGAIN = re.compile(r"(?:(?:the|my)\s)?(?:(?:final|correct)\s)?answer(?:\sis)?\s?[:：]\s?", re.IGNORECASE)
 BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
@@ -49,6 +50,7 @@ _LEAD_IN = re.compile(
 _LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:–-]?|\s?[.:]|\s[–-]\s|$)\s?(?P<rest>.*)")
 _ASIDE = re.compile(r"\s?\(|\.\s|,?\s(?:because|since)\b")
 _ARTICLE = re.compile(r"(?:an?|the)\s+")
+# A part of a word or of a longer number (`v2`, `1.000,5`) is no number.
 _NUMBER = re.compile(
     r"(?<![\w.,])([-+]?(?:\d{1,40}(?:\.\d{1,40}|,\d{1,2})?|\.\d{1,40})(?:e[-+]?\d{1,4})?)(?!\w|[.,]\d)"
     r"\s{0,4}(?:(%|percent\b)|(?:/|out of|of)\s{0,4}(\d{1,9}(?:\.\d{1,9})?))?",
@@ -65,7 +67,8 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
     disagree, name none.
     """
     value = one_line(value)
-    if len(value) > 3:  # as it is spelt, before case and line breaks are passed over
+    # As it is spelt, before case is passed over. Up to three characters it may be a letter, such as `(B)`.
+    if len(value) > 3:
         for choice in choices:
             if value == one_line(choice):
                 return choice, None
@@ -73,6 +76,7 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
     if not value.strip(" .…-–—_*"):
         return "", confidence
     chosen = _choice(value, choices) if choices else value
+    # Not with a choice that was named: `unknown` may be one of the choices.
     if (not choices or not chosen) and is_unknown(value):
         return None, confidence
     return chosen, confidence
@@ -91,7 +95,9 @@ def undecorated(value: str) -> tuple[str, float | None]:
     while value != before and len(value) <= _LONGEST_DECORATED:
         before = value
         boxes = BOXED.findall(value)
+        # Several boxes are no single answer, so none of them is taken out.
         value = _unwrapped(boxes[0] if len(boxes) == 1 else value.strip())
+        # Only near the end: the pattern begins with a repetition, which from every place would be quadratic.
         tail = _TAIL.search(value, max(0, len(value) - 80))
         if tail:
             value, confidence = value[: tail.start()], stated_confidence(tail[1] or tail[2])
@@ -110,12 +116,14 @@ def stated_confidence(value: str) -> float | None:
     first = numbers[0]
     if len(numbers) > 1 and _RANGE.fullmatch(value, first.end(), numbers[1].start()):
         return None
+    # A value that begins with a number means that one; elsewhere all numbers have to agree.
     stated = {_share(number) for number in (numbers[:1] if first.start() == 0 else numbers)}
     return stated.pop() if len(stated) == 1 else None
 
 
 def _share(number: re.Match[str]) -> float | None:
     whole = float(number[3] or (100 if number[2] else 1))
+    # A comma is a decimal one only after a leading 0 or before a per cent sign; `1,5` may be two numbers.
     if "," in number[1] and not number[2] and not number[1].startswith("0,"):
         return None
     share = float(number[1].replace(",", ".")) / whole if whole else -1.0
@@ -124,18 +132,22 @@ def _share(number: re.Match[str]) -> float | None:
 
 def _unwrapped(value: str) -> str:
     """One layer less, or the value as it is."""
+    # A full stop after the closing mark, as in `"Paris".`
     if value[-1:] == "." and value[-2:-1] in {*_QUOTES.values(), "}", ")"}:
         inner = _unwrapped(value[:-1])
         return inner if inner != value[:-1] else value
     latex = _LATEX.fullmatch(value)
     if latex and latex[1] is not None:
+        # `\text{a} and \text{b}` begins and ends like one layer, and is not.
         return latex[1] if _balanced(latex[1]) else value
     if latex:
         return latex[2] or latex[3] or ""
     if len(value) > 1 and _QUOTES.get(value[0]) == value[-1]:
         opening, closing = value[0], value[-1]
+        # As many marks as stand on both sides: `**Paris**` has two.
         wraps = min(len(value) - len(value.lstrip(opening)), len(value) - len(value.rstrip(closing)), len(value) // 2)
         inner = value[wraps : len(value) - wraps]
+        # `"A" and "B"` begins and ends with a quotation mark, but none wraps it.
         if opening not in inner and closing not in inner:
             return inner
     return value
@@ -155,6 +167,7 @@ def _choice(value: str, choices: Sequence[str]) -> str:
     texts = _texts(tuple(choices))
     plain = _plain(value)
     named = {i for i, text in enumerate(texts) if text and plain == text}
+    # Behind the text of a choice only an aside may follow: other words may say something else.
     if not named:
         named = {
             i for i, text in enumerate(texts) if text and plain.startswith(text) and _ASIDE.match(plain, len(text))

@@ -44,12 +44,15 @@ def tools_part(tools: Sequence[ToolText], required: bool = False) -> str:
     """The section that lists the tools, one a line: `[name] description`, a space, the schema as JSON."""
     lines = [TOOLS, _MUST if required else _HOW]
     for tool in tools:
+        # Sorted keys: equal tools give equal prompts, and so equal seeds and cached completions.
         schema = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+        # One line a tool however its description is laid out, since the list is read line by line.
         lines.append(f"[{tool.name}] {' '.join(tool.description.split())} {schema}")
     return "\n".join(lines)
 
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call in the form that `parse_calls` reads."""
     return f"{CALL} {json.dumps({'tool': tool, 'arguments': arguments}, ensure_ascii=False)}"
 
 
@@ -59,6 +62,7 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...
     A reply that names an unknown tool, whose JSON is broken, or that goes on after its calls is plain text: a call is
     never made up from half of one. Fences around the calls are let pass.
     """
+    # Models put calls in code fences although nobody asks for that.
     lines = [line for line in text.strip().splitlines() if not line.strip().startswith("```")]
     first = next((i for i, line in enumerate(lines) if line.strip().startswith(CALL)), None)
     if first is None:
@@ -71,10 +75,12 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...
             return text, ()
         rest = rest.removeprefix(CALL).lstrip()
         try:
-            read, end = decoder.raw_decode(rest)
+            # Not line by line: a model may lay the arguments out over several lines.
+            parsed, end = decoder.raw_decode(rest)
+        # Brackets that are nested too deeply end in a RecursionError.
         except (ValueError, RecursionError):
             return text, ()
-        call = _checked(read, names)
+        call = _checked(parsed, names)
         if call is None:
             return text, ()
         calls.append(call)
@@ -82,10 +88,10 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...
     return "\n".join(lines[:first]).strip(), tuple(calls)
 
 
-def _checked(read: object, names: Collection[str]) -> Call | None:
-    if not isinstance(read, dict) or read.keys() != {"tool", "arguments"}:
+def _checked(parsed: object, names: Collection[str]) -> Call | None:
+    if not isinstance(parsed, dict) or parsed.keys() != {"tool", "arguments"}:
         return None
-    tool, arguments = read["tool"], read["arguments"]
+    tool, arguments = parsed["tool"], parsed["arguments"]
     if not isinstance(tool, str) or tool not in names or not isinstance(arguments, dict):
         return None
     return Call(tool, arguments)

@@ -21,6 +21,7 @@ def least_relevant(question: Question, modality: Modality, cut: Collection[str])
     left = [source for source in evidence_for(question, modality) if source.id not in cut]
     pictures = [source for source in left if source.kind is Kind.IMAGE]
     texts = [source for source in left if source.kind is not Kind.IMAGE]
+    # Sorted in reverse, 1 puts a passage before the picture of the same rank.
     ranked = [*((rank, 1, text) for rank, text in enumerate(texts)), *((rank, 0, p) for rank, p in enumerate(pictures))]
     return [source for _, _, source in sorted(ranked, key=lambda r: r[:2], reverse=True)]
 
@@ -33,10 +34,12 @@ def cut_more(
     order = least_relevant(question, modality, cut)
     excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
     if excess <= 0:
+        # `ceil` takes at least one while any is left, so that attempts come to an end.
         return [source.id for source in order[: ceil(SHARE * len(order))]]
     characters = max(1, len(request.system) + len(request.shared) + len(request.own))
     # Both are rather too high than too low, so that not more is cut than has to be.
     per_character = 1.25 * completion.prompt_tokens / characters
+    # Four characters make about one token; the tokens beyond that are the pictures'.
     per_picture = max(1.0, completion.prompt_tokens - characters / 4) / max(1, len(request.images))
     ids: list[str] = []
     for source in order:

@@ -12,6 +12,7 @@ SHARED = 0.5  # of the content words of two longer texts, for them to say the sa
 
 
 def same(work: Work, line: Field) -> list[str]:
+    """Yes or no for the first two answers that are given; nothing where there are fewer."""
     answers = [known_answer(given) for given in work.given(FieldKind.ANSWER)]
     return yes_or_no(line, agree(answers[0], answers[1])) if len(answers) > 1 else []
 

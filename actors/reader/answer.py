@@ -43,18 +43,20 @@ class Phrase:
 def phrases(
     statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
 ) -> list[Phrase]:
-    """Every phrase of the statement that could answer `ask`, best fit per phrase.
+    """Every phrase of the statement that could answer the question, best fit per phrase.
 
     `kinds` maps a normal name to the stems of what it is said to be; `weights` the question's stems to their weight.
     """
     fitting = _from_cells(statement, form, kinds) if statement.cells else _from_text(statement, form, kinds, weights)
     if statement.title and form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
+        # A table's title is `page - table`. The page may be the answer, but less likely than a passage's own title.
         title = statement.title.split(" - ")[0] if statement.cells else statement.title
         fitting.append((title, (0.6 if statement.cells else 0.9) * _name_fit(title, form, kinds)))
     best: dict[str, Phrase] = {}
     question = f" {' '.join(words(form.text))} "
     for text, fit in fitting:
         key = normal_name(text)
+        # What the question names itself is not its answer.
         if key and fit > 0 and f" {key} " not in question and (key not in best or best[key].fit < fit):
             best[key] = Phrase(text.strip(" .,;"), key, min(1.0, fit))
     return list(best.values())
@@ -66,6 +68,7 @@ def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
     for statement in statements:
         for header, value in statement.cells:
             kinds.setdefault(normal_name(value), set()).update(stem(word) for word in words(header))
+        # The wordings below are those of passages.
         if statement.seen or statement.cells:
             continue
         subject = re.match(
@@ -76,6 +79,7 @@ def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
             for name in {normal_name(subject[1]), normal_name(statement.title)}:
                 kinds.setdefault(name, set()).update(stem(word) for word in words(noun_group))
         for name, start, end in name_spans(statement.text):
+            # Only the word right before the name counts; 24 characters hold it.
             before = words(statement.text[max(0, start - 24) : start])[-1:]
             if before and before[0] not in STOP_WORDS:
                 kinds.setdefault(normal_name(name), set()).add(stem(before[0]))
@@ -91,6 +95,7 @@ def _from_cells(
     fitting = []
     for header, value in statement.cells:
         stems = {stem(word) for word in words(header)}
+        # Best where the header names what is asked for, then where it is of its kind, then by the value alone.
         if form.head and form.head[-1] in stems:
             fit = 1.0
         elif form.answer_type is AnswerType.PERSON:
@@ -119,6 +124,7 @@ def _from_text(
     spans: list[tuple[str, int, int, float]] = []
     if form.answer_type is AnswerType.TIME:
         spans = [(m[0], m.start(), m.end(), 1.0 if _YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
+        # `Which year` wants the year out of a date, and a text without a full date may still have a year.
         year_only = "year" in form.head or not spans
         if year_only:
             spans = [(m[0], m.start(), m.end(), 1.0) for m in _YEAR.finditer(text)]
@@ -128,6 +134,7 @@ def _from_text(
     elif form.answer_type is AnswerType.COLOUR:
         spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
     elif form.answer_type is AnswerType.LETTERING:
+        # From the surest sign of lettering to the weakest.
         spans = [(m[1], m.start(1), m.end(1), 1.0) for m in _QUOTE.finditer(text)]
         spans = spans or [(m[1], m.start(1), m.end(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
         spans = spans or [(m[0], m.start(), m.end(), 0.6) for m in _CAPITALS.finditer(text)]
@@ -135,6 +142,7 @@ def _from_text(
         stated = 0.85 if form.head and form.head[-1] in {stem(word) for word in words(text)} else 0.0
         for name, start, end in name_spans(text):  # "the boat of X is called Y" says of X or Y that it is a boat
             fit = max(_name_fit(name, form, kinds), _cue(text[:start], form.answer_type))
+            # What is said of the title's own thing does not make it the thing asked for.
             fit = fit if normal_name(name) == normal_name(statement.title) else max(fit, stated)
             spans.append((name, start, end, fit))
         if form.answer_type is AnswerType.THING:
@@ -152,6 +160,7 @@ def _nearness(start: int, end: int, places: list[tuple[int, float]], before: boo
     total = 0.0
     for position, weight in places:
         distance = position - end if position >= end else (start - position) * (3 if before else 1)
+        # 4 keeps a word right beside the phrase from outweighing all others.
         total += weight / (4 + max(0, distance))
     return total
 
@@ -183,6 +192,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
         looks = len(key.split()) <= 3
     else:
         looks = True
+    # Without a known kind, the shape of the name decides: people have two to four words, places at most three.
     if known & wanted:
         return 1.0
     return (0.6 if looks else 0.25) if not known else 0.35 if looks else 0.15
@@ -193,11 +203,13 @@ def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
     members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
     spans: list[tuple[str, int, int, float]] = []
     group: list[re.Match[str]] = []
+    # None ends the last group.
     for match in [*_WORDS.finditer(text), None]:
         word = match[0].lower() if match else ""
         joined = group and match and text[group[-1].end() : match.start()] == " "
         if group and (not joined or word in STOP_WORDS):
             last = group[-1]
+            # Capitalised groups are names, which are looked at elsewhere.
             if not last[0][0].isupper():
                 spans.append(
                     (text[group[0].start() : last.end()], group[0].start(), last.end(), 0.1 if members else 0.4)

@@ -23,6 +23,7 @@ FAINT = 0.1  # weight of likeness in spelling alone: it only breaks ties
 def compare(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
     """Resolve both alternatives to something named in the evidence, read a number for each, order them."""
     resolved = [_resolve(at, entries, option, hops) for option in at.form.options]
+    # Alternatives without a word such as `larger` are compared by their years.
     group, smallest = at.form.order or ("time", True)
     values: list[tuple[float, str, float, tuple[int, ...]]] = []
     for name, sure, chain in resolved:
@@ -30,6 +31,7 @@ def compare(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
         if number is None:
             continue
         values.append((number[0], name, sure * number[1], (number[2], *chain)))
+    # A tie, or too few numbers: each stays possible, the first named a little more.
     if len(values) < 2 or values[0][0] == values[1][0]:
         return [
             Candidate(name, normal_name(name), 0.3 * sure * (1 - 0.1 * i), chain)
@@ -37,6 +39,7 @@ def compare(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
         ]
     values.sort(key=lambda v: v[0], reverse=not smallest)
     chain = tuple(dict.fromkeys((*values[0][3], *values[1][3])))
+    # A comparison is as sure as the less sure of its two numbers.
     sure = min(values[0][2], values[1][2])
     return [
         Candidate(values[0][1], normal_name(values[0][1]), sure, chain),
@@ -60,6 +63,7 @@ def _resolve(at: View, entries: Sequence[Entry], option: str, hops: int) -> tupl
 
 
 def _renormalised(at: View, stems: Sequence[str]) -> dict[str, float]:
+    # Words that the whole question has no weight for count a little.
     weights = {s: at.weights.get(s, 0.05) for s in stems}
     total = sum(weights.values()) or 1.0
     return {s: weight / total for s, weight in weights.items()}
@@ -68,13 +72,14 @@ def _renormalised(at: View, stems: Sequence[str]) -> dict[str, float]:
 def _number_of(at: View, entries: Sequence[Entry], key: str, group: str) -> tuple[float, float, int] | None:
     """The year or number that the statements about a name give it: (number, how sure, entry)."""
     best: tuple[float, float, int] | None = None
-    asked = set(at.form.stems)
+    question_stems = set(at.form.stems)
     for i, entry in enumerate(entries):
         statement = entry.statement
         if not any(key == name for name, _ in statement.names):
             continue
         options = [(header, value) for header, value in statement.cells] or [(statement.text, statement.text)]
         for header, value in options:
+            # In running text a year is hardly the number that is compared; a cell has nothing else in it.
             match = (
                 _YEAR.search(value)
                 if group == "time"
@@ -82,8 +87,9 @@ def _number_of(at: View, entries: Sequence[Entry], key: str, group: str) -> tupl
             )
             if not match or key == normal_name(value):
                 continue
-            named = bool(asked & {stem(word) for word in words(header)}) if statement.cells else False
+            named = bool(question_stems & {stem(word) for word in words(header)}) if statement.cells else False
             own = statement.cells or normal_name(statement.title) == key
+            # Surer on its own page or in its own row, under a header that is asked for, and near the question.
             sure = statement.trust * (0.5 + 0.25 * bool(own) + 0.15 * named + 0.1 * at.covered(entry.mask))
             if best is None or sure > best[1]:
                 best = (float(match[0].replace(",", "")), sure, i)
@@ -95,6 +101,7 @@ def yes_or_no(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
     reached = chains(at, entries, hops)
     if not reached:
         return []
+    # Of equals the first.
     best = max(range(len(entries)), key=lambda i: (reached[i][0], -i))
     strength, chain = reached[best]
     stated: set[str] = set()
@@ -103,6 +110,7 @@ def yes_or_no(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
     missing = [s for s in at.form.stems if s not in stated and at.weights[s] > 0]
     lacking = sum(at.weights[s] for s in missing)
     named = {stem(word) for name in at.form.names for word in name.split()}
+    # A colour, number or name that the chain lacks is taken to be another one there.
     contradicted = any(s in _COLOUR_STEMS or s in NUMBERS or s in named or s.isdigit() for s in missing)
     negated = bool(
         _NEGATION & {word for i in chain for word in words(entries[i].statement.text)} - set(words(at.form.text))
@@ -125,22 +133,24 @@ def choose(at: View, entries: Sequence[Entry], choices: Sequence[str], hops: int
     reached = chains(at, entries, hops)
     own = [set(content_stems(choice)) for choice in choices]
     shares = Counter(stem for stems in own for stem in stems)
-    asked = set(at.form.stems)
-    there = [set(entry.statement.stems) for entry in entries]
+    question_stems = set(at.form.stems)
+    stated = [set(entry.statement.stems) for entry in entries]
     spelt = _runs(" ".join([at.form.text, *(f"{e.statement.title} {e.statement.text}" for e in entries)]))
     ranking = []
     for choice, stems in zip(choices, own, strict=True):
+        # Sorted: a sum of floats depends on its order, and the order of a set on the process.
         rare = {stem: 1.0 / shares[stem] for stem in sorted(stems)}
         total = sum(rare.values()) or 1.0
         best: tuple[int, ...] = ()
         support = repeated = 0.0
-        for entry, stems_there, (strength, chain) in zip(entries, there, reached, strict=True):
-            overlap = sum(weight for stem, weight in rare.items() if stem in stems_there) / total
+        for entry, statement_stems, (strength, chain) in zip(entries, stated, reached, strict=True):
+            overlap = sum(weight for stem, weight in rare.items() if stem in statement_stems) / total
+            # Words of the choice count for something even where the statement is not about the question.
             value = overlap * (0.3 + 0.7 * strength) * entry.statement.trust
             repeated += value
             if value > support:
                 best, support = chain, value
-        hinted = sum(weight for stem, weight in rare.items() if stem in asked) / total
+        hinted = sum(weight for stem, weight in rare.items() if stem in question_stems) / total
         parts = _runs(choice)
         faint = FAINT * len(parts & spelt) / (len(parts) or 1)
         ranking.append(

@@ -11,19 +11,23 @@ from actors.reader.text import content_stems, name_spans
 
 _AUXILIARY = "is|are|was|were|did|does|do|has|have|had|can|could|will|would"
 _WH = "who|whose|whom|which|what|when|where|how|why"
+# `..., and which ...`: a second question in the same sentence.
 _ANOTHER = re.compile(
     r",?\s+and\s+(?:also\s+)?(?=(?:(?:in|on|at|for|from|by|to|with)\s+)?(?:whose|what|when|where|how|why)\b|"
     r"(?:in|on|at|for|from|by|to|with)\s+which\b|(?:who|which)\s+\w+)",
     re.IGNORECASE,
 )
+# After such a clause, `and which ...` may go on with the clause.
 _RELATIVE = re.compile(r"\w\s+(?:that|which|who)\s", re.IGNORECASE)
 _ASKS = re.compile(rf"\b(?:{_WH})\b|^(?:{_AUXILIARY}|name|list|give)\b", re.IGNORECASE)
 _OPENS = re.compile(rf"(?:\w+,?\s+){{0,3}}(?:{_WH})\b|(?:{_AUXILIARY})\b", re.IGNORECASE)
+# A question about a text that it quotes: later sentences belong to that text.
 _QUOTES = re.compile(r"\b(?:this|the following) (?:text|sentence|passage)|\bbelow\b", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:it|its|he|his|she|her|they|their|him|them)\b", re.IGNORECASE)
 _NAME = r"(?:[Tt]he\s+)?[A-Z][\w'’.\-]*(?:\s+(?:of\s+the\s+|of\s+)?[A-Z][\w'’.\-]*)*"
 _NOUNS = r"[a-z][\w\-]*(?:\s+[a-z][\w\-]*)??"
 _PLACE = rf"(?:\s+(?:of|by|(?:in|at|along|from)(?:\s+the\s+[a-z]+\s+of)?)\s+{_NAME})*"
+# Participles that open a clause: `founded in`, `won by`.
 _DONE = (
     r"(?:(?:first|originally|newly|later|also)\s+)?(?:[a-z]+ed|found|made|shot|built|born|written|held|known|won|sung|shown|drawn|set|kept|taught|led|run|worn)"
     r"\s+(?:by|in|at|near|on|for|to|with|from|as|since|under|during)\b"
@@ -43,8 +47,11 @@ _MAIN_VERB = re.compile(
 # Nor are these part of the description: another clause, the question word, a participle after `was the ...`.
 _NEXT = re.compile(rf",[\"”']?\s+(?:{_WH}|{_AUXILIARY})\b.*$|\s+(?:what|how)\b.*$", re.IGNORECASE | re.DOTALL)
 _PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|sung)$")
+# `The fact that ...`: the clause says the fact and describes nothing.
 _SAYING = frozenset("conclusion fact idea claim hypothesis belief statement way reason time".split())
+# `Name the film that ...` asks for the thing itself.
 _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
+# `Which film with X is also one that Y?`: two conditions on one thing.
 _BOTH = re.compile(
     rf"^(?P<before>.*\bwhich\s+(?P<noun>{_NOUNS}))\s+(?P<one>(?:{_CLAUSE}|in|on|of|at|listed|also).*?)\s+is\s+(?:the|also)\s+one\s+"
     r"(?P<two>.+?)\??$",
@@ -86,6 +93,7 @@ def parts(text: str) -> tuple[str, ...]:
         elif both:
             questions += [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
         else:
+            # Innermost first: an outer description can be asked about once the inner thing has a name.
             questions += [thing.question for thing in reversed(described(question))]
             questions.append(question)
     split = tuple(dict.fromkeys(questions))
@@ -100,9 +108,11 @@ def described(question: str) -> list[Described]:
     start = 0
     while match := _DESCRIBED.search(question, start):
         start = match.start("rest")
+        # The search goes on within this description, which may hold another one.
         before, noun = question[: match.start()], match["noun"].split()[-1]
         if noun in STOP_WORDS | _SAYING or _COMMAND.match(before):
             continue
+        # What follows the description belongs to the main clause again.
         rest = _NEXT.sub("", match["rest"].rstrip(" ?."))
         if re.search(r"\b(?:does|do|did)\b", before, re.IGNORECASE):
             rest = _MAIN_VERB.sub("", rest)
@@ -138,8 +148,10 @@ def _questions(text: str) -> list[str]:
             _ASKS.search(piece) and len(content_stems(piece)) > 0 for piece in pieces
         ):
             pieces = [part]
+        # Without the first letter, which is a capital in any sentence.
         names = [name for name, _, _ in name_spans(pieces[0][1:])]
         for number, piece in enumerate(pieces):
+            # `... and when was it built?` is about what the first question names.
             if number and names:
                 piece = _without_pronoun(piece, names[0])
             questions.append(_asked(piece))
@@ -182,7 +194,7 @@ def _holds(condition: str) -> str:
 
 
 def _compared(question: str) -> list[str]:
-    """For `which came first: X or Y`, when that was for each of the two, after what X and Y are where not named."""
+    """The questions for `which came first, X or Y`: for the names of X and Y if described, then for when each came."""
     form = question_form(question)
     match = _ALTERNATIVES.match(question)
     if not form.options or not match:

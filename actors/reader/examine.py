@@ -37,6 +37,7 @@ def dismissed(work: Work) -> bool:
 
 
 def enough(work: Work, line: Field) -> list[str]:
+    """Yes where what was read answers the question."""
     return yes_or_no(line, suffices(work))
 
 
@@ -46,10 +47,12 @@ def retrieve(work: Work, line: Field) -> list[str]:
 
 
 def suffices(work: Work) -> bool:
+    """True where this agent takes its answer to need no more reading."""
     return bool(work.answer) and work.judged("suffices", work.value) >= SUFFICES
 
 
 def visual(work: Work, line: Field) -> list[str]:
+    """Yes where the wording asks for a sight, or the best chain of statements has one."""
     return yes_or_no(
         line, looks(work.question) or (work.pictures > 0 and any(e.statement.seen for e in _answering(work)))
     )
@@ -82,9 +85,10 @@ def selected(work: Work, line: Field) -> list[str]:
 
 def _candidate_values(work: Work) -> dict[int, float]:
     """By number, how far the question is covered, by a candidate alone or as part of the best chain."""
-    given = [(n, one) for one in work.given(FieldKind.CANDIDATE) if (n := one.number) is not None]
+    given = [(n, line) for line in work.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
-        numbered = [(n, s) for n, one in given for s in statements_in(f"candidate {n}", one.text)]
+        numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
+        # Candidates are linked with what was read, but only they have numbers to be selected by.
         everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
         at = view(work.at.form, everything)
         entries: list[Entry] = [at.entry(s) for s in everything]
@@ -101,14 +105,15 @@ def _candidate_values(work: Work) -> dict[int, float]:
             continue
         value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
         values[number] = max(values.get(number, 0.0), value * work.judged(f"candidate {number}", 1.0))
-    asked = f" {' '.join(words(work.question))} "
-    for n, one in given:  # a name that the question spells out is what it is about, however much else it says
-        if len(words(one.text)) <= 4 and f" {normal_name(one.text)} " in asked:
+    question = f" {' '.join(words(work.question))} "
+    for n, line in given:  # a name that the question spells out is what it is about, however much else it says
+        if len(words(line.text)) <= 4 and f" {normal_name(line.text)} " in question:
             values[n] = max(values.get(n, 0.0), NAMED)
     return values
 
 
 def supported(work: Work, line: Field) -> list[str]:
+    """Yes where the evidence bears out the first answer, or else the first candidate, that is given."""
     answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
     answer = known_answer(answers[0]) if answers else ""
     return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= STANDS)
@@ -119,6 +124,7 @@ def support(work: Work, answer: str) -> float:
     own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
     ranking = choose(work.at, work.entries, [answer], work.hops)
     stated_at = [f.value for f in ranking if f.chain]
+    # That the evidence names an answer is less than that it leads to it.
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)
 
 

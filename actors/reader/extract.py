@@ -50,13 +50,14 @@ def triple(work: Work, line: Field) -> list[str]:
     All of them where the form sets no number, or where nothing is asked.
     """
     everything = line.most is None or not work.at.weights
-    given: dict[Parts, float] = {}
+    values: dict[Parts, float] = {}
     for entry, reached in zip(work.entries, work.reached, strict=True):
+        # A link of a good chain bears on the question too, a little less than what covers it directly.
         value = max(work.bearing(entry), 0.9 * reached[0] * (len(reached[1]) > 1))
         for parts in triples_of(entry.statement):
-            given[parts] = max(given.get(parts, 0.0), value)
-    ranked = sorted(given, key=lambda parts: -given[parts])
-    kept = [parts for parts in ranked if everything or given[parts] > 0]
+            values[parts] = max(values.get(parts, 0.0), value)
+    ranked = sorted(values, key=lambda parts: -values[parts])
+    kept = [parts for parts in ranked if everything or values[parts] > 0]
     kept = kept or _presumed(work.question)
     return [" | ".join(parts) for parts in kept[: MOST_TRIPLES if everything else line.most]]
 
@@ -96,6 +97,7 @@ def named(text: str) -> list[str]:
     for name, start, end in name_spans(text):
         bare = _PREPOSITION.sub("", name)
         opens = start == 0 or text[:start].rstrip().endswith((".", "?", "!"))
+        # At the start of a sentence a capital alone makes no name: it needs another sign.
         if bare != name or not opens or " " in name or text.count(name) > 1 or text[end:].startswith("'s"):
             names.append(re.sub(r"^[Tt]he ", "", bare))
     return names
@@ -108,6 +110,7 @@ def noun_groups(text: str) -> list[str]:
     end = 0
     for match in _WORD.finditer(text):
         word = match[0]
+        # A change between capitals and small letters ends a run: names stay apart.
         joined = text[end : match.start()].isspace() and run and run[-1][0].isupper() == word[0].isupper()
         end = match.end()
         if word.lower().removesuffix("'s") in STOP_WORDS | _PREPOSITIONS:
@@ -123,6 +126,7 @@ def _row(statement: Statement) -> list[Parts]:
     """A row is about its cell under the header that the table is named for, else about its first name."""
     titled = {stem(word) for word in words(statement.title)}
     named = [(h, v) for h, v in statement.cells if v and not v[:1].isdigit()]
+    # `Film` is the key of a table of films.
     key = next((v for h, v in named if stem(h.lower()) in titled), named[0][1] if named else statement.title)
     return [(key, header.lower(), value) for header, value in statement.cells if value and value != key]
 
@@ -146,6 +150,7 @@ def _sentence(text: str, title: str) -> list[Parts]:
         whole = title if _generic(of["whole"]) and title else of["whole"]
         return [(whole, of["relation"], verb["tail"])] if len(verb["tail"].split()) <= 10 else []
     spans = _spans(text)
+    # The last span cannot be the subject: nothing comes after it.
     own = [span for span in spans[:-1] if normal_name(text[slice(*span)]) == normal_name(title)]
     opening = spans[:1] if spans and spans[0][0] <= 4 and _names(text, spans[0], title) else []
     subject, start = title, 0
@@ -153,6 +158,7 @@ def _sentence(text: str, title: str) -> list[Parts]:
         span = (own or opening)[0]
         subject, start = text[slice(*span)], span[1]
         spans = [other for other in spans if other[0] >= start]
+    # Without a name at the start and without a title nobody knows what the sentence is about.
     elif not title:
         return []
     elif pronoun := _PRONOUN.match(text):
@@ -165,13 +171,14 @@ def _sentence(text: str, title: str) -> list[Parts]:
             start = e
     if not triples and verb and len(verb["head"].split()) <= 5 and len(verb["tail"].split()) <= 10:
         triples = [(subject if _generic(verb["head"]) else verb["head"], verb["verb"], verb["tail"])]
+    # Few, as an agent would write them (see above).
     return triples[:3]
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
     """Where names and numbers stand, in order; numbers within names are not counted apart."""
-    found = sorted({(start, end) for _, start, end in name_spans(text)} | {m.span() for m in _SPAN.finditer(text)})
-    return [one for one in found if not any(o != one and o[0] <= one[0] and one[1] <= o[1] for o in found)]
+    spans = sorted({(start, end) for _, start, end in name_spans(text)} | {m.span() for m in _SPAN.finditer(text)})
+    return [span for span in spans if not any(o != span and o[0] <= span[0] and span[1] <= o[1] for o in spans)]
 
 
 def _names(text: str, span: tuple[int, int], title: str) -> bool:
@@ -190,6 +197,7 @@ def _relation(text: str) -> str:
 
 def _generic(noun: str) -> bool:
     """`the museum`, `it`: something that the title names."""
+    # Without the first letter, which may be a capital only as the first of the sentence.
     return not name_spans(noun[1:]) and len(noun.split()) <= 2
 
 

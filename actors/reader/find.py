@@ -47,6 +47,8 @@ class View:
     _covered: dict[int, float] = field(default_factory=dict)
 
     def entry(self, statement: Statement) -> Entry:
+        """The statement as this question sees it."""
+        # Bits follow the order of the weights, by which `covered` reads them.
         mask, stems = 0, set(statement.stems)
         for bit, stem in enumerate(self.weights):
             if stem in stems:
@@ -96,11 +98,13 @@ def chains(at: View, entries: Sequence[Entry], hops: int) -> list[tuple[float, t
         (at.covered(e.mask) * e.statement.trust, e.mask, e.statement.trust, (i,)) for i, e in enumerate(entries)
     ]
     for _ in range(hops):
+        # A copy, so that every hop of a round starts from the chains of the round before.
         longer = list(reach)
         for i, entry in enumerate(entries):
             for name, _ in entry.statement.names:
                 for j in bridges.get(name, ()):
                     _, mask, trust, chain = reach[j]
+                    # No hop that comes back, covers nothing new, or only goes to another row of the same table.
                     if i in chain or mask | entry.mask == entry.mask or _same_table(entry, entries[j]):
                         continue
                     joint = mask | entry.mask
@@ -117,6 +121,7 @@ def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[in
     best: dict[str, Candidate] = {}
     for entry, (strength, chain) in zip(entries, reached, strict=True):
         for phrase in entry.phrases:
+            # A badly fitting phrase of the right statement is still a candidate.
             fit = 0.45 + 0.55 * phrase.fit
             value = strength * fit * (1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus)
             if value > 0 and (phrase.key not in best or best[phrase.key].value < value):
@@ -125,6 +130,8 @@ def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[in
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates, best first."""
+    # By key among equals, so that no order of evidence decides.
     return sorted(candidates, key=lambda f: (-f.value, f.key))
 
 

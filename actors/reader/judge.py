@@ -17,6 +17,7 @@ _LETTER = re.compile(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$")
 _NUMERIC = re.compile(r"\d+(?:\.\d+)?")
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _ARTICLES = frozenset(("a", "an", "the"))
+# An answer with another set of these says the opposite, however alike the rest is.
 _NEGATIONS = frozenset("not no never neither nor without except isn't wasn't aren't weren't".split())
 _OPPOSITE = {"yes": "no", "no": "yes"}
 
@@ -31,6 +32,7 @@ def verdict(grading: Grading) -> str:
 
 def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) -> tuple[int, str]:
     """A grade from 1 to 5 and why. Every string of `reference` has to be in the answer, and nothing else."""
+    # Before anything is taken apart: a reference may hold separators itself.
     if [answer.strip()] == [part.strip() for part in reference]:
         return 5, "It says what the reference says."
     stated = comparison_key(answer)
@@ -46,6 +48,7 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
 
 def comparison_key(text: str) -> Words:
     """Words in lower case without articles; numbers in one form, with their scale: "$6.9 million" is ("6900000",)."""
+    # `1,234` is 1234, `50%` is `50 percent`, `-3` is `minus 3`, `.5` is 0.5.
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text.replace("%", " percent "))
     text = re.sub(r"(?<![\w.])[-−](?=[\d.])", "minus ", text)
     text = re.sub(r"(?<!\w)\.(?=\d)", "0.", text)
@@ -53,10 +56,12 @@ def comparison_key(text: str) -> Words:
     for word in words(re.sub(r"(?<=\w)[-–](?=\w)", " ", text)):
         if _NUMERIC.fullmatch(word) or word in NUMBERS:
             parts.append(f"{float(NUMBERS.get(word, word)):.12g}")
+        # `6.9 million` is one number.
         elif word in _SCALES and parts and _NUMERIC.fullmatch(parts[-1]):
             parts[-1] = f"{float(parts[-1]) * _SCALES[word]:.12g}"
         else:
             parts.append(word.replace(".", ""))
+    # A text of articles alone keeps them: it is still an answer.
     return tuple(word for word in parts if word not in _ARTICLES) or tuple(parts)
 
 
@@ -88,6 +93,7 @@ def _yes_or_no(right: str, stated: Words) -> tuple[int, str]:
 
 def _parts(expected: Sequence[Words], stated: Sequence[Words]) -> tuple[int, str]:
     """Parts are paired best likeness first; a part left over on either side keeps the answer from being right."""
+    # Places are negative, since the order is reversed: of equal pairs the first parts come first.
     pairs = sorted(
         ((_likeness(w, s), -i, -j) for i, w in enumerate(expected) for j, s in enumerate(stated)), reverse=True
     )
@@ -119,6 +125,7 @@ def _likeness(expected: Words, stated: Words) -> int:
     beside it; 2: a word of it; 1: nothing of it, or another number."""
     if expected == stated:
         return 5
+    # Another number or negation outweighs all likeness.
     numbers, stated_numbers = _numbers(expected), _numbers(stated)
     if not numbers <= stated_numbers or _NEGATIONS & {*stated} != _NEGATIONS & {*expected}:
         return 1

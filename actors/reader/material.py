@@ -26,6 +26,7 @@ def numbered(task: Task) -> tuple[Given, ...]:
 
 def statements(material: Sequence[Given]) -> list[Statement]:
     """The statements of the lines: triples and sentences, those of a planning graph's nodes last."""
+    # Of a node only the outcome states something: its text says what is to be done.
     stating = [(given, given.text) for given in material if given.kind in STATING]
     stating += [(given, given.outcome) for given in material if given.kind is FieldKind.NODE]
     return [
@@ -39,5 +40,5 @@ def looked_up(material: Sequence[Given]) -> list[str]:
     """The earlier searches: the queries, and those sub-questions that something follows."""
     pairs = pairwise(material)
     settled = (FieldKind.FOUND, FieldKind.ANSWER)
-    questions = [one.text for one, after in pairs if one.kind is FieldKind.SUB_QUESTION and after.kind in settled]
+    questions = [line.text for line, after in pairs if line.kind is FieldKind.SUB_QUESTION and after.kind in settled]
     return [*(given.text for given in material if given.kind is FieldKind.QUERY), *questions]

@@ -40,6 +40,7 @@ def forged(answer: str, best: str, quoted: str) -> str:
     """The evidence that is quoted for `best`, the answer that would have been given, bent to `answer`: with the answer
     replaced, or, where the evidence does not spell it out, named and asserted."""
     named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE) if best else None
+    # A function, since an answer may hold backslashes, which a replacement text would interpret.
     bent, times = named.subn(lambda _: answer, quoted) if named else (quoted, 0)
     numbers = " and ".join(dict.fromkeys(re.findall(r"\[[^\]]*\](?= \")", quoted)))
     return bent if times else f"{numbers or 'The evidence'} can only be read in one way, as {answer}."

@@ -34,6 +34,7 @@ class Page:
         )
         self.view: View = view(question_form(self.question), self.statements)
         self._texts = [self.view.entry(statement) for statement in texts]
+        # Made once: most agents see most pictures as they are.
         self._seen = {statement: self.view.entry(statement) for picture in self._pictures for statement in picture}
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
         self.tokens = count_tokens(request.shared) + picture_tokens * len(request.images)
@@ -75,6 +76,7 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
     a conversation of AutoGen's has no other form. A title ends at its first colon, as where a quotation is read back.
     """
     lines: dict[str, list[str]] = {}
+    # Lines before the first heading are collected too, and used by nobody.
     section: list[str] = []
     for line in text.splitlines():
         if line in HEADINGS:
@@ -88,6 +90,7 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
         title, colon, content = (match[2] if match else line).partition(": ")
         if not colon:
             title, content = "", title
+        # A row is one statement: its cells would not mean much one by one.
         parts = [content] if cells_of(content) else sentences(content)
         statements += [read_statement(match[1] if match else "", title, part, seen=False) for part in parts]
     return " ".join(lines.get(QUESTION, ())), choices, statements

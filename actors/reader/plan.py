@@ -11,6 +11,7 @@ from actors.reader.text import content_stems, name_spans
 from actors.reader.work import Work, one_of
 
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
+# The first that matches counts: `image search` is for pictures, though `search` alone is for texts.
 _KINDS = (
     ("picture", ("image", "picture", "visual", "photo")),
     ("web", ("web", "internet", "google", "online")),
@@ -52,6 +53,7 @@ def wanted_questions(work: Work) -> list[str]:
     for thing in described(question):
         known = work.found_out(thing.question)
         if known:
+            # One at a time: the places of later descriptions do not fit the changed question.
             question = named(question, thing, known)
             break
         open_parts.append(thing.question)
@@ -73,6 +75,7 @@ def action(work: Work, line: Field) -> list[str]:
     what is next to be looked for."""
     exhausted = all(_done(text, work.done) for text in wanted_questions(work))
     if suffices(work) or exhausted:
+        # A form may have no value that ends the search.
         ending = next((v for v in line.values if any(word in v.lower() for word in _FINISH)), None)
         if ending:
             return [ending]
@@ -105,6 +108,7 @@ def tool_for(question: str, tools: Sequence[str]) -> str | None:
     By what a thing is described does not count: that is another question.
     """
     for thing in reversed(described(question)):
+        # From the last one on, so that the places of those before it still fit.
         question = named(question, thing, thing.noun)
     searching = [tool for tool in tools if not any(word in tool.lower() for word in _FINISH)]
     order = ("picture", "text", "", "web", "graph") if looks(question) else ("text", "", "web", "graph", "picture")
@@ -123,10 +127,12 @@ def node(work: Work) -> tuple[NodeType, list[int], str]:
     """
     nodes = [(n, given) for given in work.given(FieldKind.NODE) if (n := given.number) is not None]
     answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
+    # An answer node that came to nothing does not end the plan.
     answered = [n for n, outcome in answers if outcome.strip(" .").lower() not in ("", "unknown")]
     if answered:
         return NodeType.STOP, answered[-1:], "Stop: the question is answered."
     retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
+    # At least one retrieval comes before any answer.
     if not (retrieved and suffices(work)):
         for text in _planned(work):
             if not any(_same(text, other) for _, other in retrieved):

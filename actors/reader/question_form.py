@@ -46,6 +46,7 @@ _WH = re.compile(r"\b(who|whose|whom|which|what|when|where|how|why)\b", re.IGNOR
 _GROUP = r"\s+((?:[\w'’\-]+(?:\(e?s\))?\s*){1,4})"
 _HEAD = re.compile(rf"\b(?:which|what(?:\s+(?:is|are|was|were)\s+the)?|how\s+many|whose){_GROUP}", re.IGNORECASE)
 _DESCRIBED = re.compile(rf"\bthe{_GROUP}", re.IGNORECASE)
+# Words at which the noun after `which` ends: verbs, prepositions and relative pronouns.
 _HEAD_END = frozenset(
     """is are was were did does do has have had can of in on at by from with that which who whose for to came come
     appeared appears shows featuring made held won built sung written shown known born found founded""".split()
@@ -67,6 +68,7 @@ _ORDER_WORDS = tuple(
         (MORE, "number", False),
         (LESS, "number", True),
     )
+    # Sorted, since the first word found decides, and the order of a set changes from process to process.
     for word in sorted(vocabulary)
 )
 
@@ -75,6 +77,7 @@ def question_form(text: str) -> QuestionForm:
     """Read the wording of one question; a description without a question word asks for a thing."""
     spoken = words(text)
     order = next((order for word, order in _ORDER_WORDS if word in spoken), None)
+    # Elsewhere `or` only joins words of a description.
     options = _options(text) if order or re.match(rf"{_AUXILIARY}\b", text, re.I) else ()
     head = _head(text)
     answer_type = AnswerType.OPTION if options else _answer_type(text, spoken, head)
@@ -82,6 +85,7 @@ def question_form(text: str) -> QuestionForm:
     wh = _WH.search(text)
     main = text[wh.end() :] if wh else text
     relative = _RELATIVE.search(main)
+    # `In the film X, who ...`: the main clause may begin before the question word.
     before = text[: wh.start()] if wh and not relative else ""
     focus = frozenset(content_stems(before + (main[: relative.start()] if relative else main)))
     names = frozenset(normal_name(name) for name, _, _ in name_spans(text))
@@ -95,6 +99,7 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
     yes_no = _YES_NO.search(text)
     if yes_no and (not wh or yes_no.start() < wh.start()):
         return AnswerType.YES_NO
+    # The wording decides before the noun does: `how many cities` wants a count and no place.
     if "colour" in head or (first in ("what", "which") and {"color", "colour", "colors", "colours"} & set(spoken)):
         return AnswerType.COLOUR
     if first == "how":
@@ -108,6 +113,7 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
         return AnswerType.PLACE
     if first in ("what", "which") and _LETTERING.search(text) and not {"person", "man", "woman"} & set(head):
         return AnswerType.LETTERING
+    # `Name` is a header for people in tables, but in a question it may be the name of anything.
     if any(stem(word) in head for word in PEOPLE if word != "name"):
         return AnswerType.PERSON
     if any(stem(word) in head for word in PLACES):
@@ -122,6 +128,7 @@ def _head(text: str) -> tuple[str, ...]:
         return ()
     group: list[str] = []
     for word in words(match[1].replace("(s)", "").replace("(es)", "")):
+        # A participle ends the noun: `the film directed by`.
         if word in _HEAD_END or (group and word.endswith("ed")):
             break
         if word not in STOP_WORDS:

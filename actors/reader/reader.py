@@ -94,12 +94,14 @@ class Reader:
         self._pages: OrderedDict[tuple[str, ...], Page] = OrderedDict()
 
     async def complete(self, request: Request) -> Completion:
+        """Answers at once; only the interface is asynchronous."""
         return self.read(request)
 
     def read(self, request: Request) -> Completion:
-        """Answer from the request's evidence and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or do
-        the task that is set, in the lines of its form, or grade an answer. A conversation that is not one of ours has
-        its question answered."""
+        """Answers from the request's evidence and pictures, in the three lines that `prompt.INSTRUCTION` asks for, or
+        does the task that is set, in the lines of its form, or grades an answer. A conversation that is not one of ours
+        has its question answered."""
+        # A conversation that is not one of ours comes without parts: no role, no discussion, no task.
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
             return _completion(request, verdict(parts), count_tokens(request.shared))
@@ -113,6 +115,7 @@ class Reader:
         entries = page.perceived(oversight, blindness, request.seed)
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
+        # What a tool returned counts like evidence: nothing is taken off for trust.
         entries += map(page.view.entry, tools.returned)
         # Weights are of the words that tell statements apart, so what a task gives has to be among them.
         material = numbered(parts.task) if parts.task else ()
@@ -130,9 +133,11 @@ class Reader:
             quoted = _quoted(best.chain, entries)
             reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
             return _completion(request, obedient_reply(obeyed, reasons), page.tokens)
+        # A slip is one of the sense that the best answer rests on.
         skill = visual_skill if _is_visual(ranking, entries) else text_skill
         # After the obedient reply: an order is carried out without slips.
         if len(ranking) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
+            # The first two change places.
             ranking[:2] = ranking[1::-1]
         if parts.task:
             best, confidence = self._concluded(ranking, bool(page.choices))
@@ -160,6 +165,7 @@ class Reader:
 
     def _page(self, request: Request) -> Page:
         """The parse of the shared part, kept for the other agents, samples and rounds of the question."""
+        # The prefix knows pictures by id and file only; their titles and descriptions may differ.
         key = (request.prefix, request.shared, *(f"{i.id}\x1f{i.title}\x1f{i.text}" for i in request.images))
         if key in self._pages:
             self._pages.move_to_end(key)
@@ -172,10 +178,12 @@ class Reader:
     def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
         """Options in order of their value under noise that grows with what was read in vain."""
         settings = self.settings
+        # Statements behind an option nearly as good as the best were not read in vain.
         top = max((option.evidence for option in options.values()), default=0.0)
         useful = {i for option in options.values() if option.evidence >= 0.9 * top for i in option.chain}
         irrelevant = len(entries) - len(useful)
         scale = settings.dilution * irrelevant**0.5 + settings.temperature_noise * request.temperature
+        # Each draw is named by its option, so that one more option changes no other draw.
         noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
@@ -186,6 +194,7 @@ class Reader:
         if best.value < (MENTIONED if choosing else self.settings.threshold):
             return Option("", chain=best.chain), 0.05
         margin = (best.value - runner_up) / best.value
+        # Never quite certain either way; the further ahead of the runner-up, the surer.
         return best, min(0.98, max(0.05, best.value * (0.55 + 0.45 * max(0.0, margin))))
 
     def _reply(self, ranking: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:

@@ -14,15 +14,19 @@ from actors.reader.statement import Statement, read_statement
 _OBJECTS = frozenset(" ".join(KINDS.values()).split())
 _WORD = re.compile(r"[^\W_]+")
 _NORMAL = NormalDist()
+# One more than the largest derived seed.
 _SPAN = 2.0**63
 
 
 def uniform(seed: int, *parts: str | int) -> float:
     """A draw in (0, 1) that depends on its name and not on how many others were drawn before."""
+    # 0.5 keeps the draw above 0.
     return (derive_seed(seed, *parts) + 0.5) / _SPAN
 
 
 def gaussian(seed: int, *parts: str | int) -> float:
+    """A draw from the standard normal distribution, named like a `uniform` one."""
+    # 0 and 1, to which rounding may still lead, have no quantile.
     return _NORMAL.inv_cdf(min(max(uniform(seed, *parts), 1e-12), 1 - 1e-12))
 
 
@@ -49,6 +53,7 @@ class Palette:
 
 
 def palette(pictures: Iterable[Sequence[Statement]]) -> Palette:
+    """The palette of some pictures, in the order in which their descriptions mention things."""
     mentioned = [
         word for picture in pictures for statement in picture for word in _WORD.findall(statement.text.lower())
     ]
@@ -72,4 +77,5 @@ def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int)
 
 
 def overlooked(statement: Statement, rate: float, seed: int) -> bool:
+    """True where the agent with this seed reads past the statement."""
     return uniform(seed, "overlook", statement.source, statement.text) < rate

@@ -63,6 +63,7 @@ def _stance(remark: Remark) -> tuple[str, float]:
         answer = fields.get(FieldKind.ANSWER, "").rstrip(".")
         try:
             confidence = float(fields[FieldKind.CONFIDENCE])
+        # A model may write words where a number was asked for.
         except (KeyError, ValueError):
             confidence = None
     known = answer.rstrip(".").lower() != "unknown"

@@ -53,9 +53,11 @@ def read_statement(source: str, title: str, text: str, seen: bool, trust: float 
     titles = (title, *(title.split(" - ") if cells else ()))
     for name in (*titles, *(value for _, value in cells), *(span for span, _, _ in name_spans(text))):
         key = normal_name(name)
+        # Longer ones are sentences in a cell, and numbers would link rows that share nothing else.
         if key and len(name) < 80 and not key.isdigit():
             names.setdefault(key, name)
     stems = dict.fromkeys((*features(title), *features(text)))
+    # A quotation ends at its double quote, so that none may be in the text.
     return Statement(source, title, text.replace('"', "'"), cells, tuple(stems), tuple(names.items()), seen, trust)
 
 
@@ -71,7 +73,7 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
     for source, text in quoted or [("", sentence) for sentence in sentences(content)]:
         title, colon, rest = text.partition(": ")
         if not colon or len(title) > 80:
-            title, rest = "", text
+            title, rest = "", text  # so much text before a colon is no title
         statements.append(read_statement(source or remark.speaker, title, rest, seen=False, trust=trust))
     return statements
 
@@ -81,6 +83,7 @@ def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]
     the last title that stood before a colon."""
     text = _NO_STATEMENT.sub("", text).strip()
     parts = tuple(part.strip() for part in text.split(" | "))
+    # `head | relation | tail`
     if len(parts) == 3:
         statement = read_statement(source, parts[0], f"{parts[1]} {parts[2]}", seen=False, trust=trust)
         return [replace(statement, triple=(parts[0], parts[1], parts[2]), names=_of_triple(parts[0], parts[2]))]

@@ -14,6 +14,7 @@ SENTENCES = 4
 
 
 def summary(work: Work, line: Field) -> list[str]:
+    """The statements that bear on the question, as sentences."""
     if line.optional and dismissed(work):
         return []
     bearing = work.most_bearing(line.most or SENTENCES)
@@ -25,6 +26,7 @@ def description(work: Work, line: Field) -> list[str]:
     if line.optional and dismissed(work):
         return []
     bearing = work.most_bearing(SENTENCES, seen=True)
+    # Asked about a single picture, an agent describes it, whether or not it bears on the question.
     if work.pictures == 1:
         bearing = list(dict.fromkeys([*bearing, *(e.statement for e in work.entries if e.statement.seen)]))[
             : 2 * SENTENCES
@@ -44,6 +46,7 @@ def _in_sentences(bearing: Sequence[Statement]) -> str:
     sentences = (
         f"{_titled(statement)}{'' if statement.text.endswith(('.', '!', '?')) else '.'}" for statement in bearing
     )
+    # The same sentence may have been read in evidence and in a message.
     return " ".join(dict.fromkeys(sentences))
 
 

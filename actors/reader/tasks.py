@@ -61,5 +61,6 @@ def fill(work: Work) -> str:
     for line in work.task.fields:
         skill = SKILLS.get(line.kind)
         values = skill(work, line) if skill else []
+        # One line a value: after a line break, the rest might be read as another field.
         lines += [f"{line.name}: {' '.join(value.split())}" for value in (values if line.many else values[:1])]
     return "\n".join(lines)

@@ -24,6 +24,7 @@ _IRREGULAR = dict(
     """.split()
 )
 LIST_SEPARATOR = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
+# In this order, as the first that fits is taken off: `ations` before `ions` before `s`.
 _SUFFIXES = "ations ation ings ing ions ion ers ors er or ies ied ed es s y e".split()
 
 
@@ -39,11 +40,14 @@ def stem(word: str) -> str:
     if word.isdigit() or len(word) < 4:
         return word
     for suffix in _SUFFIXES:
+        # `glass` is no plural.
         if suffix == "s" and word.endswith("ss"):
             continue
+        # Three letters have to be left, or short words would lose what tells them apart.
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             word = word[: -len(suffix)]
             break
+    # `running` and `runs` meet in `run`.
     if len(word) > 3 and word[-1] == word[-2]:
         return word[:-1]
     return word.rstrip("e") if len(word) > 4 else word
@@ -63,6 +67,7 @@ def features(text: str) -> list[str]:
 @lru_cache(maxsize=1 << 14)
 def normal_name(name: str) -> str:
     """The form under which two mentions of a name are one: lower case, no article, no bracketed addition."""
+    # A name that is all in brackets is kept.
     parts = words(re.sub(r"\s*\([^)]*\)", "", name) or name)
     return " ".join(parts[1:] if len(parts) > 1 and parts[0] in ("the", "a", "an") else parts)
 
@@ -77,6 +82,7 @@ def name_spans(text: str) -> list[tuple[str, int, int]]:
             if not rest or not rest[0].isupper():
                 continue
             start, name = start + len(first) + 1, rest
+        # Numbers name nothing, in digits or in words.
         if not name.isdigit() and name.lower() not in NUMBERS:
             spans.append((name, start, match.end()))
     return spans

@@ -43,6 +43,7 @@ class Tools:
         left = [tool for tool in self.listed if tool.name not in self.used]
         if not left:
             return None
+        # Of equals the first one listed.
         best = max(left, key=lambda tool: len(asked & set(content_stems(f"{tool.name} {tool.description}"))))
         return call_line(best.name, {best.argument: _wanted(question, best.argument)})
 
@@ -89,8 +90,10 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
     source = ""
     for line in lines:
         match = _RETURNED.match(line)
+        # A result may have several lines, of which only the first one names the tool.
         source, text = (match[1], match[2]) if match else (source, line)
         title, colon, rest = text.partition(": ")
+        # So much text before a colon is no title.
         if not colon or len(title) > 80:
             title, rest = "", text
         for part in sentences(rest):

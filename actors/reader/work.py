@@ -42,6 +42,7 @@ class Work:
     done: tuple[str, ...] = ()
 
     def given(self, kind: FieldKind) -> list[Given]:
+        """The lines of material of one kind, in order."""
         return [given for given in self.material if given.kind is kind]
 
     def field(self, kind: FieldKind) -> Field | None:
@@ -65,6 +66,7 @@ class Work:
         linked = best[1] if best[0] > 0 else ()
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
         top = max(map(self.bearing, self.entries), default=0.0)
+        # The small number keeps out what covers nothing, even where nothing covers anything.
         order = [*linked, *(i for i in rest if self.bearing(self.entries[i]) >= max(0.5 * top, 1e-9))]
         kept = dict.fromkeys(self.entries[i].statement for i in order)
         return [statement for statement in kept if seen is None or statement.seen == seen][:most]
@@ -95,6 +97,7 @@ def one_of(field: Field, word: str) -> list[str]:
 
 
 def yes_or_no(field: Field, yes: bool) -> list[str]:
+    """The value for yes or for no, as the form spells it."""
     return one_of(field, "yes" if yes else "no")
 
 
@@ -105,6 +108,7 @@ def known_answer(given: Given) -> str:
 
 def _identifying_stems(question: str) -> set[str]:
     """The stems of a question's names, numbers and colours."""
+    # At the start of the question a capital need not mean a name.
     names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
     marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
     return {word for word in names | marks if word not in STOP_WORDS}

@@ -79,6 +79,7 @@ class RayAgent:
         try:
             async for results in stream(self._handle.take, self._sender, turns, closed):
                 yield results
+        # The agent's own code raised it: its process lives, so nothing has to be replayed.
         except RayTaskError:
             raise
         except RayError as error:  # of the actor, or of the node that it was on

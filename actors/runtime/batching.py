@@ -46,6 +46,7 @@ class Batcher(Generic[T, R]):
     async def __call__(self, item: T) -> R:
         loop = asyncio.get_running_loop()
         if not self._ready:
+            # Once a turn of the event loop: what becomes ready in the same turn travels along.
             loop.call_soon(self._flush)
         id = next(self._ids)
         future: asyncio.Future[R] = loop.create_future()
@@ -53,6 +54,7 @@ class Batcher(Generic[T, R]):
         try:
             return await future
         except asyncio.CancelledError:
+            # What was not sent yet is simply not sent.
             if id in self._sent:
                 if not self._dropped:
                     loop.call_soon(self._flush_dropped)
@@ -71,6 +73,7 @@ class Batcher(Generic[T, R]):
                 items.append((id, item))
         for start in range(0, len(items), BATCH):
             call = asyncio.get_running_loop().create_task(self._call(items[start : start + BATCH]))
+            # The event loop alone would not keep the task alive.
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
@@ -86,6 +89,7 @@ class Batcher(Generic[T, R]):
                     self._settle(id, result)
         except Exception as raised:
             error = raised
+        # Those that have their result are passed by.
         for id, _ in items:
             self._settle(id, error)
 

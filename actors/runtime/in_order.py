@@ -29,11 +29,13 @@ async def in_order(
     try:
         for item in items:
             window.append((item, asyncio.create_task(gated(item))))
+            # One slow item at the front does not leave the others idle until so many are waiting.
             if len(window) >= 2 * concurrency:
                 yield await _first(window)
         while window:
             yield await _first(window)
     finally:
+        # Also where the consumer stops early: nothing is left running behind its back.
         for _, task in window:
             task.cancel()
         await asyncio.gather(*(task for _, task in window), return_exceptions=True)
@@ -42,5 +44,6 @@ async def in_order(
 async def _first(window: deque[tuple[T, asyncio.Task[R]]]) -> tuple[T, R]:
     item, task = window[0]
     result = await task
+    # Not before: while it is awaited, the task has to be where it can be cancelled.
     window.popleft()
     return item, result

@@ -65,6 +65,7 @@ class Pool:
             try:
                 return await replica.complete(request)
             except ReplicaFull:
+                # The count of its requests was out of date.
                 replica.set_room(0)
             except ModelLost as error:
                 self._lose(replica)
@@ -110,6 +111,7 @@ class Pool:
             return None
         choice = up[0]
         if len(up) > 1 and choice.load >= choice.capacity:
+            # Idle capacity is worth more than a warm cache.
             choice = min(up, key=lambda replica: replica.load)
         return choice if choice.room > 0 else None
 
@@ -176,6 +178,7 @@ class Pool:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
+        # The event loop alone would not keep the task alive.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -22,6 +22,7 @@ def pack(payload: object) -> bytes:
 
 async def stream(method: Any, *arguments: object) -> AsyncIterator[Any]:
     """Call an actor's streaming method with its arguments packed, and yield what it yields, unpacked."""
+    # Streaming: a batch's first results arrive while the rest is worked on.
     async for ref in method.options(num_returns="streaming").remote(pack(arguments)):
         yield pickle.loads(await ref)
 
@@ -31,6 +32,7 @@ async def result(ref: Any) -> Any:
     try:
         return await ref
     except RayTaskError as error:
+        # What was raised there, so that callers can tell errors by their class.
         raise error.cause from error
 
 
@@ -53,8 +55,10 @@ def one_line(error: Exception) -> str:
     """An error's text without the traceback that Ray adds to it."""
     if isinstance(error, RayActorError):
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # Ray's text has many lines, with the reason in the last one.
         return f"{type(error).__name__}: {lines[-1] if lines else ''}"
     text = " ".join(str(error).split())
+    # Of others the text says little without the type: that of `KeyError('x')` is 'x'.
     speaks_for_itself = isinstance(error, (ValueError, OSError, ImportError, ModelError))
     return text if speaks_for_itself else f"{type(error).__name__}: {text}"
 

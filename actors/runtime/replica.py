@@ -73,6 +73,7 @@ class Replica:
         if self._lost is not None:
             raise self._lost
         if self._loading is None:
+            # One task for all who wait, so that the model is loaded once.
             self._loading = asyncio.create_task(self._load())
         await self._loading
 
@@ -115,6 +116,7 @@ class Replica:
 
     async def _load(self) -> Model:
         model = self._make_model()
+        # Only models that have something to load have `start`.
         start = getattr(model, "start", None)
         if start is not None:
             try:
@@ -141,6 +143,7 @@ class Replica:
             raise
 
     def _lose(self, error: ModelLost) -> None:
+        # Many requests fail at once when an engine dies; the first one starts the end.
         if self._lost is None:
             self._lost = ModelLost(str(error))
             self._queue.fail(self._lost)

@@ -31,6 +31,7 @@ class ReplicaActor:
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
         self._replica = Replica(make_model, capacity)
+        # Tells this process from the one that Ray starts after it under the same name.
         self._incarnation = uuid.uuid4().hex
 
     async def ready(self) -> None:
@@ -69,6 +70,7 @@ class RayReplica:
         try:
             async for results in stream(self._handle.complete, self._sender, requests):
                 yield results
+        # Raised by the replica's own code, with a reason. It is a RayError too, so it comes first.
         except RayTaskError as error:
             raise ModelLost(one_line(error.cause)) from error
         except RayError as error:
@@ -77,6 +79,7 @@ class RayReplica:
     async def ready(self) -> None:
         try:
             await result(self._handle.ready.remote())
+        # Ray starts it no more: no ModelLost, so that the pool gives it up.
         except ActorDiedError as error:
             raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
         except RayError as error:
@@ -89,6 +92,7 @@ class RayReplica:
             raise ModelLost(type(error).__name__) from error
 
     def drop(self, ids: list[int]) -> None:
+        # Not awaited: if it gets lost, the work is merely done in vain.
         self._handle.drop.remote(self._sender, ids)
 
 
@@ -102,6 +106,7 @@ class PoolHandle:
 
     def model(self, sender: str, reuse: Reuse | None) -> Model:
         """The pool as a model. `sender` is the same name when its process was started anew."""
+        # The replica drops what an earlier incarnation was waiting for.
         incarnation = f"{sender}/{uuid.uuid4().hex}"
         pool = Pool([RayReplica(name, incarnation) for name in self.names], self.capacity, self.restart_timeout_s)
         return pool if reuse is None else CachedModel(pool, reuse)

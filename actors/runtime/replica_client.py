@@ -57,6 +57,7 @@ class ReplicaClient:
     def set_others(self, others: int) -> None:
         """Note how many requests of other senders the replica has."""
         self._others = others
+        # Without others there is nothing that could become out of date.
         self._updated_s = time.monotonic() if others else 0.0
 
     def set_room(self, room: int) -> None:

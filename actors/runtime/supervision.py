@@ -44,6 +44,7 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
             raise ClusterError(f"{what}: {one_line(error)}") from error
         await asyncio.sleep(RETRY_S)
+    # Not reached: the last start returns or raises.
     raise AssertionError
 
 
@@ -67,6 +68,7 @@ async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
             answering = None
         hung = stalled_s >= HUNG_S
         if hung:
+            # In a thread: the call may block, and other replicas are watched by this event loop.
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
         # Another process that answers means that Ray has restarted the replica between two pulses.
         if hung or process not in (None, answering):

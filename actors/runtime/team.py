@@ -48,6 +48,7 @@ class RemoteTeam:
         }
 
     def _send(self, agent: str, turns: list[tuple[int, Turn]]) -> AsyncIterator[Results[TurnResult]]:
+        # Taken out before the call: what is closed meanwhile goes with the next one.
         closed, self._closed[agent] = self._closed[agent], []
         return self._agents[agent].take(turns, closed)
 
@@ -60,6 +61,7 @@ class RemoteTeam:
         if self._name:
             turn = replace(turn, discussion=f"{self._name}/{turn.discussion}")
         message, usage = await self._batchers[turn.agent](turn)
+        # Only what was answered: a turn that is lost with its process tells no usage.
         self.usage[turn.agent] += usage
         return message
 
