@@ -1,1 +1,1 @@
-"""What records come to: statistics, comparisons and tables; reads run folders and nothing that lives."""
+"""Statistics, comparisons, tables, figures and reports, all from the records in run folders."""

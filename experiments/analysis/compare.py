@@ -21,7 +21,8 @@ from experiments.records.trials import TRIALS, TrialResult
 from topologies.wiring import Floats
 
 KIND, POSITION = "attack.kind", "attack.agents"
-UNATTACKED = ("none", None)  # values of the kind; None where a trial leaves it at its default
+# Kinds that mean no attack: None stands for the default where a trial does not set the key.
+UNATTACKED = ("none", None)
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,19 @@ class Arm:
 
     @property
     def mean(self) -> float:
-        """Over all questions of all trials."""
+        """The mean over all questions of all trials."""
+        # Over all cells, so a trial that asked more questions weighs more.
         return float(self.utilities[np.isfinite(self.utilities)].mean())
 
     @property
     def trial_means(self) -> list[float]:
+        """The mean utility of each trial, in the order of `seeds`."""
         return [float(row[np.isfinite(row)].mean()) for row in self.utilities]
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
-        """Of the mean, over questions and trials (`crossed_interval`)."""
+        """The 95% interval of the mean, over questions and trials (`crossed_interval`)."""
+        # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
         return crossed_interval(self.utilities, derive_seed(0, "interval", self.name))
 
     @property
@@ -80,10 +84,12 @@ class Comparison:
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     """The values of each key that has more than one in a sweep, numbers ascending and the rest as they come; None
     stands for the default where a trial does not set the key."""
+    # A dict rather than a set: it keeps the order of first appearance, which tables and figures follow.
     keys = dict.fromkeys(key for result in results for key in result.values)
     axes = {}
     for key in keys:
         values: list[Any] = list(
+            # Lists and dicts cannot be keys, so values are compared by their JSON.
             {_frozen(value): value for result in results for value in [result.values.get(key)]}.values()
         )
         if len(values) > 1:
@@ -109,6 +115,7 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
                     "its line from trials.jsonl and resume the sweep"
                 )
             utilities = {id: scored.utility for id, scored in answers.items()}
+            # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
             read.append((result, method, utilities, tokens / len(answers)))
     # One matrix for all, so that columns are the same questions in every arm.
@@ -119,6 +126,7 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
             values={key: result.values.get(key) for key in keys},
             seeds=(result.seed,),
             tokens=(cost,),
+            # One trial is one row; `merge` stacks the rows of a setting.
             utilities=row[None],
         )
         for (result, method, _, cost), row in zip(read, matrix, strict=True)
@@ -127,7 +135,7 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
 
 
 def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
-    """Arms of one method and setting as one, whatever their values of the keys `over`, which it then lacks."""
+    """Merges arms of one method and setting into one. The keys `over` do not count as setting and are dropped."""
     groups: dict[str, list[Arm]] = {}
     for arm in arms:
         kept = replace(arm, values={key: value for key, value in arm.values.items() if key not in over})
@@ -155,17 +163,21 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
         if not asked.any():
             continue
         draws = derive_seed(seed, "compare", arm.name, reference.name)
-        of_questions = _mean(differences)
-        of_questions = of_questions[np.isfinite(of_questions)]
+        per_question = _mean(differences)
+        per_question = per_question[np.isfinite(per_question)]
+        # `p_holm` is filled in below: the correction needs the p-values of all comparisons.
         comparisons.append(
             Comparison(
                 arm,
                 reference,
+                # The mean over all asked cells, as in `Arm.mean`; the test below weighs every question alike.
                 difference=float(differences[asked].mean()),
                 ci95=crossed_interval(differences, draws),
-                p_value=paired_test(of_questions, np.zeros_like(of_questions), draws)["p_value"],
+                # A test of differences against zero is a paired test whose second method scores zero everywhere.
+                p_value=paired_test(per_question, np.zeros_like(per_question), draws)["p_value"],
                 p_holm=1.0,
-                questions=len(of_questions),
+                questions=len(per_question),
+                # A seed that both arms have may still share no question.
                 seeds=int(asked.any(axis=1).sum()),
             )
         )
@@ -183,6 +195,8 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
         if all(np.array_equal(arm.utilities, own[0].utilities, equal_nan=True) for arm in own):
             continue
         for arm in own:
+            # Without the key of attacks in the sweep every arm is a rival, so the first setting becomes the
+            # reference.
             rivals = [other for other in own if KIND not in arm.values or _is_clean(other, arm)]
             pairs += [(arm, rival) for rival in rivals[:1] if rival is not arm]
     return pairs
@@ -190,21 +204,25 @@ def natural_pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
 
 def _is_clean(other: Arm, arm: Arm) -> bool:
     """True if `other` is `arm` without an attack."""
+    # A clean trial has no attacker, so its position may differ from the attacked arm's.
     rest = [key for key in arm.values if key not in (KIND, POSITION)]
     return other.values[KIND] in UNATTACKED and all(other.values[key] == arm.values[key] for key in rest)
 
 
 def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
-    """A line for each comparison, and how they were corrected; a difference is claimed by the adjusted p-value and the
-    interval both."""
-    for compared in comparisons:
-        low, high = compared.ci95
-        shown = compared.p_holm < SIGNIFICANT and not low <= 0 <= high
+    """A line for each comparison, and a line on the correction.
+
+    A difference is claimed only where both the adjusted p-value and the interval show it.
+    """
+    for comparison in comparisons:
+        # The p-value is over questions alone and the interval over questions and seeds, so they can disagree.
+        low, high = comparison.ci95
+        shown = comparison.p_holm < SIGNIFICANT and not low <= 0 <= high
         verdict = ("better" if low > 0 else "worse") if shown else "no difference shown"
         yield (
-            f"{metric} of {compared.arm.name} minus {compared.reference.name}: {compared.difference:+.3f} "
-            f"(95% interval {low:+.3f} to {high:+.3f}, p = {compared.p_value:.2g}, {compared.p_holm:.2g} adjusted; "
-            f"{compared.questions:,} questions, {compared.seeds} seeds): {verdict}."
+            f"{metric} of {comparison.arm.name} minus {comparison.reference.name}: {comparison.difference:+.3f} "
+            f"(95% interval {low:+.3f} to {high:+.3f}, p = {comparison.p_value:.2g}, {comparison.p_holm:.2g} adjusted; "
+            f"{comparison.questions:,} questions, {comparison.seeds} seeds): {verdict}."
         )
     if comparisons:
         many = f"the {len(comparisons)} comparisons" if len(comparisons) > 1 else "this one comparison"
@@ -215,9 +233,10 @@ def in_words(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
 
 
 def _differences(arm: Arm, reference: Arm) -> Floats:
-    """[seeds, questions], NaN where either lacks the question at the seed."""
+    """Differences [seeds, questions], NaN where either arm lacks the question at the seed."""
     seeds = sorted(set(arm.seeds) & set(reference.seeds))
     if not seeds:
+        # One cell without a value, which callers treat like arms that share no question.
         return np.full((1, 1), np.nan)
     return np.array([_of_seed(arm, seed) - _of_seed(reference, seed) for seed in seeds])
 
@@ -227,7 +246,8 @@ def _of_seed(arm: Arm, seed: int) -> Floats:
 
 
 def _mean(values: Floats) -> Floats:
-    """Of every column, over what is not NaN; NaN where nothing is."""
+    """Mean of every column over its values that are not NaN; NaN where there are none."""
+    # Not `nanmean`: it warns about columns without a value, and tests turn warnings into errors.
     asked = np.isfinite(values)
     counts, sums = asked.sum(axis=0), np.where(asked, values, 0.0).sum(axis=0)
     means = np.full(values.shape[1], np.nan)

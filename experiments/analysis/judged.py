@@ -17,25 +17,31 @@ from experiments.records.recorder import RunFolder
 def summarise(
     folder: RunFolder, judge: str, methods: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
 ) -> dict[str, Any]:
-    """The judgements as metrics.json has them: the judge and its rubric, and Acc* of every method, with its mean
-    grade (over the answers that got one), failed judgements (each wrong for Acc*), paired tests and mean cost.
+    """The judgements as metrics.json holds them: the judge, its rubric, and Acc* of every method.
+
+    Each method has its mean grade (over the answers that got one), failed judgements (each wrong for Acc*) and mean
+    cost beside it; the paired tests follow.
 
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
     judgements: dict[str, dict[str, Judgement]] = {method: {} for method in methods}
-    digests = set()
+    digests: set[str] = set()
     for line in judged(folder):
+        # The file may hold methods that this table does not compare.
         if line.method in judgements:
             judgements[line.method][line.question] = line.judgement
             digests.add(line.judge)
     questions = judgements[methods[0]].keys()
     for method, of_method in judgements.items():
+        # Paired tests need the same questions, and a run killed while judging lacks some of one method.
         if not questions or of_method.keys() != questions:
             raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
+    # Sorted by question id: paired tests compare by place, and order must not change a file.
     correct = {method: [float(judgements[method][q].correct) for q in sorted(questions)] for method in methods}
     return {
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
+        # Kept with the figures, because Acc* by another rubric is another measure.
         "rubric": f"{RUBRIC}\n\n{FORM}",
         "correct_from": CORRECT,
         "methods": {
@@ -48,6 +54,7 @@ def summarise(
 
 def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
     n = len(judgements)
+    # The mean grade leaves failed judgements out; Acc* counts them as wrong.
     grades = [judgement.grade for judgement in judgements if judgement.grade is not None]
     costs = {
         name: rounded(sum(getattr(judgement, name) for judgement in judgements) / n)
@@ -57,6 +64,7 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
         "acc_star": rounded(math.fsum(correct) / n),
         "ci95": rounded(bootstrap_interval(correct, seed)),
         "grade": rounded(sum(grades) / len(grades)) if grades else None,
+        # Counts of the grades 1 to 5.
         "grades": [grades.count(grade) for grade in range(1, 6)],
         "failed": n - len(grades),
         **costs,

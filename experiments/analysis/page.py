@@ -17,10 +17,12 @@ from string import Template
 from experiments.analysis.table import Table
 
 ASSETS = files("experiments.analysis") / "assets"
+# Formats that an <img> shows; figures are also saved as PDF, which it does not.
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 def asset(name: str) -> str:
+    """The text of a file in `assets/`."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
@@ -31,19 +33,21 @@ def write(path: Path, title: str, sections: Iterable[tuple[str, Iterable[str]]],
         title: plain text, as the headings are.
         scripts: names of files in `assets/`, run in this order once the page is there.
     """
+    # Sections may be generators, so they are joined once here, before links and sections both need them.
     filled = [(heading, body) for heading, lines in sections if (body := "\n".join(lines))]
     links = (f'<a href="#{_anchor(heading)}">{escape(heading)}</a>' for heading, _ in filled)
     style, script = asset("page.css"), "\n".join(asset(name) for name in scripts)
     page = Template(asset("page.html")).substitute(
         title=escape(title),
         style=style,
+        # The page's policy allows exactly these two inline blocks: a script that got in with a message does not run.
         style_digest=_digest(style),
         script=script,
         script_digest=_digest(script),
         links="\n".join(links),
         sections="\n".join(_section(heading, body) for heading, body in filled),
     )
-    # A sweep writes its report again and again while people read it.
+    # Written beside and renamed: a report may be written again while someone opens it.
     partial = path.with_suffix(".partial")
     partial.write_text(page, encoding="utf-8")
     return partial.replace(path)
@@ -64,23 +68,28 @@ def _digest(text: str) -> str:
 
 
 def paragraphs(texts: Iterable[str], style: str = "") -> Iterator[str]:
+    """Each text as a paragraph of plain text, with `style` as its CSS class."""
     opening = f'<p class="{style}">' if style else "<p>"
     return (f"{opening}{escape(text)}</p>" for text in texts)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Names and what they are, as a list of definitions."""
+    """Names and their values, as a definition list."""
     yield '<dl class="facts">'
     yield from (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
     yield "</dl>"
 
 
 class Html(str):
-    """Text of a cell that is HTML already."""
+    """A cell's text that is HTML already and is not escaped again."""
 
 
 def table(caption: str, shown: Table, sortable: bool = False) -> Iterator[str]:
-    """The first column names its row. A sortable table is sorted in the browser, numbers as numbers."""
+    """A table as HTML; the first column names the row.
+
+    A sortable table is sorted in the browser, numbers as numbers.
+    """
+    # Headers have line breaks for the terminal's narrow columns; a browser breaks lines as it needs.
     headers = (escape(" ".join(header.split("\n"))) for header in shown.columns)
     columns = "".join(f'<th scope="col">{header}</th>' for header in headers)
     style = ' class="sortable"' if sortable else ""
@@ -97,8 +106,9 @@ def _cell(text: str) -> str:
 
 
 def figures(drawn: Iterable[Path]) -> Iterator[str]:
-    """The pictures among `drawn`, as SVG where there is one of that name beside; a PDF cannot stand in a page."""
+    """The pictures among `drawn` as HTML, each as SVG where a file of that name lies beside it."""
     for path in drawn:
+        # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
         if path.suffix == ".png" and path.with_suffix(".svg").exists():
             path = path.with_suffix(".svg")
         if path.suffix in PICTURES:

@@ -1,4 +1,4 @@
-"""A run's metrics.json as the table that it prints and that its report holds."""
+"""The table of a run's metrics.json, printed at its end and shown in its report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def run_table(metrics: Metrics, metric: str) -> Table:
     return Table(
         columns=("method", *columns),
         rows=[
+            # A cell sees its method's name too: judged figures are stored by method in another part of metrics.json.
             (method, *(cell(row | {"method": method}) for cell in columns.values()))
             for method, row in metrics["methods"].items()
         ],
@@ -23,7 +24,7 @@ def run_table(metrics: Metrics, metric: str) -> Table:
 
 
 def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str]]:
-    """By header, the text of a method's cell; what no method has is left out."""
+    """Functions from a method's row to its cell, by header; columns that no method has are left out."""
     columns: dict[str, Callable[[Metrics], str]] = {
         f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
         "F1": lambda row: f"{row['f1']:.3f}",
@@ -32,6 +33,7 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         grades = metrics["judged"]["methods"]
         columns["Acc*"] = lambda row: f"{grades[row['method']]['acc_star']:.3f}"
     if _any(metrics, "attack_success"):
+        # Per row: an attack with a target may apply to some methods only.
         columns["attack\nsuccess"] = lambda row: f"{row['attack_success']:.3f}" if "attack_success" in row else ""
     if _any(metrics, "path_recall"):
         columns["path\nP/R"] = lambda row: _precision_recall(row, "path")
@@ -44,6 +46,7 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
     }
     for name in TROUBLES:
         if _any(metrics, name):
+            # The default binds this turn's `name`; a plain closure would see the last one in every column.
             columns[name.replace("_", "\n")] = lambda row, name=name: f"{row[name]:,}"  # type: ignore[misc]
     return columns
 
@@ -52,12 +55,12 @@ def _any(metrics: Metrics, name: str) -> bool:
     return any(name in row for row in metrics["methods"].values())
 
 
-def _precision_recall(row: Metrics, of: str) -> str:
-    return "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
+def _precision_recall(row: Metrics, prefix: str) -> str:
+    return "/".join(f"{row[name]:.2f}" for name in (f"{prefix}_precision", f"{prefix}_recall") if name in row)
 
 
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
-    """The questions and model behind the figures, the paired tests in words, and the same of the judge."""
+    """Notes below the table: its questions and model, the paired tests in words, and the notes on the judge."""
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:

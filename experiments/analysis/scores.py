@@ -1,4 +1,4 @@
-"""A run's scores by method and question, and trials' scores as a matrix: what metrics, tests and figures start from."""
+"""A run's scores by method and question, and the scores of several trials as a matrix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topologies.wiring import Floats
 
 
 def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
-    """Every method's answers by question id, in the ids' order; the askings of a group are one (`by_question`)."""
+    """Every method's answers by question id, in the ids' order; a group's questions count as one (`by_question`)."""
     answers: dict[str, dict[str, Scored]] = {}
     for scored in by_question(run.scores()):
         answers.setdefault(scored.method, {})[scored.question] = scored
@@ -26,5 +26,6 @@ def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = 
 
     Columns are the `questions` given, else all that any trial has, in the ids' order.
     """
+    # Sorted ids give every trial the same columns, so that matrices can be paired and stacked.
     questions = questions or sorted({question for trial in trials for question in trial})
     return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])

@@ -1,4 +1,4 @@
-"""Settings in few letters, for tables, figures and the names of folders."""
+"""Short names of settings and values, for tables, figures and the names of folders."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from typing import Any
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Each key by its last part, or by as many parts as tell it from the others."""
+    """Short forms by key: the last part, or as many of the last parts as tell a key from the others."""
     short = {}
     for key in keys:
         parts = key.split(".")
+        # From the shortest ending on.
         endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
         short[key] = next(
-            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1), key
+            # A key can be the ending of another one (`model` and `judge.model`): then no ending is its own, and it
+            # stays whole.
+            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1),
+            key,
         )
     return short
 
 
 def plain(value: Any) -> str:
-    """A value in few letters, for names and tables."""
+    """A value as short text, for names and tables."""
     match value:
         case None:
             return "null"
+        # Lower case as in the YAML and on the command line, where such a value can be pasted back.
         case bool():
             return str(value).lower()
         case list():
+            # A plus sign, because commas separate settings in a trial's name.
             return "+".join(map(plain, value)) or "none"
         case dict():
             return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"

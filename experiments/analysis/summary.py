@@ -1,7 +1,7 @@
 """metrics.json from the records alone, and its paired tests in words.
 
-It holds no times and is summed in an order of its own, so that one seed gives one file at any concurrency, and
-after any crash.
+It holds no times, and its sums do not depend on the order of the records, so that one seed gives one file at any
+concurrency and after any crash.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 
+# The name of the embedded reader among models and judges, as records hold it.
 EMBEDDED = "reader"
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
+# Means per question; `TROUBLES` are totals.
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
 TROUBLES = ("failed_turns", CUT)
-DIGITS = 6
-SIGNIFICANT = 0.05  # and below: with few questions the bootstrap interval alone says too much
+DIGITS = 6  # enough for any table, few enough to hide floating-point error
+# Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
+SIGNIFICANT = 0.05
 
 Metrics = dict[str, Any]
 
@@ -59,10 +62,12 @@ def summarise(run: RunFolder, about: About) -> Metrics:
     """
     recorded = by_method(run)
     answers = {method: recorded.get(method, {}) for method in about.methods}
+    # Methods without any answer get an empty entry, so that the check below reports them.
     first = answers[about.methods[0]]
     for method, of_method in answers.items():
         if not first or of_method.keys() != first.keys():
             raise ValueError(f"{method} has answered {len(of_method)} questions, {about.methods[0]} {len(first)}")
+    # Shown for all methods or for none: a table needs the same columns in every row.
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
     utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in answers.items()}
     parts = by_tag(utilities, {id: scored.tags for id, scored in first.items()})
@@ -74,12 +79,17 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "methods": {
             method: rounded(
                 _row(method, list(of_method.values()), about.seed, cut)
+                # Only a learned graph ranks edges, and only under attack is there a rank to check.
                 | (attackers_found(run.path) if method == about.learned else {})
             )
             for method, of_method in answers.items()
         },
         "paired": paired_tests(
-            {method: [*of.values()] for method, of in utilities.items()}, about.pairs, about.seed, "paired"
+            # `by_method` sorts by question id, so places correspond between methods.
+            {method: [*scores.values()] for method, scores in utilities.items()},
+            about.pairs,
+            about.seed,
+            "paired",
         ),
         **({"parts": rounded(parts)} if parts else {}),
     }
@@ -96,14 +106,19 @@ def paired_tests(
         f"{better} vs {rival}": paired_test(scores[better], scores[rival], derive_seed(seed, purpose, better, rival))
         for better, rival in pairs
     }
+    # All tests of one table are corrected together: a reader picks from all of them.
     adjusted = holm([test["p_value"] for test in tests.values()])
     return {pair: rounded({**test, "p_holm": p}) for (pair, test), p in zip(tests.items(), adjusted, strict=True)}
 
 
 def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
-    """The paired tests in words, a line each. A difference is claimed by the adjusted p-value and the interval both."""
+    """The paired tests in words, a line each.
+
+    A difference is claimed only where both the adjusted p-value and the interval show it.
+    """
     for pair, test in paired.items():
         better, rival = pair.split(" vs ")
+        # The p-value is adjusted for the number of pairs and the interval is not, so both must agree.
         low, high = test["ci95"]
         verdict = f"{better} is {'better' if low > 0 else 'worse'}"
         if low <= 0 <= high or test["p_holm"] >= SIGNIFICANT:
@@ -122,6 +137,7 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
 
 
 def write(run: RunFolder, metrics: Metrics) -> None:
+    """Writes metrics.json into the run folder, whole or not at all."""
     write_atomically(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
 
 
@@ -141,7 +157,8 @@ def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metric
 
 
 def _harm(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
-    """The effect of an attack with a target, over the questions that have a wrong answer; empty without one."""
+    """The effect of an attack with a target, over the questions that have one; empty without such an attack."""
+    # None, not 0, where a question had no target: it must not count as a failed attack.
     attacked = [scored for scored in answers if scored.attack_success is not None]
     if not attacked:
         return {}
@@ -157,7 +174,7 @@ def _harm(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
 
 
 def _path_means(answers: Sequence[Scored]) -> Metrics:
-    """Means over the questions that have the figure."""
+    """Means of path metrics, each over the questions that have it."""
     values = {name: [value for s in answers if (value := getattr(s, name)) is not None] for name in PATH_METRICS}
     return {name: math.fsum(known) / len(known) for name, known in values.items() if known}
 
@@ -171,4 +188,5 @@ def rounded(value: Any) -> Any:
         return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [rounded(part) for part in value]
+    # Adding 0.0 turns -0.0 into 0.0. A bool is an int to Python and passes as it is.
     return value if value is None or isinstance(value, (int, str)) else round(float(value), DIGITS) + 0.0

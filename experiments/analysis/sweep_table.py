@@ -22,13 +22,13 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 AVERAGED = ("f1", "prompt_tokens", "completion_tokens", "calls", "edges")
-# Of runs under attack; a mean over those of the trials that have it.
+# Measured under attack only, so a mean is over the trials that have the value.
 ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method under one combination of values: means over `seeds` trials, of which each has a seed.
+    """One method under one combination of values: means over `seeds` trials, one seed each.
 
     `ci95` is of the utility, over questions and seeds. `stopped` counts the trials that ended early, which have no
     evaluation and are in no mean; where all did, there is no method and `means` holds their training utility alone.
@@ -43,11 +43,14 @@ class Row:
 
 
 def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[Row]:
-    """In the order of the trials and of their methods; those that differ in the keys `over` alone, and in their seed,
-    are one row. `seed` is of the intervals' draws."""
+    """Rows of a sweep, in the order of its trials and of their methods.
+
+    Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
+    """
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
         values = {key: value for key, value in result.values.items() if key not in over}
+        # Values can be lists, which cannot be keys; sorted, because the order of keys has no meaning.
         groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
     return [row for key, trials in groups.items() for row in _rows_of(folder, key, trials, seed)]
 
@@ -55,14 +58,19 @@ def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Co
 def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[Row]:
     finished = [trial for trial in trials if not trial.stopped]
     stopped = len(trials) - len(finished)
+    # The original values again: `key` lacks the keys in `over` and serves as the intervals' seed as well.
     values = {name: trials[0].values[name] for name in json.loads(key)}
+    # Trials that were stopped early have no evaluation, so only their training utility can be shown.
     if not finished:
         yield Row(values, "", 0, stopped, None, {"training_utility": _mean([trial.utility or 0.0 for trial in trials])})
         return
     answers = [by_method(RunFolder(folder / TRIALS / trial.name)) for trial in finished]
+    # In order of first appearance: trials of one row may have evaluated different methods.
     for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
         of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
-        utilities = [{id: scored.utility for id, scored in of[method].items()} for of in answers if method in of]
+        utilities = [
+            {id: scored.utility for id, scored in trial[method].items()} for trial in answers if method in trial
+        ]
         low, high = rounded(crossed_interval(as_matrix(utilities), derive_seed(seed, "sweep", key, method)))
         means = {"utility": _mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
@@ -78,14 +86,16 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def write(folder: Path, rows: Sequence[Row], failed: Mapping[str, str], experiment: str) -> None:
-    """sweep.json and sweep.csv."""
+    """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
     text = io.StringIO()
+    # The default of the module is CRLF.
     lines = csv.writer(text, lineterminator="\n")
     keys, means = _keys(rows), _means(rows)
     lines.writerow([*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means])
     for row in rows:
+        # Points of a sweep may set different keys.
         values = [plain(row.values[key]) if key in row.values else "" for key in keys]
         low, high = row.ci95 or ("", "")
         own = [row.means.get(name, "") for name in means]
@@ -122,7 +132,9 @@ def _cells(row: Row, keys: Sequence[str], attacked: Sequence[str]) -> tuple[str,
     values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
     trials = f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
     if row.ci95 is None:
+        # Utility in training is on other questions: it is shown as such, and never beside an interval.
         utility = row.means["training_utility"]
+        # Two blanks stand for tokens and edges.
         return (*values, "(all stopped early)", f"{utility:.3f} in training", *[""] * (2 + len(attacked)), trials)
     return (
         *values,

@@ -1,4 +1,4 @@
-"""A table of text with notes below it: printed here, put into a page by `page.table`."""
+"""A table of text with notes below it; `page.table` turns it into HTML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table as Grid
 
+# Characters of a line in a log or a pipe, where no terminal gives a width.
 WIDTH_PLAIN = 110
 WIDEST = 400  # characters of a table that is not shown on a terminal
 
@@ -37,10 +38,12 @@ class Table:
         """
         console, grid = console or Console(), self._grid()
         if not console.is_terminal:
+            # A new console: the given one belongs to the caller and must keep its width.
             console = Console(file=console.file, width=WIDTH_PLAIN)
         narrow = wide = console.width
         if not console.is_terminal:
             unlimited = console.options.update(max_width=WIDEST)
+            # A file can hold a line of any length, and a table cut short would lose its last columns.
             wide = max(narrow, console.measure(grid, options=unlimited).maximum)
         if self.title:
             console.print(self.title, style="bold")
@@ -49,6 +52,7 @@ class Table:
         console.width = wide if wide_notes else narrow
         console.print()
         for note in (*self.notes, *further):
+            # Notes contain square brackets, which rich would read as markup.
             console.print(note, markup=False, highlight=False)
 
     def _grid(self) -> Grid:
@@ -61,10 +65,11 @@ class Table:
 
 
 def with_interval(mean: float, ci95: Sequence[float]) -> str:
+    """A mean with its interval in brackets."""
     low, high = ci95
     return f"{mean:.3f} ({low:.3f}-{high:.3f})"
 
 
 def tenths(number: float) -> str:
-    """With one decimal, unless that is zero."""
+    """A number with one decimal, which is left out where it is zero."""
     return f"{number:,.1f}".removesuffix(".0")

@@ -1,1 +1,1 @@
-"""A model grades answers against gold (Acc*)."""
+"""Judging: a model grades answers against gold (Acc*)."""

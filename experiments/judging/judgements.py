@@ -26,7 +26,7 @@ DAMAGED = "delete the file to judge again"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One method's answer to one question as it was judged; `judge` is the digest of the judge and its rubric."""
+    """The judgement of one method's answer to one question; `judge` is the digest of the judge and its rubric."""
 
     method: str
     question: str
@@ -64,6 +64,7 @@ async def judge_run(
     """
     path = folder.path / JUDGEMENTS
     done, size = _kept(folder, judge)
+    # Counted first, for the progress bar; records are read as a stream and never held in memory.
     total = sum(1 for _ in folder.scores())
     bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
 
@@ -72,7 +73,10 @@ async def judge_run(
 
     with path.open("ab", buffering=0) as file:
         file.truncate(size)  # without a half-written last line
+        # In the order of the scores, whichever judgement is ready first: a resumed run matches the files line by
+        # line.
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
+            # Not synced to disk: a judgement lost in a power cut is made again.
             jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
             bar.advance()
 
@@ -83,13 +87,15 @@ def _kept(folder: RunFolder, judge: Judge) -> tuple[int, int]:
     number = size = 0
     scores = folder.scores()
     for number, line in enumerate(jsonl.lines(path), start=1):
-        judged = jsonl.decoded(path, number, line, Judged.decode, DAMAGED)
+        judgement = jsonl.decoded(path, number, line, Judged.decode, DAMAGED)
         scored = next(scores, None)
-        if scored is None or (scored.method, scored.question) != (judged.method, judged.question):
+        if scored is None or (scored.method, scored.question) != (judgement.method, judgement.question):
             raise UserError(
                 f"{path}, line {number}: judges another answer than scores.jsonl has there; delete the file"
             )
-        if judged.judge != judge.digest:
+        # Grades of two judges or rubrics must not be averaged.
+        if judgement.judge != judge.digest:
             raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
+        # In bytes, with the newline: the file is cut back to this size.
         size += len(line)
     return number, size

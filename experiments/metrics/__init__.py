@@ -1,1 +1,1 @@
-"""How an answer, a ranking or a path is scored; pure functions."""
+"""Scores of answers, rankings and paths; pure functions."""

@@ -1,4 +1,4 @@
-"""WebQA's QA-Acc: how far an answer has the gold answer's keywords, by the category of the question.
+"""WebQA's QA-Acc: the overlap of an answer with the gold answer's keywords, by the category of the question.
 
 The rules are those of WebQnA/WebQA_Baseline, vlp/eval_1022.py: text is normalised, both answers become bags of words
 (for a colour, shape or yes-no question only the words of that domain, for a number question only whole numbers), and
@@ -24,6 +24,7 @@ from experiments.metrics.text import NUMBER_WORDS
 
 Lemmatise = Callable[[str], str]
 
+# Both lists are the script's own, with its odd entries, because its scores depend on them.
 COLOURS = frozenset(
     """orangebrown spot yellow blue rainbow ivory brown gray teal bluewhite orangepurple black white gold redorange
     pink blonde tan turquoise grey beige golden orange bronze maroon purple bluere red rust violet transparent yes
@@ -37,10 +38,12 @@ SHAPES = frozenset(
     rounded hexagon flower globe torus""".split()
 )
 DOMAINS: dict[str, Collection[str]] = {"color": COLOURS, "shape": SHAPES, "YesNo": frozenset({"yes", "no"})}
+# The script's own names; for these a longer answer than the keywords is not an error.
 BY_RECALL = ("text", "choose", "Others")
 CATEGORIES = (*DOMAINS, "number", *BY_RECALL)
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
+# The point is kept here, and removed below unless digits follow.
 _PUNCTUATION = str.maketrans("", "", string.punctuation.replace(".", ""))
 _NO_DECIMAL_POINT = re.compile(r"\.(?!\d)")
 
@@ -54,10 +57,11 @@ class Overlap:
 
 
 def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | None = None) -> Overlap:
-    """Raises ValueError for a category that is none of `CATEGORIES`."""
+    """QA-Acc and F1 of an answer. Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
     given, gold = (_bag(text, category, lemmatise) for text in (answer, keywords))
+    # Counters: a word counts as often as both have it.
     common = (given & gold).total()
     if not common:
         return Overlap(0.0, 0.0)
@@ -67,10 +71,13 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
 
 
 def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
-    """Lower case without punctuation, but for decimal points, and articles, but for an answer of one word; number words
-    as digits. One character stays as it is."""
+    """Text in lower case without punctuation and articles, with number words as digits.
+
+    Decimal points stay, and so does an article that is the whole answer. One character stays as it is.
+    """
     text = text.lower()
     words = len(text.split())
+    # "?" or "a" as an answer would otherwise become empty and match nothing.
     if len(text.strip()) == 1:
         return _digits(text)
     plain = _NO_DECIMAL_POINT.sub("", text.translate(_PUNCTUATION))
@@ -79,8 +86,11 @@ def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
 
 
 def lemmatiser() -> Lemmatise | None:
-    """The script's own, where spaCy and its model en_core_web_sm are installed (`python -m spacy download
-    en_core_web_sm`)."""
+    """The script's lemmatiser, or None where spaCy and its model are not installed.
+
+    To install the model: `python -m spacy download en_core_web_sm`.
+    """
+    # Looked up before importing: spaCy is optional and slow to import.
     if not (importlib.util.find_spec("spacy") and importlib.util.find_spec("en_core_web_sm")):
         return None
     model = importlib.import_module("spacy").load("en_core_web_sm", disable=["ner", "textcat", "parser"])
@@ -104,6 +114,7 @@ def _digits(text: str) -> str:
 def _digit(word: str) -> str:
     if word in NUMBER_WORDS:
         return str(NUMBER_WORDS[word])
+    # Through `int`, so that 007 and 7 are the same number.
     number = _whole(word) if word.isdigit() else None
     return word if number is None else str(number)
 

@@ -14,4 +14,5 @@ def auc(low: npt.ArrayLike, high: npt.ArrayLike) -> float | None:
     lower, higher = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     if not lower.size or not higher.size:
         return None
+    # All pairs at once, [n, m]: there are as many values as edges, so the matrix stays small.
     return float((lower[:, None] < higher).mean() + (lower[:, None] == higher).mean() / 2)

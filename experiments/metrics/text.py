@@ -19,9 +19,13 @@ NUMBER_WORDS: dict[str, int] = {
     **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
     **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
 }
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)  # what float() reads, as there
+# The texts that float() reads, as in the script.
+_NUMBER = re.compile(
+    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII
+)  # as in the script, what float() reads
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# The point and the plus may belong to a number at its start (.5, +3); the minus is a separator before it comes here.
 _WRAPPING = string.punctuation.replace(".", "").replace("+", "")
 
 
@@ -31,17 +35,20 @@ def normalise(text: str) -> str:
     "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
     keeps its point beside other punctuation: "$6.9," is 6.9, not 69.
     """
+    # Hyphens split before punctuation goes, or "two-time" would become one word.
     tokens = (_normalise_token(token) for token in re.split(r"[\s-]+", text.lower()))
     return " ".join(token for token in tokens if token)
 
 
 def _normalise_token(token: str) -> str:
+    # Tried before punctuation is removed, which would turn 6.9 into 69.
     number = token.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
     token = token.translate(_NO_PUNCTUATION)
     if _NUMBER.fullmatch(number):
         return str(float(number))
     if _NUMBER.fullmatch(token):
         return str(float(token))
+    # As floats like digits, so that "two" equals "2".
     if token in NUMBER_WORDS:
         return str(float(NUMBER_WORDS[token]))
     return "" if token in _ARTICLES else token
@@ -62,12 +69,14 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
     Contained means as a run of whole tokens: "cat" is in "a black cat" and not in "category". An answer that lists
     many candidates passes, so this is an upper bound of `strict_exact_match`. Raises ValueError without gold.
     """
+    # Blanks around both make `in` match whole tokens only.
     tokens = f" {_span(answer)} "
     return float(all(f" {span} " in tokens for span in _gold_spans(gold)))
 
 
 def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
     """The official script's EM: 1 when answer and gold are the same spans after normalisation, in any order."""
+    # Sorted lists compare as multisets: order is free, repetitions are not.
     spans = sorted(_gold_spans(gold))
     return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
 
@@ -88,6 +97,7 @@ def _span(text: str) -> str:
 
 
 def _gold_spans(gold: Sequence[str]) -> list[str]:
+    # A text is a sequence too, of letters, and would be scored without an error.
     if isinstance(gold, str) or not gold:
         raise ValueError(f"gold answers are a non-empty sequence of strings, not {gold!r}")
     return [_span(text) for text in gold]
@@ -112,6 +122,7 @@ def _bag_f1(answer: set[str], gold: set[str]) -> float:
     return 2 * common / (len(answer) + len(gold))
 
 
+# "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
 _LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
 _LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
 
@@ -128,13 +139,16 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     for form in (str, str.casefold):
         matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
         if matches:
+            # Two choices that read alike cannot be told apart.
             return matches[0] if len(matches) == 1 else None
     if letter := _LETTER.fullmatch(named):
         return _index(letter[1], len(plain))
     if lettered := _LETTERED.fullmatch(named):
         index = _index(lettered[1], len(plain))
+        # A letter beyond the choices may be part of the text, which is compared below.
         if index is not None:
             return index if choice_of(lettered[2], choices) == index else None
+    # Python chains the comparison: equal, and not empty, which all answers of punctuation alone would be.
     matches = [i for i, choice in enumerate(plain) if _bare(choice) == _bare(named) != ""]
     return matches[0] if len(matches) == 1 else None
 
@@ -153,6 +167,7 @@ def recall_at_k(retrieved: Sequence[str], supporting: Iterable[str], k: int) -> 
 
     Raises ValueError when nothing supports: such a question has no recall and is to be left out of the mean.
     """
+    # A set of documents: several rows of one table among the first k find it once.
     documents = frozenset(supporting)
     if not documents:
         raise ValueError("recall needs at least one supporting document")

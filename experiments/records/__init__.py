@@ -1,1 +1,1 @@
-"""What a run writes while it runs: records, checkpoints, usage, progress and W&B."""
+"""The output of a run in progress: records, checkpoints, usage, progress and W&B."""

@@ -1,4 +1,4 @@
-"""A learner's state on disk, with the sizes of the record files at that moment: a killed run goes on from there."""
+"""A learner's state on disk with the sizes of the record files at that moment, so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
+        # Cloned, because safetensors refuses tensors that share memory.
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digest": digest(state)}
         # One entry: safetensors writes several in an order that changes from process to process.
@@ -42,6 +43,7 @@ class Checkpoint:
             if digest(state) != about["digest"]:
                 raise ValueError("its tensors have changed")
             return Checkpoint(about["stage"], about["step"], state, about["sizes"])
+        # Everything that a damaged header, missing field or wrong type can raise becomes one advice.
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
             raise UserError(
                 f"{path} is not an intact checkpoint ({error}); delete this file and resume to learn again from the "
@@ -50,10 +52,14 @@ class Checkpoint:
 
 
 def digest(state: Mapping[str, Tensor]) -> str:
-    """Of names, types, shapes and bytes; safetensors itself notices a file cut short, but no changed byte."""
-    over = hashlib.blake2b(digest_size=16)
+    """Hash of names, types, shapes and bytes.
+
+    safetensors itself notices a file that was cut short, but no changed byte.
+    """
+    hasher = hashlib.blake2b(digest_size=16)
+    # Sorted: a state read back may list its tensors in another order.
     for name in sorted(state):
         tensor = state[name]
-        over.update(f"{name}\x1f{tensor.dtype}\x1f{tuple(tensor.shape)}\x1f".encode())
-        over.update(save({name: tensor}))
-    return over.hexdigest()
+        hasher.update(f"{name}\x1f{tensor.dtype}\x1f{tuple(tensor.shape)}\x1f".encode())
+        hasher.update(save({name: tensor}))
+    return hasher.hexdigest()

@@ -1,7 +1,7 @@
 """Files of JSON lines that one process appends to while others read them.
 
-A last line without its newline is still being written, or its writer was killed: readers leave it out, and a writer
-that takes up the file again cuts it away.
+A last line without its newline is still being written, or its writer was killed: readers ignore it, and a
+writer that resumes the file cuts it off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The complete lines, each with its newline; none where there is no file."""
+    """The complete lines as bytes, each with its newline; none where there is no file."""
     if not path.exists():
         return
     with path.open("rb") as file:  # bytes: a half-written last line may end inside a character
@@ -31,14 +31,16 @@ def lines(path: Path) -> Iterator[bytes]:
 def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
     """The complete lines, decoded; `only` are the positions to decode, from 0. Raises UserError like `decoded`."""
     for position, line in enumerate(lines(path)):
+        # Decoding is what costs; lines that are not needed are only skipped.
         if only is None or position in only:
             yield decoded(path, position + 1, line, decode, remedy)
 
 
 def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], remedy: str) -> T:
-    """One line, of which `number` counts from 1. Raises UserError, ending in `remedy`, when it cannot be decoded."""
+    """One decoded line; `number` counts from 1. Raises UserError, ending in `remedy`, when it cannot be decoded."""
     try:
         return decode(line.decode())
+    # JSON of another kind fails in `decode` in many ways; the user needs the file, the line and a remedy.
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}, line {number}: not a record of this kind ({error!r}); {remedy}") from error
 
@@ -46,13 +48,15 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
 def append(file: FileIO, line: str, sync: bool = False) -> None:
     """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk when this returns.
 
-    Raises UserError when there is no room for it; what is there of the line is cut away when the run is resumed.
+    Raises UserError when there is no room for it; a partial line is cut off when the run is resumed.
     """
     content = line.encode() + b"\n"
     try:
         # One call for the whole line, so that a killed run leaves at most its last line torn.
         if file.write(content) != len(content):
+            # A nearly full disk takes a part of the line without an error.
             raise OSError("no space left for a whole line")
+        # Without it a killed process loses nothing, but a power cut may: for that a write must have reached the disk.
         if sync:
             os.fsync(file.fileno())
     except OSError as error:
@@ -60,6 +64,7 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
 
 
 def cut(path: Path) -> None:
-    """Takes away a last line that is not complete, or the next one would be appended to it."""
+    """Cuts off an incomplete last line, so that the next one is not appended to it."""
     if path.exists():
+        # Without any newline `rfind` gives -1, and the file becomes empty.
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

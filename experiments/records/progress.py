@@ -23,7 +23,7 @@ PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough fo
 
 
 class Progress:
-    """Use as a context manager; phases may run one after another or side by side."""
+    """Progress of several phases, one after another or side by side. Use as a context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -49,23 +49,27 @@ class Progress:
             self._bars.stop()
 
     def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
-        """A phase of `total` units, of which a resumed run has done `done` before; these do not count in the rate.
+        """Starts a phase of `total` units. A resumed run did `done` of them before; these do not count in the rate.
 
         A `note` names what the phase is waiting for; it is shown in place of the rate.
         """
         return Bar(self._console, self._bars, name, total, done, note)
 
     def print(self, line: str) -> None:
-        """A line of its own, above the bars."""
+        """Prints a line above the bars."""
+        # Texts may hold square brackets, which rich would read as markup.
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar:
+    """Progress of one phase: a bar on a terminal, plain lines elsewhere."""
+
     def __init__(
         self, console: Console, bars: RichProgress | None, name: str, total: int, done: int, note: str = ""
     ) -> None:
         self._console, self._bars = console, bars
         self._name, self._total, self._before, self._done = name, total, done, done
+        # Monotonic: a clock that is set back must not give negative rates.
         self._begun = self._printed_at = time.monotonic()
         self._note = ""
         self._task: TaskID | None = None
@@ -75,13 +79,14 @@ class Bar:
             self.advance(0, note)
 
     def advance(self, n: int = 1, note: str = "") -> None:
-        """`n` more units are done; another `note` than before is shown at once."""
+        """Counts `n` more units as done; a note that differs from the last one is shown at once."""
         changed = note not in ("", self._note)
         self._done, self._note = self._done + n, note
         if self._bars and self._task is not None:
             self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {note}'}")
             return
         now = time.monotonic()
+        # The last unit is always printed: a log must end with the phase complete.
         if changed or now - self._printed_at >= PLAIN_EVERY_S or self._done >= self._total:
             self._printed_at = now
             line = f"{self._name}: {self._done:,}/{self._total:,}, {note}"
@@ -91,14 +96,17 @@ class Bar:
 
 
 class _Rate(ProgressColumn):
+    """Units per second, which rich has no column for."""
+
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.1f}/s", style="progress.data.speed")
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float) -> str:
-    """`fresh` units took `elapsed_s`; the time left is estimated at that rate."""
+    """A line of progress; the time left is estimated from the `fresh` units that took `elapsed_s`."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
+    # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
     return f"{name}: {done:,}/{total:,}, {rate:,.1f}/s, {rest}".rstrip(", ")
 

@@ -1,4 +1,4 @@
-"""The run folder: append-only records, a line at a time, with which a killed run goes on.
+"""The run folder: append-only records, a line at a time, from which a killed run is resumed.
 
     runs/<time>-<experiment>/
         config.yaml                    written by the runner; its presence makes the folder a run
@@ -9,7 +9,7 @@
         scores.jsonl                   a Scored per line
         topology.safetensors           the learner's state after its last training step
 
-A checkpoint says how long the training records were, so they are cut back to it. Evaluated questions need no
+A checkpoint holds the sizes of the training records, so they are cut back to these. Evaluated questions need no
 checkpoint: those whose trace and score are both complete are kept.
 """
 
@@ -58,12 +58,14 @@ class RunFolder:
     def create(cls, output: Path, experiment: str) -> RunFolder:
         """A new folder `<output>/<time>-<experiment>`. Raises UserError when it cannot be made."""
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment}"
+        # Two runs can start in one second; `mkdir` decides who has the name, without a gap between check and use.
         for n in range(1, 1000):
             path = (output / (name if n == 1 else f"{name}-{n}")).absolute()
             try:
                 output.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
             except OSError as error:
+                # Taken: try the next number. Anything else (no rights, a full disk) would fail for every name.
                 if path.is_dir():
                     continue
                 raise UserError(f"cannot write a run folder in {output}: {error}; choose another output=") from error
@@ -72,7 +74,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Raises UserError when `path` is not a run folder."""
+        """An existing run folder. Raises UserError when `path` is none."""
         run = cls(path.absolute())
         if not run.config.is_file():
             what = "has no config.yaml" if path.is_dir() else "is not a folder"
@@ -80,13 +82,15 @@ class RunFolder:
         return run
 
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
-        """Of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are the positions to read, from 0."""
+        """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are positions, from 0."""
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode, DAMAGED, only)
 
     def learning(self) -> Iterator[LearningStep]:
+        """Training steps of all stages, in order."""
         return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
 
     def scores(self) -> Iterator[Scored]:
+        """Scored answers in the order in which they were recorded."""
         return jsonl.records(self.path / SCORES, Scored.decode, DAMAGED)
 
     def checkpoint(self) -> Checkpoint | None:
@@ -95,7 +99,7 @@ class RunFolder:
 
 
 class Recorder:
-    """The one writer of a run folder. Opening it cuts away what a killed run had not completed.
+    """The one writer of a run folder. Opening it cuts off whatever a killed run left incomplete.
 
     Raises UserError when another process is writing the folder, or its checkpoint or records are damaged.
     """
@@ -108,13 +112,15 @@ class Recorder:
             undo.callback(self.close)
             (run.path / "traces").mkdir(exist_ok=True)
             try:
-                # The kernel lets go of it when the process dies, so no stale lock stops a resumption.
+                # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
                 fcntl.flock(self._file(LEARNING), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
+            # Only under the lock: before it another process may be writing these files.
             self.checkpoint = run.checkpoint()
             self._cut_training()
             self._done = self._cut_evaluation()
+            # All went well, so the files stay open until `close`.
             undo.pop_all()
 
     def __enter__(self) -> Self:
@@ -132,7 +138,7 @@ class Recorder:
         return frozenset(self._done.get(method, ()))
 
     def calibrated(self, traces: Sequence[Trace]) -> None:
-        """Records all unlabelled discussions: there are none in the folder, or all of them."""
+        """Records all unlabelled discussions at once: the folder holds none of them or all."""
         path = self.run.path / "traces" / "calibrate.jsonl"
         try:
             write_atomically(path, "".join(f"{encode(trace)}\n" for trace in traces).encode())
@@ -141,6 +147,7 @@ class Recorder:
 
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step."""
+        # Before the step that uses it: `learned` then vouches for the file's size.
         jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
 
     def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
@@ -158,15 +165,18 @@ class Recorder:
         """Records one evaluated question: the trace first, because the score vouches for it."""
         scored = Scored.of(trace, item, score, harm)
         jsonl.append(self._file(_evaluation(trace.method)), encode(trace))
+        # A crash between the two leaves a trace without a score, which is cut off when the run is resumed.
         jsonl.append(self._file(SCORES), scored.encode())
         return scored
 
     def _file(self, name: str) -> FileIO:
+        # Unbuffered: a line is with the system as soon as it is written, so a killed process loses none.
         if name not in self._files:
             self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
         return self._files[name]
 
     def _cut_training(self) -> None:
+        # Without a checkpoint learning starts again, so every training record is cut to nothing.
         sizes = self.checkpoint.sizes if self.checkpoint else {}
         present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
         for name in sorted({LEARNING, *present, *sizes}):
@@ -177,6 +187,7 @@ class Recorder:
                     f"{self.run.path / name} is shorter than when the checkpoint was written; restore it from a copy, "
                     f"or delete {self.run.topology} and resume to learn again from the start"
                 )
+            # Discussions after the checkpoint are held again, at the same seeds.
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
 
@@ -186,12 +197,14 @@ class Recorder:
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}
         path = self.run.path
+        # The loop below truncates this file in any case.
         (path / SCORES).touch()
         for number, line in enumerate(jsonl.lines(path / SCORES), start=1):
             scored = jsonl.decoded(path / SCORES, number, line, Scored.decode, DAMAGED)
             name = _evaluation(scored.method)
             # Each method's traces stand in the order of its scores.
             trace = next(traces.setdefault(name, jsonl.lines(path / name)), None)
+            # The score of a trace that did not reach the disk; whatever follows was written later and is asked again.
             if trace is None:
                 break
             finished = done.setdefault(scored.method, set())
@@ -200,13 +213,14 @@ class Recorder:
             kept[SCORES] += len(line)
             kept[name] = kept.get(name, 0) + len(trace)
             finished.add(scored.question)
+        # Also of methods without any complete question: their half-written files become empty.
         for file in [path / SCORES, *(path / "traces").glob("evaluate-*.jsonl")]:
             os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
         return done
 
 
 def _evaluation(method: str) -> str:
-    """Raises ValueError when a method's name cannot be a file's."""
+    """The file of a method's traces. Raises ValueError when its name cannot be part of a file's name."""
     if not re.fullmatch(r"[\w.-]+", method):
         raise ValueError(f"method {method!r}: letters, digits, '-', '_' and '.' only, for its traces get a file")
     return f"traces/evaluate-{method}.jsonl"
@@ -217,4 +231,5 @@ def _is_training(name: str) -> bool:
 
 
 def _question(trace: str) -> Any:
+    # Decoding a whole trace of every question would make resumption slow.
     return json.loads(trace)["question"]

@@ -16,6 +16,7 @@ from experiments.metrics.paths import path_metrics
 
 Matrix = list[list[float | None]]
 
+# Fields of a group that are the sum over its questions.
 SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns")
 
 
@@ -43,11 +44,12 @@ class LearningStep:
     @staticmethod
     def decode(line: str) -> LearningStep:
         fields = json.loads(line)
+        # JSON has no tuples.
         return LearningStep(**fields | {name: tuple(fields[name]) for name in ("agents", "modalities")})
 
 
 def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
-    """Edge probabilities [N, N] as a record holds them: four digits, None where `mask` [N, N] is zero."""
+    """Edge probabilities [N, N] as a record holds them: rounded to four digits, None where `mask` [N, N] is zero."""
     return [
         [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]
         for row, present_row in zip(probabilities.tolist(), mask.tolist(), strict=True)
@@ -59,11 +61,11 @@ class Scored:
     """One method's answer to one question, with the label beside it, and what the answer cost.
 
     `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
-    `failed_turns` the turns of which nothing could be heard: failed or not parsed. `cut_turns` are those that were
+    `failed_turns` the turns that gave others nothing to read: failed or not parsed. `cut_turns` are those that were
     asked without some of their evidence, because their prompt would not have fitted the model's context.
     `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
     and path and edge precision and recall those of `path_metrics`, where the method followed paths.
-    `group` is the item's: the question that this is one asking of.
+    `group` is the item's: the question that this one is a variant of.
     """
 
     method: str
@@ -105,6 +107,7 @@ class Scored:
             prompt_tokens=sum(turn.prompt_tokens for turn in trace.turns),
             completion_tokens=sum(turn.completion_tokens for turn in trace.turns),
             calls=sum(turn.calls for turn in trace.turns),
+            # Without the round (an edge is round, sender, receiver), so an edge of several rounds counts once.
             edges=sum(len({edge[1:] for edge in taken}) for taken in (trace.spatial, trace.temporal)),
             failed_turns=sum(turn.status is not Status.OK for turn in trace.turns),
             cut_turns=sum(bool(turn.cut) for turn in trace.turns),
@@ -124,14 +127,15 @@ class Scored:
     @staticmethod
     def decode(line: str) -> Scored:
         fields = json.loads(line)
+        # Fields that older records lack take their defaults.
         return Scored(**fields | {name: tuple(fields.get(name, ())) for name in ("gold", "infection", "carried")})
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
-    """One for each method and question, by which means and tests go: the askings of a group become one, under its name.
+    """One record per method and question, the unit of means and tests; questions of one group become one record.
 
-    Such a question scores the least that any of its askings does and costs what all of them do; the rest is that of
-    its first asking. Grouped questions come after the others.
+    It has the group's name, the lowest score and the summed cost of its questions, and all else of the first one.
+    Grouped questions come after the others.
     """
     groups: dict[tuple[str, str], list[Scored]] = {}
     for scored in scores:
@@ -139,11 +143,12 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
             groups.setdefault((scored.method, scored.group), []).append(scored)
         else:
             yield scored
-    for (_, group), askings in groups.items():
+    # Only after the last record is a group known to be complete.
+    for (_, group), members in groups.items():
         yield replace(
-            askings[0],
+            members[0],
             question=group,
-            utility=min(asking.utility for asking in askings),
-            f1=min(asking.f1 for asking in askings),
-            **{name: sum(getattr(asking, name) for asking in askings) for name in SUMMED},
+            utility=min(member.utility for member in members),
+            f1=min(member.f1 for member in members),
+            **{name: sum(getattr(member, name) for member in members) for name in SUMMED},
         )

@@ -1,4 +1,4 @@
-"""A trace as one line of JSON and back, exactly. Fields at their default are left out, as most of a message's are."""
+"""A trace as one line of JSON, and back without loss. Fields at their default, most of them, are left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EDGES = ("spatial", "temporal", "allowed_spatial", "allowed_temporal")
 
 
 def encode(trace: Trace) -> str:
-    """One line, without its newline, of plain ASCII: any reader of JSON lines takes it, whatever a model has said.
+    """One line, without its newline, of plain ASCII: any reader of JSON lines takes it, whatever a model wrote.
 
     Raises ValueError when a confidence is not a finite number, which JSON cannot hold.
     """
@@ -20,6 +20,7 @@ def encode(trace: Trace) -> str:
     line["turns"] = [_record(message, _MESSAGE) for message in trace.turns]
     if trace.lookups:
         line["lookups"] = [_record(lookup, _LOOKUP) for lookup in trace.lookups]
+    # Without `allow_nan=False` Python writes NaN, which is no JSON and which other readers refuse.
     return json.dumps(line, separators=(",", ":"), allow_nan=False)
 
 
@@ -29,10 +30,12 @@ def decode(line: str) -> Trace:
         values: dict[str, Any] = json.loads(line)
         turns = tuple(_message(message) for message in values.pop("turns"))
         status = Status(values.pop("status"))
+        # Unpacking three names also checks that every edge has three parts.
         edges: dict[str, Any] = {
             kind: tuple((t, i, j) for t, i, j in values.pop(kind)) for kind in _EDGES if kind in values
         }
         lookups = tuple(Lookup(**_tuples(lookup)) for lookup in values.pop("lookups", ()))
+        # None (no paths followed) and an empty list (none found) differ.
         paths = tuple(map(tuple, values.pop("paths"))) if "paths" in values else None
         return Trace(turns=turns, status=status, lookups=lookups, paths=paths, **edges, **_tuples(values))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -56,6 +59,7 @@ def _record(value: Trace | Message | Lookup, defaults: list[tuple[str, Any]]) ->
     return {name: present for name, default in defaults if (present := getattr(value, name)) != default}
 
 
+# Read once: `fields` is slow, and every message of a run passes here.
 _TRACE = [(field.name, field.default) for field in fields(Trace)]
 _LOOKUP = [(field.name, field.default) for field in fields(Lookup)]
 _MESSAGE = [(field.name, field.default) for field in fields(Message)]

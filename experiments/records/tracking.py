@@ -1,4 +1,4 @@
-"""The same figures in Weights & Biases, offline unless configured, and never able to end a run."""
+"""Weights & Biases: the run's figures, offline unless configured. Its failures never end a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WandbSettings:
 
 
 class Tracker:
-    """One W&B run, whose id is the run folder's name: a resumed run goes on in it.
+    """One W&B run. Its id is the run folder's name, so that a resumed run continues it.
 
     `disabled` sends nothing and does not import W&B. `on_step` gets every training step as well. A failure is
     logged once and ends the tracking.
@@ -51,20 +51,22 @@ class Tracker:
             self._try("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
 
     def log(self, step: Mapping[str, Any]) -> None:
-        """One training step: flat names to numbers; `stage` and `step` among them."""
+        """Logs one training step: flat names to numbers, `stage` and `step` among them."""
+        # Not through `_try`: a sweep counts on it, and its errors are the sweep's.
         self._on_step(step)
         if run := self._run:
             self._try("log", lambda: run.log(dict(step)))
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), spent: Usage | None = None) -> None:
-        """metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures.
+        """Logs metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures.
 
-        What was really `spent` becomes `usage/<field>`.
+        The usage actually `spent` becomes `usage/<field>`.
         """
         if run := self._run:
             self._try("summarise", lambda: _summarise(run, metrics, figures, spent))
 
     def finish(self, exit_code: int = 0) -> None:
+        """Ends the W&B run; does nothing when called again."""
         if run := self._run:
             self._try("finish", lambda: run.finish(exit_code=exit_code))
             self._run = None
@@ -74,6 +76,7 @@ class Tracker:
     ) -> None:
         # Without this an offline run still asks the network for the error collector's address.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        # Imported late: it is slow to import, and `disabled` runs do without it.
         import wandb
 
         self._run = wandb.init(
@@ -85,6 +88,7 @@ class Tracker:
             id=resume_id,
             name=path.name,
             resume="allow",
+            # A sweep's process has one run after another, and each is a run of its own.
             reinit="create_new",
             settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
         )
@@ -92,6 +96,8 @@ class Tracker:
     def _try(self, what: str, act: Callable[[], object]) -> None:
         try:
             act()
+        # Anything may go wrong in another's service, and a run of hours must not end for it. One failure ends
+        # tracking.
         except Exception as error:
             self._run = None
             log.warning("W&B could not %s, the run goes on without it: %s", what, " ".join(str(error).split()))
@@ -112,5 +118,5 @@ def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Pat
 
 
 def _plain(value: Any) -> Any:
-    """A table's column holds one type: an interval becomes text."""
+    """A value as a cell of a W&B table: an interval becomes text, because a column holds one type."""
     return f"{value[0]} to {value[1]}" if isinstance(value, list) else value

@@ -19,9 +19,9 @@ RESULTS, TRIALS = "trials.jsonl", "trials"
 class TrialResult:
     """One finished trial.
 
-    `name` is its folder's below `trials/`, itself a run folder; `values` are what was varied, by dotted key, without
-    the seed; `metrics` is its metrics.json. One that was stopped early has none: `stopped` is after how many training
-    steps (0: it was not), `utility` the mean training utility until then.
+    `name` is its folder's below `trials/`, itself a run folder; `values` are the varied settings by dotted key,
+    without the seed; `metrics` is its metrics.json. A trial that was stopped early has none: `stopped` is its number of
+    training steps (0: not stopped), `utility` the mean training utility until then.
     """
 
     name: str
@@ -40,14 +40,14 @@ class TrialResult:
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
-    """Of a sweep's folder, in the order of their names; complete lines only. Those that were `stopped` early on
-    demand."""
+    """Results in a sweep's folder, in the order of their names; with `stopped`, those stopped early as well."""
     results = jsonl.records(folder / RESULTS, TrialResult.decode, "start a new sweep")
+    # Trials finish in any order; names begin with a number, so tables are the same every time.
     return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)
 
 
 class Results:
-    """The one writer of trials.jsonl. Opening it cuts away a line that a killed sweep had not completed.
+    """The one writer of trials.jsonl. Opening it cuts off a line that a killed sweep left incomplete.
 
     Raises UserError when another process is running the sweep, or the file is damaged.
     """
@@ -56,6 +56,7 @@ class Results:
         self._folder = folder
         self._file = (folder / RESULTS).open("ab", buffering=0)
         try:
+            # Released by the kernel when the process dies, so no stale lock stops a resumption.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._file.close()
@@ -74,5 +75,5 @@ class Results:
         return {result.name for result in read_results(self._folder, stopped=True)}
 
     def append(self, result: TrialResult) -> None:
-        """On disk when this returns. Raises UserError when there is no room for it."""
+        """Adds a result, which is on disk when this returns. Raises UserError when there is no room for it."""
         jsonl.append(self._file, result.encode(), sync=True)

@@ -1,4 +1,4 @@
-"""usage.jsonl: calls and tokens that a run really spent, by phase and agent, each time that it was started.
+"""usage.jsonl: calls and tokens that a run actually spent, by phase and agent, over all its starts.
 
 Caches and crashes decide what a run spends, so neither traces nor metrics.json hold it. Lines are increments and are
 only ever appended: a phase has several where it lasted long or was resumed, and their sum is what it cost in all.
@@ -21,7 +21,7 @@ from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 
 USAGE = "usage.jsonl"
-EVERY_S = 20.0
+EVERY_S = 20.0  # seconds between lines of a phase: what a killed run forgets at most
 HEADERS = ("phase", "time", "calls made", "answered again", "prompt tokens", "prefix-cached", "completion tokens")
 RECURRING = (
     "The table counts every turn's calls and tokens as if nothing were kept; identical requests recur within a run "
@@ -57,10 +57,10 @@ class Spent:
 
 
 class UsageLog:
-    """The one writer of usage.jsonl; open it where the folder's `Recorder` is open, which keeps other writers out.
+    """The one writer of usage.jsonl; open it while the folder's `Recorder` is open, which keeps other writers out.
 
     Args:
-        spent: what every agent has spent so far, of which only the growth during a phase counts.
+        spent: gives every agent's usage so far; only the growth during a phase counts.
         every_s: a killed run forgets this many seconds at most, where an event loop runs.
     """
 
@@ -72,7 +72,7 @@ class UsageLog:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Appends what is spent inside, now and then and at the end, however that comes about.
+        """Appends the usage of the block inside, now and then and at its end, even an end by an error.
 
         Raises:
             UserError: the line at the end cannot be written, and nothing else has gone wrong.
@@ -81,10 +81,12 @@ class UsageLog:
         timer = self._every(meter)
         try:
             yield
+        # Also for Ctrl-C and cancellation: those tokens were spent too.
         except BaseException:
             try:
                 self._append(meter.read())
             except UserError as error:
+                # Raising here would hide the error that ended the phase.
                 log.warning("what %s spent is lost: %s", name, error)
             raise
         else:
@@ -94,10 +96,11 @@ class UsageLog:
                 handle.cancel()
 
     def _every(self, meter: _Meter) -> list[asyncio.TimerHandle]:
-        """Appends what was spent since the last line, again and again; the list holds the timer to cancel."""
+        """Starts appending the usage since the last line every few seconds; the list holds the timer to cancel."""
         timer: list[asyncio.TimerHandle] = []
         try:
             loop = asyncio.get_running_loop()
+        # No event loop, no timer: then only the end of the phase is recorded.
         except RuntimeError:
             return timer
 
@@ -106,6 +109,7 @@ class UsageLog:
                 self._append(meter.read())
             except UserError as error:
                 log.warning("%s", error)  # the end of the phase will say so to the user
+            # The same list, because the caller holds it and cancels whatever timer it has at the end.
             timer[:] = [loop.call_later(self._every_s, tick)]
 
         timer.append(loop.call_later(self._every_s, tick))
@@ -113,6 +117,7 @@ class UsageLog:
 
     def _append(self, spent: Spent) -> None:
         try:
+            # Opened for each line: they are rare, and a file kept open would need a close of its own.
             with self._path.open("ab", buffering=0) as file:
                 jsonl.append(file, spent.encode())
         except OSError as error:
@@ -120,7 +125,7 @@ class UsageLog:
 
 
 class _Meter:
-    """Usage since the last reading."""
+    """Reads the usage since its last reading."""
 
     def __init__(self, phase: str, spent: Callable[[], Mapping[str, Usage]]) -> None:
         self._phase = phase
@@ -129,6 +134,7 @@ class _Meter:
 
     def read(self) -> Spent:
         now, at = dict(self._spent()), time.monotonic()
+        # An agent may appear only later, and its growth is then all that it spent.
         grown = {name: _minus(usage, self._then.get(name, Usage())) for name, usage in sorted(now.items())}
         spent = Spent(
             self._phase, at - self._read_at, {name: usage for name, usage in grown.items() if usage != Usage()}
@@ -143,7 +149,7 @@ def read(folder: RunFolder) -> Iterator[Spent]:
 
 
 def by_phase(folder: RunFolder) -> dict[str, Spent]:
-    """The sum of each phase, in the order in which the run first came to them."""
+    """The usage of each phase, summed over lines, in the order in which the run first reached them."""
     phases: dict[str, Spent] = {}
     for line in read(folder):
         before = phases.get(line.phase, Spent(line.phase, 0.0))
@@ -156,7 +162,7 @@ def by_phase(folder: RunFolder) -> dict[str, Spent]:
 
 
 def by_agent(folder: RunFolder) -> dict[str, Usage]:
-    """Each agent's usage in all, in alphabetical order."""
+    """Each agent's total usage, in alphabetical order."""
     agents: dict[str, Usage] = {}
     for line in read(folder):
         for name, usage in line.agents.items():
@@ -165,11 +171,12 @@ def by_agent(folder: RunFolder) -> dict[str, Usage]:
 
 
 def total(folder: RunFolder) -> Usage:
+    """The usage of all agents and phases."""
     return sum(by_agent(folder).values(), Usage())
 
 
 def notes(usage: Usage) -> Iterator[str]:
-    """The usage in all, in two or three lines; none where no model was called."""
+    """The total usage in two or three lines; none where no model was called."""
     if usage == Usage():
         return
     answered = usage.calls + usage.reused
@@ -188,7 +195,7 @@ def notes(usage: Usage) -> Iterator[str]:
 
 
 def cells(spent: Spent) -> tuple[str, ...]:
-    """One phase's figures as they are shown, below `HEADERS`."""
+    """One phase's figures as text, in the order of `HEADERS`."""
     usage = spent.total
     return (
         spent.phase,
@@ -202,6 +209,7 @@ def cells(spent: Spent) -> tuple[str, ...]:
 
 
 def _share(part: int, whole: int) -> str:
+    # Zero of zero is 0.0%.
     return f"{part / max(1, whole):.1%}"
 
 

@@ -1,1 +1,1 @@
-"""Many runs that share their agents, on Ray Tune."""
+"""Sweeps: many runs that share their agents, on Ray Tune."""

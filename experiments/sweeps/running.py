@@ -1,7 +1,7 @@
-"""One trial under way in the process that it shares with others before and after: an ordinary run, in its own folder.
+"""One trial of a sweep: an ordinary run in its own folder, in a process that runs one trial after another.
 
-What outlives a trial there is what no answer depends on: data sets, indexes and evidence that were read once, and
-the way to the judge's model.
+A trial leaves behind only things that no answer depends on: open data sets, indexes and evidence, and the connection
+to the judge's model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 class Report:
     """Progress of a trial: `steps` of training, with the mean `utility` of their discussions.
 
-    `finished` when its folder is complete; `failed` is in one line the reason that it never will be.
+    `finished` when its folder is complete; `failed` is a line with the reason why it never will be.
     """
 
     steps: int = 0
@@ -62,7 +62,7 @@ class Report:
 
 
 class Stepwise(Local):
-    """A learner that learns a step only while it may `go` on: discussions of later steps may be over long before."""
+    """A learner that waits for `go` before each step, because discussions of later steps may finish long before."""
 
     def __init__(self, learner: Learner, go: asyncio.Event) -> None:
         super().__init__(learner)
@@ -75,7 +75,7 @@ class Stepwise(Local):
 
 
 class Opened:
-    """Data and judge that the trials of one process share: opened for the first, kept for the others."""
+    """Data and judge shared by the trials of one process: opened for the first trial and kept for the others."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
@@ -83,11 +83,13 @@ class Opened:
         self._data: OrderedDict[str, tuple[Dataset, Evidence]] = OrderedDict()
 
     def data(self, config: Config) -> tuple[Dataset, Evidence]:
+        """The data set and evidence of a trial, opened unless an earlier trial had the same."""
         key = data_key(config)
         if key not in self._data:
             cache = open_cache(config)
             dataset = open_dataset(config, cache)
             self._data[key] = dataset, Evidence(open_store(config, dataset, cache), config.retrieval)
+            # The one that was used longest ago: `move_to_end` keeps the dict in order of use.
             if len(self._data) > KEPT:
                 self._data.popitem(last=False)
         self._data.move_to_end(key)
@@ -99,7 +101,8 @@ class Opened:
 
 
 def data_key(config: Config) -> str:
-    """All on which a data set and the evidence for its questions depend."""
+    """A text that is equal for configurations with the same data set and evidence."""
+    # Steps and questions per step are in the key, because they decide how many training questions are taken.
     training = config.pruning.steps, config.training.questions_per_step, config.defence.calibration
     watches = any(method.needs_calibration for method in methods_of(config))
     return json.dumps([config.seed, training, watches, asdict(config.data), asdict(config.retrieval), config.cache])
@@ -108,8 +111,10 @@ def data_key(config: Config) -> str:
 async def run_trial(
     folder: Path, opened: Opened, each_step: bool, started: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Report]:
-    """Run the folder's configuration from wherever the folder is, and report at the end; with `each_step`, after every
-    training step as well, and go on when asked for the next report. Closing it stops the trial.
+    """Runs the folder's configuration from wherever its records end, and reports at the end.
+
+    With `each_step` it reports after every training step too, and continues when the next report is requested. Closing
+    the iterator stops the trial.
 
     Args:
         started: called just before the first question.
@@ -121,6 +126,7 @@ async def run_trial(
             async for report in _reports(run, opened, each_step, started):
                 steps, utility = report.steps, report.utility
                 yield report
+        # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
         except Exception as error:
             log.exception("the trial failed")
             yield Report(steps, utility, failed=reason(error))
@@ -132,10 +138,11 @@ async def _reports(
     config = read(run.config)
     roles = team_roles(config)
     dataset, evidence = opened.data(config)
-    # Its own at every attempt: of an earlier one, agents may hold half a discussion.
+    # A new id for every attempt: agents may still hold half a discussion of an earlier one.
     team = opened.shared.agents.team(uuid.uuid4().hex)
     judge = Judge(opened.judge, model_name(config.judge)) if opened.judge else None
     with Recorder(run) as recorder:
+        # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         utilities = [step.terms["utility"] for step in run.learning() if step.terms]
         learned, go = asyncio.Event(), asyncio.Event()
         go.set()  # open unless a scheduler decides after each step
@@ -145,58 +152,68 @@ async def _reports(
                 utilities.append(step["utility"])
                 learned.set()
                 if each_step:
+                    # Cleared in the step's own callback: after an await, the next step could already have begun.
                     go.clear()
 
         wandb = config.wandb
-        # A trial's name alone is not the only one of its project; W&B allows few characters and 128 of them.
-        of_all = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
-        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, of_all, on_step=on_step)
+        # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 plain characters at most.
+        wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
+        tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, wandb_id, on_step=on_step)
         work = None
         try:
+            # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             job = Job(context, Launched(team, judge), Stepwise(check_learner(config, roles), go))
             started()
             work = asyncio.create_task(job.run())
             while not work.done():
+                # Waits for whichever comes first: without the work, a failure in it would never be noticed here.
                 waiting = asyncio.create_task(learned.wait())
                 await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
+                # After the last step there is nothing to decide: the final report follows.
                 if learned.is_set() and not work.done():
                     learned.clear()
                     if each_step:
                         yield Report(len(utilities), sum(utilities) / len(utilities))
                         go.set()
             await work
+            # Reached only when all went well; `await work` raises what the job raised.
             conclude(config, run, dataset, tracker, model_name(config.model))
             tracker.finish()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:
+            # Stopped early, or closed with the process: no turn of this trial may outlive it.
             if work is not None and not work.done():
                 work.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await work
             await team.part()
+            # Does nothing after the `finish` of a trial that succeeded.
             tracker.finish(exit_code=1)
 
 
 def reason(error: BaseException) -> str:
-    """In one line. What goes wrong in one of many discussions comes wrapped."""
+    """An error's message in one line; a group of errors (from discussions side by side) is reduced to its first one."""
     if isinstance(error, BaseExceptionGroup):
         error = first_of(UserError, error) or first_of(Exception, error) or error
     text = " ".join(str(error).split())
+    # The type says more than the text of an unexpected error, which may even be empty.
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Sends the log of this process to a file meanwhile, as a run does."""
+    """Sends this process's log to a file while the block runs."""
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
+    # Restored at the end, because the next trial in this process logs elsewhere.
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+    # Libraries that fill a log at this level.
     for talker in ("wandb", "fontTools"):
         logging.getLogger(talker).setLevel(logging.WARNING)
     try:

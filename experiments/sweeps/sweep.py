@@ -42,15 +42,15 @@ from experiments.running.opening import check_room, open_cache, open_dataset, op
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
 
-OUTLIVE_S = 30.0  # processes of a killed sweep are given this long to end
+OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
 
 def run_sweep(config: Config, folder: RunFolder) -> bool:
-    """Run what is left of a sweep, and sum up all of it. False when trials have failed for good.
+    """Runs the trials that are left of a sweep and sums up all of it. False when trials have failed for good.
 
     Raises:
-        UserError: everything that the user can put right; what is finished stays and the sweep can be resumed.
+        UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
     trials = _checked(config)
     _write(config, folder.path, trials)
@@ -65,6 +65,7 @@ def run_sweep(config: Config, folder: RunFolder) -> bool:
                 sweep.run(left)
             except (ClusterError, StoreError) as error:
                 raise UserError(str(error)) from error
+    # Also when nothing was left, so that resuming a finished sweep writes its tables again.
     _conclude(config, trials[0].config, folder.path, sweep.failed)
     if sweep.warm_s:
         print(
@@ -80,6 +81,7 @@ def _checked(config: Config) -> list[Trial]:
     settings = config.sweep
     if config.job != "prune":
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
+    # Checked before any process is started: a sweep that fails after an hour wastes that hour.
     for name in ("seeds", "parallel", "grace"):
         if getattr(settings, name) < 1:
             raise UserError(f"sweep.{name}={getattr(settings, name)}: expected at least 1")
@@ -97,9 +99,10 @@ def _steps(trials: Sequence[Trial]) -> int:
 
 
 def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
-    """A run folder for each trial. Those of one sweep are a group in W&B."""
+    """Writes a run folder for each trial; all of them are one group in W&B."""
     for trial in trials:
         path = folder / TRIALS / trial.name
+        # A resumed sweep must not change the configuration of a trial that has begun.
         if not (path / "config.yaml").exists():
             trial.config.wandb.group = config.wandb.group or folder.name
             path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ class _Sweep:
     warm_s: list[float] = field(default_factory=list)
 
     def run(self, left: Sequence[Trial]) -> None:
-        """Group after group: the trials of one share their agents. Ends all that was launched, however it ends."""
+        """Runs the trials group by group; a group shares its agents. Ends everything that it launched, even on errors."""
         config = self.config
         most = max(len(team_roles(trial.config)) for trial in left) + 2 + config.model.replicas
         check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
@@ -130,15 +133,18 @@ class _Sweep:
                 trials, bar = groups(left), None
                 for group in trials:
                     shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
+                    # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
+                    # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}
                     ended = partial(self._ended, by_name, bar)
                     run_trials(list(by_name), shared, self.folder, config.sweep, _steps(group), ended, progress.print)
+                    # Ends this group's actors, which makes room for the next group's.
                     cluster.clear()
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
-        """Every data set and index once, so that no two trials make the same."""
+        """Prepares each data set and index once, so that no two trials build the same one at once."""
         different = list({data_key(trial.config): trial.config for trial in left}.values())
         bar = progress.phase("preparing data", total=len(different))
         for config in different:
@@ -152,17 +158,19 @@ class _Sweep:
         if warm_s is not None:
             self.warm_s.append(warm_s)
         if report.failed:
+            # Not among the results, so that resuming the sweep tries the trial again.
             self.failed[name] = report.failed
             return
         metrics = {}
         if report.finished:
             metrics = json.loads((self.folder / TRIALS / trial.name / "metrics.json").read_text())
         stopped, utility = (0, None) if report.finished else (report.steps, round(report.utility, 6))
+        # Last, once metrics.json has been read: from here on the trial counts as done.
         self.results.append(TrialResult(trial.name, trial.values, trial.seed, metrics, stopped, utility))
 
 
 def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, str]) -> None:
-    """The table, figures and report of all that is finished."""
+    """Writes the table, figures and report of all finished trials."""
     results = read_results(folder, stopped=True)
     if not results:
         return
@@ -170,6 +178,7 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     rows = sweep_rows(folder, results, config.seed)
     write(folder, rows, failed, config.experiment)
     drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
+    # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
     arms = merge(read_arms(folder, results), over=[POSITION])
     compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
     pooled = any(POSITION in row.values for row in rows)
@@ -186,10 +195,13 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
 
 
 def _wait_for_writer(trial: Path) -> None:
-    """Waits until no process writes a trial's folder: those of a sweep that was killed may outlive it by a moment. One
-    that goes on is reported when the trial starts."""
+    """Waits until no process writes a trial's folder.
+
+    Processes of a killed sweep may outlive it by a moment. One that stays longer is reported when the trial starts.
+    """
     records, until = trial / LEARNING, time.monotonic() + OUTLIVE_S
     while records.exists() and time.monotonic() < until:
+        # Opened anew each time: closing the file also releases the lock that was only taken as a test.
         with records.open("ab") as file, suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
@@ -198,13 +210,14 @@ def _wait_for_writer(trial: Path) -> None:
 
 @contextmanager
 def _loop_beside() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own: replicas are watched in it while Tune has this one."""
+    """An event loop in another thread, which watches replicas while Tune blocks this one."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="watch", daemon=True)
     thread.start()
     try:
         yield loop
     finally:
+        # Tasks first: a loop that stops with tasks pending leaves them without an end, and warns of each.
         asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -20,14 +20,14 @@ from experiments.running.launched import check_learner
 
 Values = dict[str, Any]
 
-# What is one for the whole sweep, and has no place among its axes.
+# Groups and keys that all trials share, so they cannot be axes.
 FIXED = ("experiment", "job", "output", "cache", "resume", "dry_run", "ray", "sweep", "wandb")
-LONGEST = 100  # of a name; file systems allow 255 bytes, and names are read in tables
+LONGEST = 100  # characters of settings in a name; file systems allow 255 bytes, and tables less
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep. `values` are what was varied, by dotted key, without the seed."""
+    """One run of a sweep. `values` are the varied settings by dotted key, without the seed."""
 
     name: str
     values: Mapping[str, Any]
@@ -36,6 +36,7 @@ class Trial:
 
 
 def is_sweep(config: Config) -> bool:
+    """True if the configuration asks for more than one run."""
     return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
 
 
@@ -43,14 +44,16 @@ def expand(config: Config) -> list[Trial]:
     """All trials, in an order and with names that depend on the configuration only.
 
     Raises:
-        UserError: an axis that is none, or a trial that cannot be, by its name and the value that is wrong.
+        UserError: an axis without values, or an invalid trial, with its name and the wrong value.
     """
     chosen = combinations(config.sweep, config.seed)
     short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
+    # Without the sweep's settings: a trial is an ordinary run and must not expand again.
     alone = replace(config, sweep=SweepSettings())
     trials: list[Trial] = []
     for values in chosen:
         for seed in range(config.seed, config.seed + config.sweep.seeds):
+            # Names hold the trial's number: they identify finished trials when a sweep is resumed.
             name = trial_name(len(trials), {short[key]: value for key, value in values.items()}, seed)
             try:
                 single = varied(alone, {**values, "seed": seed})
@@ -62,13 +65,14 @@ def expand(config: Config) -> list[Trial]:
 
 
 def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
-    """Every point with every combination of the axes' values, the last axis fastest; or as many of them, drawn."""
+    """Every point with every combination of the axes' values, the last axis fastest; or a random sample of them."""
     points = [_flat(point, "sweep.points") for point in sweep.points] or [{}]
     axes = _flat(sweep.axes, "sweep.axes")
     for key, choices in axes.items():
         if not isinstance(choices, list) or not choices:
             raise UserError(f"sweep.axes.{key}={choices}: expected a list of values to try, such as [1,2]")
     grid = [
+        # Where both set a key, the axis wins.
         {**point, **dict(zip(axes, choice, strict=True))}
         for point in points
         for choice in itertools.product(*axes.values())
@@ -81,6 +85,7 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
             f"draw from; got {sweep.samples}"
         )
     drawn = Random(derive_seed(seed, "sweep")).sample(range(len(grid)), sweep.samples)
+    # Back in the grid's order, so that tables of a sample read like those of a grid.
     return [grid[number] for number in sorted(drawn)]
 
 
@@ -97,6 +102,7 @@ def _flat(tree: Mapping[str, Any], where: str) -> Values:
 
 def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
+        # An empty dict is a value of its own: it has no keys to go down to.
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{prefix}{key}.")
         else:
@@ -104,8 +110,9 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
-    """Such as `0007-rounds=4,rate=0.3,seed=2`: a folder's name on any file system."""
+    """A trial's name, such as `0007-rounds=4,rate=0.3,seed=2`, valid as a folder's name on any file system."""
     settings = ",".join(f"{key}={plain(value)}" for key, value in values.items())
+    # Cut names stay unique by their number.
     safe = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
     return f"{number:04}-{safe + ',' if safe else ''}seed={seed}"
 
@@ -119,7 +126,7 @@ def _check(config: Config) -> None:
 
 
 def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials by the agents, replicas and judge that can serve them together."""
+    """Groups of trials that the same agents, replicas and judge can serve."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(launched_for(trial.config), []).append(trial)
@@ -127,7 +134,7 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def launched_for(config: Config) -> str:
-    """All on which the launched processes depend."""
+    """A text that is equal for configurations with the same launched processes."""
     roles = launched_roles(config, team_roles(config))
     parts = [config.model, config.judge, config.reader, config.agents, config.completions]
     return repr((roles, parts))

@@ -1,4 +1,4 @@
-"""Ray Tune's part: which trial runs when and in which process, which are stopped early, and which are tried again.
+"""Scheduling by Ray Tune: the time and process of each trial, early stopping, and repeated attempts.
 
 Tune is given the trials that are not finished, and keeps nothing of its own: each trial's checkpoint is its run
 folder, and the sweep's is trials.jsonl. (Its own `Tuner.restore` resumes from a snapshot that it takes every so often,
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Read when Tune is imported. Trials write their own logs, and a Ctrl-C is the driver's to handle.
+# Tune reads these when it is imported. Trials write their own logs, and the driver handles Ctrl-C.
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
 os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
 os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
@@ -33,15 +33,18 @@ from experiments.sweeps.running import Opened, Report, run_trial
 
 ATTEMPTS = 3  # of a trial whose process died
 FOLDER = "tune"
-# Trials mostly wait for models, so they take no core away from these; Tune wants something to be set aside.
+# Trials mostly wait for models, so they reserve no cores; Tune needs a reservation, so a token one of memory.
 RESOURCES = tune.PlacementGroupFactory([{"memory": 2**20}])
 
 Ended = Callable[[str, Report, float | None], None]
 
 
 class TrialProcess(tune.Trainable):
-    """A process that runs one trial after another. Between two steps its event loop stands still, and so does the
-    trial: one that is stopped early has done no more than was decided upon."""
+    """A process that runs one trial after another.
+
+    Its event loop runs only inside `step`, so between two steps the trial does nothing: a trial that is stopped early
+    has done no more steps than Tune allowed.
+    """
 
     def setup(
         self, config: dict[str, Any], shared: Shared | None = None, trials: Path = Path(), each_step: bool = False
@@ -56,13 +59,16 @@ class TrialProcess(tune.Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Goes over to another trial in this process (Tune's `reuse_actors`)."""
         self._end()
         self._warm = True
         self._begin(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
+        """The trial's next report, as Tune reads it."""
         report = self._loop.run_until_complete(anext(self._reports))
+        # From the last report of a trial to the first question of the next: the time that a warm start takes.
         self._idle_since = time.monotonic()
         return {
             "steps": report.steps,
@@ -89,6 +95,7 @@ class TrialProcess(tune.Trainable):
             self._warm_s = time.monotonic() - self._idle_since
 
     def _end(self) -> None:
+        # Runs the generator's `finally`, which cancels the trial and closes its records.
         self._loop.run_until_complete(self._reports.aclose())  # type: ignore[attr-defined]
 
 
@@ -100,7 +107,7 @@ class _Ends(tune.Callback):
         self._notify = notify
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles it for a restore of its own, of which there is none
+        return {}  # Tune pickles callbacks to restore them, and no sweep is restored that way
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         last = trial.last_result
@@ -111,6 +118,7 @@ class _Ends(tune.Callback):
         self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        # Tune keeps a lost process's error in one place or another; its last line is the message.
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
         reason = text.splitlines()[-1].strip()
         self._ended(trial.config["trial"], Report(failed=f"{ATTEMPTS} attempts: {reason}"), None)
@@ -125,7 +133,7 @@ def run_trials(
     ended: Ended,
     notify: OnEvent = ignore,
 ) -> None:
-    """Run the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
+    """Runs the trials of these names below `<folder>/trials`, `settings.parallel` at a time.
 
     Args:
         steps: of training, in the longest trial.
@@ -135,7 +143,9 @@ def run_trials(
     """
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are reported here, in one line
     storage = folder / FOLDER
+    # Left by a killed sweep. Nothing in it is needed: trials resume from their own folders.
     shutil.rmtree(storage, ignore_errors=True)
+    # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
     stopping = settings.stop == "asha"
     trainable: Any = tune.with_parameters(TrialProcess, shared=shared, trials=folder / TRIALS, each_step=stopping)
     tuner = tune.Tuner(
@@ -145,11 +155,13 @@ def run_trials(
             scheduler=asha(settings, steps) if stopping else None,
             max_concurrent_trials=settings.parallel,
             reuse_actors=True,
+            # Tune's default name holds all values and can be too long for a file system.
             trial_dirname_creator=lambda trial: trial.trial_id,
         ),
         run_config=tune.RunConfig(
             name="trials",
             storage_path=str(storage),
+            # For processes that die. A trial that fails by an error of its own ends with a report instead.
             failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[_Ends(ended, notify)],
@@ -163,10 +175,10 @@ def run_trials(
 
 
 def asha(settings: SweepSettings, steps: int) -> TrialScheduler:
-    """At `grace` training steps, and at `reduction` times as many again and again, only the best one in `reduction` of
-    those that came so far goes on, by mean training utility (Li et al. 2020).
+    """Asynchronous successive halving by mean training utility (Li et al. 2020).
 
-    A trial that a killed sweep had begun is compared at the next such rung that it comes to.
+    At `grace` training steps, and at each multiple of that by a power of `reduction`, only the best one in `reduction`
+    of the trials that have come so far continues. A resumed trial is compared at the next such rung that it reaches.
     """
     return ASHAScheduler(
         time_attr="steps",

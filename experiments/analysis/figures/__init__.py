@@ -1,1 +1,1 @@
-"""Figures, equal to the byte for equal data."""
+"""Figures of runs and sweeps; equal data give equal files, byte for byte."""

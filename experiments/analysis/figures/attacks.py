@@ -15,7 +15,8 @@ from experiments.analysis.figures.style import COLOURS, FAINT, GREY, HATCHES, MA
 from experiments.analysis.summary import SIGNIFICANT
 
 BAR: dict[str, Any] = {"capsize": 2, "elinewidth": 0.8, "capthick": 0.8, "fmt": "none"}
-BARS = 40  # more than these on one panel cannot be told apart
+# Bars on one panel; more cannot be told apart.
+BARS = 40
 
 
 @styled
@@ -24,6 +25,7 @@ def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
 
     One panel for each setting of whatever else was varied. The arms' trials differ in seed and attacker.
     """
+    # The clean bar comes first; the sort is stable, so attacks keep the sweep's order.
     kinds = sorted(kinds, key=lambda kind: kind not in UNATTACKED)
     methods = list(dict.fromkeys(arm.method for arm in arms))
     panels = _by_rest(arms)
@@ -44,10 +46,12 @@ def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
 
 
 def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequence[Any]) -> None:
+    # The bars of a method fill 0.8 of its place, which leaves a gap to the next method.
     width = 0.8 / len(kinds)
     for k, kind in enumerate(kinds):
         group = [arm for arm in arms if arm.values[KIND] == kind]
         xs = [methods.index(arm.method) + (k - (len(kinds) - 1) / 2) * width for arm in group]
+        # A pale fill with an edge and hatching: kinds differ in print without colour, and points on top stay visible.
         axes.bar(
             xs,
             [arm.mean for arm in group],
@@ -61,10 +65,14 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
         for x, arm in zip(xs, group, strict=True):
             low, high = arm.ci95
             if len(arm.seeds) > 1:
+                # Points are spread sideways, so that equal trials do not cover each other.
                 spread = x + np.linspace(-0.3, 0.3, len(arm.seeds)) * width
                 axes.plot(spread, arm.trial_means, "o", color="black", markersize=2, markeredgewidth=0, alpha=FAINT)
+            # A mean can lie outside its own percentile interval by rounding; a negative length is an error to
+            # matplotlib.
             axes.errorbar(x, arm.mean, [[max(arm.mean - low, 0)], [max(high - arm.mean, 0)]], color="black", **BAR)
     axes.set_xticks(range(len(methods)), methods)
+    # A bar's length shows its value only from zero.
     axes.set_ylim(bottom=0)
     plain(axes, grid="y")
 
@@ -84,9 +92,11 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         axes.set_title(title, loc="left")
         clean = {arm.method: arm for arm in group if arm.values[KIND] in UNATTACKED}
         pairs = [(arm, clean[arm.method]) for arm in group if arm.values[KIND] in kinds and arm.method in clean]
+        # One call per panel, because Holm's correction is for all that the reader sees together.
         for comparison in compare_pairs(pairs):
             k = kinds.index(comparison.arm.values[KIND])
             x = methods.index(comparison.arm.method) + 0.7 * ((k + 0.5) / len(kinds) - 0.5)
+            # From 1 on: index 0 is the clean bar's look in `by_kind`, and a kind keeps its colour in both figures.
             colour = nth(COLOURS, k + 1)
             axes.vlines(x, *comparison.ci95, color=colour, linewidth=0.8)
             look = nth(MARKERS, k + 1)
@@ -98,6 +108,7 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
         plain(axes, grid="y")
     for k, kind in enumerate(kinds, start=1):
         colour = nth(COLOURS, k)
+        # Empty plots only fill the legend: points above are drawn one at a time and without labels.
         grid[0].plot([], [], nth(MARKERS, k), color=colour, markersize=4.5, label=_kind(kind))
     grid[0].plot(
         [], [], "o", color=GREY, markerfacecolor="white", markersize=4.5, label=f"p (Holm) not below {SIGNIFICANT}"
@@ -107,7 +118,7 @@ def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Fig
 
 
 def _by_rest(arms: Sequence[Arm]) -> dict[str, list[Arm]]:
-    """Arms by what else was varied, in words."""
+    """Arms by the other settings that were varied, in words; one panel each."""
     panels: dict[str, list[Arm]] = {}
     for arm in arms:
         rest = {key: value for key, value in arm.values.items() if key not in (KIND, POSITION)}
@@ -130,6 +141,7 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
         axes.set_title(f"{_kind(kind)} attack", loc="left")
         for i, method in enumerate(methods):
             colour = nth(COLOURS, i)
+            # Methods stand beside each other at one position; drawn at the same x they would overlap.
             aside = 0.6 * ((i + 0.5) / len(methods) - 0.5)
             of_method = [arm for arm in arms if arm.method == method]
             for arm in of_method:
@@ -138,6 +150,7 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
                 x = positions.index(arm.values[POSITION]) + aside
                 axes.vlines(x, *arm.ci95, color=colour, linewidth=0.8)
                 axes.plot(x, arm.mean, nth(MARKERS, i), color=colour, markersize=4)
+            # The mean of all clean arms: without an attack there is no position to tell them apart by.
             clean = [arm.mean for arm in of_method if arm.values[KIND] in UNATTACKED]
             if clean:
                 axes.axhline(float(np.mean(clean)), color=colour, linewidth=0.7, linestyle=":")
@@ -158,4 +171,5 @@ def _kind(kind: Any) -> str:
 def _tint(colour: str) -> tuple[float, ...]:
     """A paler colour, on which hatching and points can be seen."""
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    # Mixed with white, 45% of the colour left.
     return tuple(0.55 + 0.45 * part for part in parts)

@@ -34,7 +34,7 @@ WHAT = "95% interval"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A mean and half of what its 95% interval spans."""
+    """A mean and half the width of its 95% interval."""
 
     mean: float
     half: float
@@ -50,23 +50,28 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
 
     A heat map is drawn of the methods that the settings change; the last two keys with most values are its axes.
     """
+    # The share of the grid that was run: a random search leaves most cells of a heat map empty.
     filled = len({str(arm.values) for arm in arms}) / np.prod([len(values) for values in keys.values()])
     if len(keys) > 1 and (filled < 0.5 or max(map(len, keys.values())) > MANY):
         return points(arms, keys, metric)
     if len(keys) == 1:
         ((key, values),) = keys.items()
         return lines(arms, key, values, metric)
+    # `sorted` is stable, so of keys with equally many values the later ones become axes.
     down, across = sorted(keys, key=lambda key: len(keys[key]))[-2:]
+    # Back in the sweep's own order, so that the figure does not depend on the numbers of values.
     down, across = (key for key in keys if key in (down, across))
     others = [key for key in keys if key not in (down, across)]
     panels: dict[str, dict[tuple[str, str], Cell]] = {}
     everyone = list(dict.fromkeys(arm.method for arm in arms))
+    # A method that no setting changes would be a panel of one colour; it becomes a note instead.
     methods = [method for method in everyone if _changes(arms, method)] or everyone
     for setting, method in product(product(*(keys[key] for key in others)), methods):
         title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
         panels[title] = {
             (shown(arm.values[down]), shown(arm.values[across])): Cell.of(arm)
             for arm in arms
+            # Lists are compared as they are: values may be unhashable.
             if arm.method == method and [arm.values[key] for key in others] == list(setting)
         }
     rows, columns = ([shown(value) for value in keys[key]] for key in (down, across))
@@ -78,6 +83,7 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
 def _changes(arms: Sequence[Arm], method: str) -> bool:
     """True if a method's utility depends on what was varied, seed by seed."""
     means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
+    # Compared at the same seed: other seeds differ for reasons of their own.
     return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
 
 
@@ -89,12 +95,15 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
     axes = figure.add_subplot()
     methods = list(dict.fromkeys(arm.method for arm in arms))
     places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
+    # The smallest gap between values, so that methods moved aside stay nearer to their own value than to the next.
     step = float(np.diff(places).min())
     for i, method in enumerate(methods):
         look: Any = {"color": nth(COLOURS, i), "marker": nth(MARKERS, i)}
+        # Intervals of several methods at one value would cover each other.
         aside = 0.3 * step * ((i + 0.5) / len(methods) - 0.5)
         group = [arm for arm in arms if arm.method == method]
         xs = [places[values.index(arm.values[key])] + aside for arm in group]
+        # Arms come in the order of trials, and a line must run from left to right.
         order = np.argsort(xs)
         ends = np.array([arm.ci95 for arm in group])
         means = np.array([arm.mean for arm in group])
@@ -110,6 +119,7 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
                     markeredgewidth=0,
                 )
         axes.vlines(xs, ends[:, 0], ends[:, 1], color=look["color"], linewidth=0.8)
+        # No line between values that have no order.
         line = nth(LINES, i) if numeric else ""
         axes.plot(
             np.array(xs)[order], means[order], linestyle=line, linewidth=0.8, markersize=4.5, label=method, **look
@@ -137,24 +147,30 @@ def heat_map(
 
     names: of the axes down and across. note: stands above all panels.
     """
+    # Sizes below are in inches, fitted to the text of a cell at SMALL.
     wide = max(0.5 * len(across), 1.4)
     columns = max(1, min(len(panels), int((PAGE - 0.8) / (wide + 0.6))))
+    # Integer division rounded up.
     rows = -(-len(panels) // columns)
     beside = 0.06 * max(map(len, down))
     width = COLUMN if columns == 1 and wide + beside + 1 < COLUMN else PAGE
     figure = Figure(figsize=(width, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     means = [cell.mean for cells in panels.values() for cell in cells.values()]
+    # One scale for all panels, so that equal colours are equal values.
     low, high = min(means), max(means)
+    # The last row of the grid may have more places than there are panels.
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, (title, cells) in zip(grid.flat, panels.items(), strict=False):
         values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
         for (row, column), cell in cells.items():
             values[down.index(row), across.index(column)] = cell.mean
+        # The hatched background shows through where a cell is masked: no run had these values.
         axes.patch.set(**ABSENT)
         image = axes.pcolormesh(values, cmap=probabilities(), vmin=low, vmax=high, edgecolors="white", linewidth=0.8)
         for (row, column), cell in cells.items():
+            # All means may be equal, and then there is no scale to place a value on.
             colour = ink(probabilities(), (cell.mean - low) / (high - low) if high > low else 0)
             place = (across.index(column) + 0.5, down.index(row) + 0.5)
             axes.text(
@@ -170,6 +186,7 @@ def heat_map(
         axes.set_xticks(np.arange(len(across)) + 0.5, across)
         axes.set_yticks(np.arange(len(down)) + 0.5, down)
         axes.tick_params(length=0)
+    # The first row on top, as in a table; the panels share their axes, so one call turns all.
     grid[0, 0].invert_yaxis()
     if note:
         figure.suptitle(note, fontsize=SMALL)
@@ -198,6 +215,7 @@ def points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) 
             colour = nth(COLOURS, i)
             axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.5, alpha=FAINT)
             axes.plot(xs, [arm.mean for arm in group], nth(MARKERS, i), color=colour, markersize=3.5, label=method)
+        # With many numbers matplotlib chooses the ticks.
         if len(values) <= FEW or not numeric:
             axes.set_xticks(values if numeric else range(len(values)), [shown(value) for value in values])
             axes.margins(x=0.2)
@@ -215,4 +233,5 @@ def shown(value: Any) -> str:
         return "default"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    # `g` drops the zeros of 0.300000 and writes very small rates as powers of ten.
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,6 +20,7 @@ from experiments.analysis.figures.style import GREY, PAGE, SMALL, probabilities,
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep
 
+# Snapshots per stage: its start, two between, and its end.
 MOMENTS = 4
 NAMED_AGENTS = 16  # more names than this beside one panel cannot be read
 ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch": "//////"}
@@ -42,11 +43,13 @@ def _slug(kind: str) -> str:
 
 
 def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list[NDArray[np.bool_]]]]:
-    """The steps to show, by stage, and of every kind for every stage the edges that there have been up to its start."""
+    """The steps to show by stage, and for every kind and stage the edges that existed at or before its start."""
+    # Two passes over the file instead of a list: a record holds whole matrices, and only a few are shown.
     counts: dict[int, int] = {}
     for step in run.learning():
         counts[step.stage] = counts.get(step.stage, 0) + 1
     moments = {
+        # A set, because a stage shorter than MOMENTS would show one step twice.
         stage: {round(moment * (count - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
         for stage, count in counts.items()
     }
@@ -54,9 +57,11 @@ def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list
     seen = dict.fromkeys(counts, 0)
     existed: dict[str, list[NDArray[np.bool_]]] = {}
     for step in run.learning():
+        # Only a stage's first record adds edges; later ones can only lose them.
         if not seen[step.stage]:
             for kind in step.probabilities:
                 before = existed.setdefault(kind, [])
+                # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
                 before.append(np.isfinite(_matrix(step, kind)) | (before[-1] if before else False))
         if seen[step.stage] in moments[step.stage]:
             chosen[step.stage].append(step)
@@ -71,13 +76,16 @@ def _matrix(step: LearningStep, kind: str) -> NDArray[np.float64]:
 
 def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: dict[str, list[NDArray[np.bool_]]]) -> Figure:
     first = stages[0][0]
+    # Agents are the same in all stages, so the first record names them for all.
     names = _names(first) if len(first.agents) <= NAMED_AGENTS else []
+    # Inches that the longest name takes, at 0.06 a letter.
     beside = 0.06 * max(map(len, names), default=0)
     side = (PAGE - 1.1 - beside) / MOMENTS
     figure = Figure(figsize=(PAGE, 0.65 + beside + (side + 0.3) * len(stages)), layout="compressed")
     panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
     for n, (row, steps, before) in enumerate(zip(panels, stages, existed[kind], strict=True)):
         last = n == len(stages) - 1
+        # A short stage has fewer snapshots than places.
         for panel in row[len(steps) :]:
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
@@ -93,7 +101,7 @@ def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: dict[str
 
 
 def _names(step: LearningStep) -> list[str]:
-    """Without the modality that names begin with: it stands beside its block."""
+    """Agents' names without the modality that they begin with, which is written once beside its block."""
     return [
         name.removeprefix(f"{modality}_").replace("_", " ")
         for name, modality in zip(step.agents, step.modalities, strict=True)
@@ -101,13 +109,14 @@ def _names(step: LearningStep) -> list[str]:
 
 
 def _name(axis: Axis, step: LearningStep, names: list[str], beside: float, rotation: int) -> None:
-    """Agents as ticks, and further out the modality of each block of them; nothing without names."""
+    """Names agents as major ticks and, further out, each block's modality as minor ones; nothing without names."""
     axis.set_ticks([i + 0.5 for i in range(len(names))], names, rotation=rotation)
     borders = [0, *_borders(step), len(step.agents)] if names else []
     axis.remove_overlapping_locs = False  # a block's middle can be an agent's
     middles = [(start + end) / 2 for start, end in pairwise(borders)]
     blocks = [step.modalities[start] for start in borders[:-1]]
     axis.set_ticks(middles, blocks, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
+    # 72 points to the inch: beyond the names that `beside` leaves room for.
     axis.set_tick_params(which="minor", length=0, pad=4 + 72 * beside, labelsize=SMALL)
     axis.set_tick_params(which="major", length=0, pad=2)
 
@@ -120,13 +129,16 @@ def _panel(panel: Axes, step: LearningStep, kind: str, existed: NDArray[np.bool_
     values = np.ma.masked_invalid(_matrix(step, kind))
     n = len(values)
     pruned = existed & np.ma.getmaskarray(values)
+    # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
     panel.patch.set(**ABSENT)
     panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
+    # Between the tiny cells of a large team, white lines would hide the colours.
     line = 0.5 if n <= NAMED_AGENTS else 0
     image = panel.pcolormesh(values, cmap=probabilities(), vmin=0, vmax=1, edgecolors="white", linewidth=line)
     rows, columns = np.nonzero(pruned)
     panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=GREY, linewidth=min(0.7, 9 / n))
     panel.set_aspect("equal")
+    # The first sender on top, as in a printed matrix.
     panel.invert_yaxis()
     for border in _borders(step):
         panel.axhline(border, color="black", linewidth=1)

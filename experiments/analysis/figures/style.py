@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
+# Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
 SMALL, NORMAL = 7, 8  # points
 # Okabe and Ito's, which readers with any colour vision tell apart; the yellow comes last, for it is faint on white.
@@ -24,6 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 GREY = "#808080"
 FAINT = 0.35  # opacity of single trials behind their mean
+# Applied around drawing and saving alike: some settings are read only when a file is written.
 STYLE: dict[Any, Any] = {
     "font.size": NORMAL,
     "axes.titlesize": NORMAL,
@@ -37,14 +39,14 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "pdf.fonttype": 42,  # whole outlines: journals refuse the default, Type 3
     "svg.fonttype": "path",  # looks the same where the font is missing
-    "svg.hashsalt": "agora",
+    "svg.hashsalt": "agora",  # ids in an SVG are random without it
 }
 
-styled = rc_context(STYLE)  # a decorator of what draws
+styled = rc_context(STYLE)  # decorates functions that draw
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
-    """`name`.pdf, .svg and .png in a folder, without dates, so that equal data give equal files; the PNG's path."""
+    """Saves `name`.pdf, .svg and .png without dates, so that equal data give equal files. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
     with rc_context(STYLE):
         figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
@@ -54,13 +56,15 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 def probabilities() -> Colormap:
-    """From light (0) to dark (1), perceptually uniform, so that its order survives a grey printer."""
+    """The colour map from light (0) to dark (1), perceptually uniform, so that its order survives a grey printer."""
+    # Masked cells are transparent, so that the hatched background shows through.
     return colormaps["viridis_r"].with_extremes(bad=(0, 0, 0, 0))
 
 
 def plain(axes: Axes, grid: str = "both") -> None:
-    """Two spines and a faint grid; `grid` is the axis whose lines are drawn."""
+    """Leaves two spines and a faint grid; `grid` is the axis that gets lines."""
     axes.spines[["top", "right"]].set_visible(False)
+    # The grid behind the data.
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
 
@@ -73,4 +77,5 @@ def nth(palette: Sequence[str], i: int) -> str:
 def ink(colour_map: Colormap, share: float) -> str:
     """Black or white, whichever can be read on the colour at `share` of a map."""
     red, green, blue, _ = colour_map(share)
+    # Luma of ITU-R BT.601: the eye takes green for brightest and blue for darkest.
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"

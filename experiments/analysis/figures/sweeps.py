@@ -21,7 +21,7 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     """Every figure that the sweep in a folder has results for, below `figures/`; the PNGs' paths are returned.
 
     Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
-    one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and what answers cost.
+    one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and the cost of answers.
     Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
     evaluation. Raises UserError when the records of a trial are missing.
     """
@@ -31,11 +31,13 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     keys = varied(results)
     figures: dict[str, Figure] = {}
     if KIND in keys:
+        # The position has a figure of its own; elsewhere its trials count as repetitions, as seeds do.
         if POSITION in keys:
             figures["attackers-position"] = by_position(arms, keys, metric)
             arms = merge(arms, over=[POSITION])
         figures["attacks"] = by_kind(arms, keys[KIND], metric)
         figures["attacks-against-clean"] = against_clean(arms, keys[KIND], metric)
+    # Without any axis there is one setting only, and costs say all.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
     figures["utility-against-tokens"] = costs(arms, metric)
@@ -53,11 +55,13 @@ def costs(arms: Sequence[Arm], metric: str) -> Figure:
         look: Any = {"marker": nth(MARKERS, i), "color": nth(COLOURS, i), "linestyle": ""}
         if len(arm.seeds) > 1:
             axes.plot(arm.tokens, arm.trial_means, markersize=3, markeredgewidth=0, alpha=FAINT, **look)
+        # Under the markers, and paler: one interval per setting soon covers the points.
         axes.vlines(float(np.mean(arm.tokens)), *arm.ci95, color=look["color"], linewidth=0.6, alpha=0.6)
         axes.plot(
             float(np.mean(arm.tokens)), arm.mean, markersize=5, markeredgecolor="white", markeredgewidth=0.4, **look
         )
     for i, method in enumerate(methods):
+        # One entry of the legend per method; the points of its settings carry none.
         axes.plot([], [], marker=nth(MARKERS, i), color=nth(COLOURS, i), linestyle="", label=method)
     cost_axis(axes, [tokens for arm in arms for tokens in arm.tokens])
     axes.set_ylabel(f"{metric} (bars: 95% interval)")

@@ -23,6 +23,7 @@ def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
     axes = figure.add_subplot()
     xs = [tokens_of(row) for row in methods.values()]
     bars = [(row["ci95"][0], row["utility"], row["ci95"][1]) for row in methods.values()]
+    # A mean can lie outside its own interval by rounding; a negative length is an error to matplotlib.
     for i, (x, (low, y, high)) in enumerate(zip(xs, bars, strict=True)):
         axes.errorbar(
             x,
@@ -36,6 +37,7 @@ def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
         )
     cost_axis(axes, xs)
     axes.set_ylabel(f"{metric} (bars: 95% interval)")
+    # Room for names beside the outer points.
     axes.margins(x=0.15, y=0.08)
     plain(axes)
     figure.draw_without_rendering()  # the layout must stand before names are fitted into it
@@ -50,6 +52,7 @@ def tokens_of(row: Metrics) -> float:
 
 def cost_axis(axes: Axes, tokens: Sequence[float]) -> None:
     """Tokens across, on a logarithmic scale where the dearest costs over twenty times the cheapest."""
+    # A method without model calls costs nothing, and a logarithm has no zero.
     if min(tokens) > 0 and max(tokens) > 20 * min(tokens):
         axes.set_xscale("log")
     axes.set_xlabel(COST)

@@ -1,1 +1,1 @@
-"""report.html of a run and of a sweep."""
+"""Report pages (report.html) of runs and sweeps."""

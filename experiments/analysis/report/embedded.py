@@ -1,7 +1,7 @@
 """The discussions of a run as its report carries them: an index to search and filter, and compressed chunks of traces.
 
-Everything here ends as base64 of gzip of JSON in plain ASCII, so no message can be taken for markup. Seeds
-and the edges that could have been drawn stay behind in the traces.
+Everything is stored as base64 of gzipped ASCII JSON, so no message can be taken for markup. Seeds and the edges
+that could have been drawn are left out; the traces on disk have them.
 """
 
 from __future__ import annotations
@@ -58,10 +58,12 @@ class Embedded:
         return _compressed(json.dumps({"groups": groups, "entries": self.entries}, separators=(",", ":")))
 
     def add(self, group: Group, discussions: Iterable[tuple[Entry, Trace]]) -> None:
+        """Adds a group's discussions in the order given."""
         self.groups.append(group)
         chunk: list[str] = []
         turns = 0
         for entry, trace in discussions:
+            # The place is where the trace is about to go: the chunk is written only once it is full.
             self.entries.append({"group": group.name, "chunk": len(self.chunks), "place": len(chunk), **entry})
             chunk.append(encode(_bare(trace)))
             turns += len(trace.turns)
@@ -81,6 +83,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
     embedded = Embedded()
     lines: dict[str, dict[str, int]] = {method: {} for method in methods}
     turns: dict[str, int] = {}
+    # A first pass for ids and sizes alone: texts of all questions need not fit in memory, only the chosen ones.
     for scored in run.scores():
         if scored.method in lines:
             of_method = lines[scored.method]
@@ -88,6 +91,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
             # A turn took a call, or failed without one.
             most = max(1, scored.calls + scored.failed_turns)
             turns[scored.question] = turns.get(scored.question, 0) + most
+    # Grades and scores are read for the chosen questions only.
     chosen = _draw(turns, limit_turns)
     grades = {(j.method, j.question): j.judgement for j in judgements.judged(run) if j.question in chosen}
     scores: dict[str, list[Scored]] = {method: [] for method in methods}
@@ -98,6 +102,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         places = [numbers[scored.question] for scored in scores[method]]
         shown = _evaluated(run, method, scores[method], places, grades)
         embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(shown)), shown)
+    # Evaluation first: training gets the turns that are left.
     for path in sorted((run.path / "traces").glob("train-*.jsonl")):
         _add_training(embedded, run, path.stem, limit_turns - embedded.turns)
     return embedded
@@ -106,8 +111,11 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
 def _draw(turns: dict[str, int], limit: int) -> set[str]:
     """Questions whose discussions have `limit` turns at most, one at least; the choice depends on their ids alone."""
     chosen: set[str] = set()
+    # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
     for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
         limit -= turns[question]
+        # Stops at the first that does not fit instead of looking for a shorter one, which would favour short
+        # discussions.
         if limit < 0 and chosen:
             break
         chosen.add(question)
@@ -121,10 +129,10 @@ def _evaluated(
     numbers: Sequence[int],
     grades: dict[tuple[str, str], Judgement],
 ) -> list[tuple[Entry, Trace]]:
-    """By question id; `numbers` are the scores' places among the method's, in their order."""
-    pairs = zip(scores, run.traces(f"evaluate-{method}", only=set(numbers)), numbers, strict=True)
+    """Entries and traces by question id; `numbers` are the scores' places in the method's file, in the same order."""
+    recorded = zip(scores, run.traces(f"evaluate-{method}", only=set(numbers)), numbers, strict=True)
     discussions = []
-    for scored, trace, number in pairs:
+    for scored, trace, number in recorded:
         entry = _score(scored) | _outline(trace, number)
         if judgement := grades.get((method, scored.question)):
             entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
@@ -134,10 +142,12 @@ def _evaluated(
 
 def _add_training(embedded: Embedded, run: RunFolder, phase: str, room: int) -> None:
     """Adds as many of a stage's discussions as fit in `room` turns, drawn by their place alone."""
+    # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
     first = next(run.traces(phase, only={0}), None)
     if first is None:
         return
     with (run.path / "traces" / f"{phase}.jsonl").open("rb") as lines:
+        # Counted as bytes: decoding every trace would cost far more. A half-written last line does not count.
         recorded = sum(line.endswith(b"\n") for line in lines)
     drawn = sorted(range(recorded), key=lambda number: derive_seed("report", phase, number))
     numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
@@ -150,6 +160,7 @@ def _trained(run: RunFolder, phase: str, numbers: Sequence[int]) -> Iterator[tup
     traces = run.traces(phase, only=set(numbers))
     for number, trace in zip(numbers, traces, strict=True):
         outline = _outline(trace, number)
+        # A question recurs in training, so the key is the discussion's number.
         yield {"key": str(number + 1), "question": trace.question, "answer": trace.answer} | outline, trace
 
 
@@ -183,6 +194,7 @@ def _outline(trace: Trace, number: int) -> Entry:
     }
     if trace.attack or trace.attacked:
         outline["attack"] = trace.attack or "attacked"
+    # Zeros are left out to keep the index small; the page takes a missing value as zero.
     return {name: value for name, value in outline.items() if value or name == "turns"}
 
 
@@ -193,4 +205,5 @@ def _bare(trace: Trace) -> Trace:
 
 
 def _compressed(text: str) -> str:
+    # Without a time stamp, so that one run gives one report.
     return base64.b64encode(gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)).decode("ascii")

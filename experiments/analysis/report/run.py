@@ -1,4 +1,4 @@
-"""report.html of a run: what was run, its tables and figures, and its discussions turn by turn."""
+"""The report of a run: its settings, tables and figures, and its discussions turn by turn."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from experiments.analysis.table import Table
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 
+# In this order: later scripts use the functions of earlier ones.
 SCRIPTS = ("tables.js", "data.js", "wiring.js", "discussion.js", "browse.js")
 
 
@@ -25,10 +26,10 @@ def write(
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
 ) -> Path:
-    """The report, written from the run's records and traces. Every message is shown as text.
+    """Writes the report from the run's records and traces. Every message is shown as text.
 
     Args:
-        metric: what the data set's utility is called.
+        metric: the name of the data set's utility.
         shown: the method whose discussions are listed at first.
         drawn: figures; the PNG and SVG files among them are shown.
         limit_turns: discussions with about so many turns are carried along, and the page says which were left out.
@@ -47,6 +48,7 @@ def write(
 def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
     if metrics["model"] == EMBEDDED:
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
+    # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     pairs = [
         ("Experiment", metrics["experiment"]),
@@ -63,6 +65,7 @@ def _results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
     caption = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
     table = run_table(metrics, metric)
     yield from page.table(caption, table, sortable=True)
+    # The summary above shows this note already.
     yield from page.paragraphs(note for note in table.notes if note != EMBEDDED_NOTE)
     phases = usage.by_phase(run)
     if phases:
@@ -76,6 +79,7 @@ def _discussions(embedded: Embedded, metric: str, shown: str) -> Iterable[str]:
     yield from page.paragraphs(_left_out(embedded), "note")
     yield page.asset("browse.html")
     for number, chunk in enumerate(embedded.chunks):
+        # A browser does not run a script of an unknown type: it is only a place to keep data.
         yield f'<script type="application/gzip" id="chunk-{number}">{chunk}</script>'
     about = f'data-metric="{escape(metric)}" data-shown="{escape(shown)}"'
     yield f'<script type="application/gzip" id="index" {about}>{embedded.index()}</script>'

@@ -1,4 +1,4 @@
-"""report.html of a sweep: what was varied, what came of it, and every trial with a link to its own report."""
+"""The report of a sweep: its settings, results and figures, and every trial with a link to its own report."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def write(
     compared: Sequence[str] = (),
     papers: Sequence[Layout] = (),
 ) -> None:
-    """The report of the trials that have ended; written again as more do.
+    """Writes the report of the trials that have ended; written again as more do.
 
     Args:
-        folder: the sweep's, with its trials' folders below `trials/`.
-        metric: what the data set's utility is called.
+        folder: the sweep's folder, with its trials' folders below `trials/`.
+        metric: the name of the data set's utility.
         drawn: figures; the PNG and SVG files among them are shown.
         settings: the sweep's table, a row per setting and method.
         compared: the sweep's comparisons in words.
@@ -52,6 +52,7 @@ def write(
 
 
 def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
+    # Trials may differ in model or data set, and one that was stopped early has no metrics.
     common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in _LABELS}
     if EMBEDDED in common["model"]:
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
@@ -79,6 +80,7 @@ def _results(settings: Table) -> Iterator[str]:
 
 def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterator[str]:
     axes = tuple(varied(results))
+    # All rows get the column if one trial was attacked: a table needs as many cells in each row.
     attacked = any("attack_success" in row for result in results for row in result.metrics.get("methods", {}).values())
     won = ("attack success",) if attacked else ()
     headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *won, "tokens", "edges", "failed turns")
@@ -89,6 +91,7 @@ def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterat
         rows += [(*trial, *_row(name, methods[name], attacked)) for name in methods]
         if not methods:
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
+            # Blank cells up to the width of the table.
             rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
     yield from page.table(f"{len(results):,} trials", Table(headers, rows), sortable=True)
 
@@ -105,7 +108,8 @@ def _shown(value: Any) -> str:
 
 
 def _link(folder: Path, name: str) -> str:
-    """To the trial's report, from where this one lies; its bare name where it has none."""
+    """A relative link to the trial's report, or its bare name where it has none."""
     if not (folder / TRIALS / name / REPORT).exists():
         return name
+    # Quoted for the address and escaped for the page: a name holds values of settings.
     return page.Html(f'<a href="{TRIALS}/{escape(quote(name))}/{REPORT}">{escape(name)}</a>')

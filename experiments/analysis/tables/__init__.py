@@ -1,1 +1,1 @@
-"""The papers' tables: their definitions, our figures and the reported ones."""
+"""The papers' tables: their definitions, the figures measured here and those that the papers report."""

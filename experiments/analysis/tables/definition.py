@@ -15,8 +15,10 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-STAND_IN = {"sample": "mmqa"}  # a data set that has the questions, modalities and hops of another, made up
+# A generated data set fills the columns of a real one with the same kinds of questions; tables say so.
+STAND_IN = {"sample": "mmqa"}
 JUDGED = "acc_star"
+# Measures that are counts: shown without interval, never bold and never tested.
 COSTS = ("prompt_tokens", "completion_tokens", "tokens", "calls")
 
 
@@ -60,7 +62,8 @@ class Column:
     size: int | None = None
 
     def takes(self, tags: Mapping[str, str]) -> bool:
-        """True for the tags of a question that counts here."""
+        """True if a question with these tags counts in this column."""
+        # A question needs one value of every tag in `where`, and none of any in `without`.
         needed = all(_values(tags, tag) & set(values) for tag, values in self.where.items())
         return needed and not any(_values(tags, tag) & set(values) for tag, values in self.without.items())
 
@@ -98,10 +101,12 @@ class Definition:
 
     @property
     def data(self) -> tuple[str, ...]:
+        """Names of the data sets in the columns, in their order."""
         return tuple(dict.fromkeys(column.data for column in self.columns if column.data))
 
 
 def has_tables(experiment: str) -> bool:
+    """True if the experiment reproduces a table of a paper."""
     return (FOLDER / f"{experiment}.yaml").is_file()
 
 
@@ -118,16 +123,19 @@ def tables_of(experiment: str) -> tuple[Definition, ...]:
 def _definition(fields: Mapping[str, Any]) -> Definition:
     defaults = fields.get("defaults", {})
     rows = tuple(Row(**row) for row in fields["rows"])
+    # A column's own fields come last and override the table's defaults.
     columns = tuple(Column(**{**defaults, **_averaged(column)}) for column in fields["columns"])
     rest = {key: value for key, value in fields.items() if key not in ("rows", "columns", "defaults")}
     for key in ("notes", "missing"):
         rest[key] = tuple(rest.get(key, ()))
     names, keys = [column.name for column in columns], [row.key for row in rows]
+    # Checked when read: a misspelt column of a mean would only show as an empty cell.
     unknown = {name for column in columns for name in column.mean_of} - set(names)
     if len(set(names)) < len(names) or len(set(keys)) < len(keys) or unknown:
         raise ValueError(
             f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
         )
+    # YAML reads `number: 3` as an int, and `number: 1, 6` as text.
     return Definition(**{**rest, "number": str(fields["number"]), "rows": rows, "columns": columns})
 
 

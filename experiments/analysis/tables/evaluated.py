@@ -1,4 +1,4 @@
-"""Finished runs as tables read them: everything comes from their records, scores.jsonl and judgements.jsonl."""
+"""Finished runs with their measurements, read from scores.jsonl and judgements.jsonl."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from experiments.records.trials import TRIALS, TrialResult
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One finished run: where it lies, what was varied, and what it was of. `judge` is "" where nobody judged."""
+    """One finished run: its folder, varied values, seed, model and data. `judge` is "" without judgements."""
 
     folder: RunFolder
     values: Mapping[str, Any]
@@ -38,7 +38,8 @@ class Evaluated:
 
     @cached_property
     def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
-        """By method and question (a group of askings is one): its tags, and all that was measured of the answer."""
+        """Tags and measures of each answer, by method and question (a group's questions count as one)."""
+        # Cached, because every column of every table reads these.
         grades = self._grades()
         return {
             method: {id: (scored.tags, measures_of(scored, grades.get((method, id)))) for id, scored in answers.items()}
@@ -46,20 +47,24 @@ class Evaluated:
         }
 
     def _grades(self) -> dict[tuple[str, str], float]:
-        """By method and question, 1 where the judge called the answer correct; of a group, where all are."""
+        """Grades by method and question: 1 where the judge called the answer correct; for a group, where all are."""
         correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
         grades: dict[tuple[str, str], float] = {}
+        # Judgements do not name groups, scores do; without judgements the file need not be read.
         for scored in self.folder.scores() if correct else ():
             if (scored.method, scored.question) in correct:
                 key = scored.method, scored.group or scored.question
+                # The least of a group, as `by_question` does with utility.
                 grades[key] = min(grades.get(key, 1.0), correct[scored.method, scored.question])
         return grades
 
 
 def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
-    """By the names that columns use; paths only where they were followed, a judge's `grade` only where there is one.
+    """Measures of an answer by the names that columns use.
 
-    `strict_em` is that of MultimodalQA's official script, which its data set's own metric is not.
+    Path metrics are there only where paths were followed, `grade` only where a judge gave one.
+
+    `strict_em` is the exact match of MultimodalQA's official script; that data set's `utility` is the lenient one.
     """
     measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS) if name != "tokens"}
     followed = {name: value for name in PATH_METRICS if (value := getattr(scored, name)) is not None}
@@ -68,12 +73,13 @@ def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
         **followed,
         **({} if grade is None else {JUDGED: grade}),
         "tokens": measures["prompt_tokens"] + measures["completion_tokens"],
+        # No answer is a wrong answer.
         "strict_em": 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold),
     }
 
 
 def of_sweep(folder: Path, results: Sequence[TrialResult]) -> list[Evaluated]:
-    """Its finished trials."""
+    """The finished trials of a sweep; those stopped early have no evaluation."""
     return [
         Evaluated.of(RunFolder(folder / TRIALS / result.name), result.values, result.metrics)
         for result in results

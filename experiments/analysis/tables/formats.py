@@ -57,7 +57,8 @@ def _bold(cell: Shown) -> str:
 
 
 def _plain(text: str) -> str:
-    """As text in Markdown, also inside a table."""
+    """Text with Markdown's special characters escaped, also for use inside a table."""
+    # The backslash first, or it would escape the ones that were just added.
     for mark in ("\\", "|", "*", "_", "<", "`", "["):
         text = text.replace(mark, f"\\{mark}")
     return text
@@ -67,6 +68,7 @@ def latex(layout: Layout) -> str:
     """A float with booktabs' rules, as wide as the text (needs the packages booktabs and graphicx)."""
     width = len(layout.columns) + 1
     lines = [
+        # A comment in LaTeX, for whoever pastes the table into a paper.
         "% \\usepackage{booktabs,graphicx}",
         "\\begin{table*}[t]",
         "  \\centering",
@@ -82,15 +84,18 @@ def latex(layout: Layout) -> str:
     for block in layout.blocks:
         lines += ["    \\midrule", f"    \\multicolumn{{{width}}}{{l}}{{\\emph{{{escape(block.heading)}}}}} \\\\"]
         lines += [_latex_row([escape(name), *(_latex_cell(cell) for cell in cells)]) for name, cells in block.rows]
+    # The blank line ends the paragraph, so that the notes start below the table.
     lines += ["    \\bottomrule", "  \\end{tabular}}", "", "  \\raggedright\\footnotesize"]
     lines += [f"  {escape(note)}" for note in layout.notes]
     return "\n".join([*lines, "\\end{table*}", ""])
 
 
 def _latex_groups(layout: Layout) -> list[str]:
+    # Column 1 holds the rows' names, so the first group starts at 2.
     cells, rules, at = [""], [], 2
     for name, width in layout.groups:
         cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape(name)}}}")
+        # No rule over columns without a group.
         if name:
             rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
         at += width
@@ -105,6 +110,7 @@ def _latex_cell(cell: Shown) -> str:
     return f"\\textbf{{{escape(cell.text)}}}" if cell.best else escape(cell.text)
 
 
+# Replaced letter by letter in one pass, so that no escape is escaped again.
 ESCAPED = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -121,7 +127,7 @@ ESCAPED = {
 
 
 def escape(text: str) -> str:
-    """As text in LaTeX."""
+    """Text with LaTeX's special characters escaped."""
     return "".join(ESCAPED.get(letter, letter) for letter in text)
 
 
@@ -130,11 +136,14 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(CSV_HEADER)
+    # A paper may report systems that the table here has no row for: these keep their key as label.
     labels = {row.key: row.label for row in table.rows}
     for block in measured:
         for row, cells in block.rows:
             for column, cell in zip(table.columns, cells, strict=True):
+                # Empty, not 0, where there is no figure.
                 low, high = cell.ci95 or ("", "")
+                # Floating-point error must not change the file.
                 numbers = rounded((cell.mean, low, high))
                 size = "" if column.size is None else column.size
                 what = (table.name, "measured", block.label, row.key, row.label, column.name)
@@ -147,11 +156,12 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
 
 
 def html(layout: Layout) -> Iterator[str]:
-    """For a report's page."""
+    """The table and its notes as lines of HTML for a report's page."""
     rows = [
         row
         for block in layout.blocks
         for row in (
+            # HTML tables of a page have one kind of row, so a block's heading is a row with blank cells.
             [page.Html(f"<em>{html_text(block.heading)}</em>"), *[""] * len(layout.columns)],
             *([name, *(_strong(cell) for cell in cells)] for name, cells in block.rows),
         )

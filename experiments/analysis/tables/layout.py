@@ -1,6 +1,6 @@
-"""A table as it is shown: headers, blocks of rows with the text of every cell, a caption and notes.
+"""A table's layout: headers, blocks of rows with the text of every cell, a caption and notes.
 
-What was measured and what papers report stand in blocks of their own, which say which they are.
+Measured and reported figures are in separate blocks, and each heading says which they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from experiments.analysis.tables.measured import FEWEST, Block, Cell
 from experiments.analysis.tables.reported import Figure, doubts
 from experiments.judging.judge import CORRECT
 
+# Names for readers; a data set that is not here appears under its own key.
 DATA = {
     "mmqa": "MultimodalQA",
     "scienceqa": "ScienceQA",
@@ -59,6 +60,7 @@ def lay_out(
     table: Definition, measured: Sequence[Block], figures: Sequence[Figure], runs: Sequence[Evaluated]
 ) -> Layout:
     """Measured blocks first, then those that the paper reports, by model."""
+    # Neighbouring columns of one group share a heading; the same group further on gets another one.
     groups: list[tuple[str, int]] = []
     for column in table.columns:
         if groups and groups[-1][0] == column.group:
@@ -92,6 +94,7 @@ def _measured(table: Definition, block: Block) -> ShownBlock:
 
 def _best(cells: Sequence[Cell], column: Column) -> float | None:
     means = [cell.mean for cell in cells if cell.mean is not None]
+    # Nothing is best where all are equal, and for costs most is not best.
     return max(means) if len(set(means)) > 1 and column.measure not in COSTS else None
 
 
@@ -100,27 +103,32 @@ def text(table: Definition, column: Column, cell: Cell) -> str:
     if cell.mean is None or cell.ci95 is None:
         return ""
     if column.measure in COSTS:
+        # Calls are few enough for a decimal to matter.
         return f"{cell.mean:,.1f}" if column.measure == "calls" else f"{cell.mean:,.0f}"
+    # One decimal of a percentage and three of a fraction are the same precision.
     scale, digits = (100, 1) if table.percent else (1, 3)
     mean, low, high = (f"{scale * value:.{digits}f}" for value in (cell.mean, *cell.ci95))
     return f"{mean} ({low}–{high})"
 
 
 def _reported(table: Definition, figures: Sequence[Figure]) -> Iterator[ShownBlock]:
+    # A dict keeps the order of first appearance, which is the paper's.
     for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
         own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
         rows = []
         for row in table.rows:
             cells = {figure.column: figure.shown for figure in own if figure.system == row.key}
+            # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
             if cells:
                 rows.append((row.label, tuple(Shown(cells.get(column.name, "")) for column in table.columns)))
         yield ShownBlock(f"Reported by {paper} (Table {number}), not measured here: {model}", tuple(rows))
 
 
 def sizes(table: Definition, measured: Sequence[Block]) -> Mapping[str, tuple[int, int]]:
-    """Questions here and in the paper, by column; of those evaluated whose size in the paper is known."""
+    """Questions here and in the paper by column, for evaluated columns with a known size in the paper."""
     known = {}
     for i, column in enumerate(table.columns):
+        # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
         here = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
         if column.size is not None and here:
             known[column.name] = here, column.size
@@ -139,9 +147,10 @@ def _sizes(table: Definition, measured: Sequence[Block]) -> Iterator[str]:
 
 def _data(table: Definition, runs: Sequence[Evaluated]) -> Iterator[str]:
     present = {run.data for run in runs}
-    for made, of in STAND_IN.items():
-        if made in present and of in table.data:
-            yield f"In the columns of {DATA[of]} the generated {made} stands in: these are not its questions."
+    for made, real in STAND_IN.items():
+        if made in present and real in table.data:
+            yield f"In the columns of {DATA[real]} the generated {made} stands in: these are not its questions."
+    # A stand-in fills the columns of the real data set, so these are not reported as empty.
     covered = present | {STAND_IN[data] for data in present if data in STAND_IN}
     lacking = [DATA.get(data, data) for data in table.data if data not in covered]
     if lacking:
@@ -171,8 +180,10 @@ def _notes(
             yield from (f"{block.label}, {name}: {line}" for line in in_words(compared, "utility"))
     yield from table.notes
     for reason, doubtful in doubts(figures).items():
-        few = "; ".join(doubtful) if len(doubtful) <= 4 else f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
-        yield f"Doubtful (?), {few}: {reason}."
+        examples = (
+            "; ".join(doubtful) if len(doubtful) <= 4 else f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
+        )
+        yield f"Doubtful (?), {examples}: {reason}."
     if table.missing:
         yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
 

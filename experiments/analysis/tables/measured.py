@@ -1,4 +1,4 @@
-"""Runs' measurements, cut as a paper's table cuts them: a cell for each block of settings, row and column."""
+"""Runs' measurements in the form of a paper's table: a cell for each block of settings, row and column."""
 
 from __future__ import annotations
 
@@ -48,8 +48,12 @@ class Block:
 
 
 def measure(table: Definition, runs: Sequence[Evaluated], seed: int, elsewhere: Collection[str] = ()) -> list[Block]:
-    """In the order of the runs. `seed` is of the intervals' and tests' draws. Methods that the table does not name
-    come last, under their own names, but for those that another of the experiment's tables has (`elsewhere`)."""
+    """Blocks of a table, in the order of the runs. `seed` is for the draws of intervals and tests.
+
+    Methods that the table does not name come last, under their own names, except for those that another table of the
+    experiment names (`elsewhere`).
+    """
+    # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
     fixed = {key for row in table.rows for key in row.values}
     blocks: dict[str, list[Evaluated]] = {}
     for run in runs:
@@ -64,7 +68,7 @@ def measure(table: Definition, runs: Sequence[Evaluated], seed: int, elsewhere: 
 
 
 def _labels(keys: Sequence[str]) -> dict[str, str]:
-    """The model's name; with all that was varied where several blocks have the same."""
+    """Labels of blocks: the model's name, with all varied settings where several blocks share a model."""
     models = [json.loads(key)[0] for key in keys]
     return {
         key: model if models.count(model) == 1 else ", ".join([model, *_settings(json.loads(key)[1])])
@@ -78,27 +82,30 @@ def _settings(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _block(table: Definition, named: Collection[str], label: str, runs: Sequence[Evaluated], seed: int) -> Block:
     others = dict.fromkeys(method for run in runs for method in run.answers if method not in named)
-    rows, parts_of = [], {}
+    # Rows without a run are left out; the notes list them.
+    rows, runs_of = [], {}
     for row in (*table.rows, *(Row(method, method, "not in the paper's table") for method in others)):
         own = [run for run in runs if row.method in run.answers and _under(run, row.values)]
         if own:
             parts = {column.name: _part(table, column, row, own) for column in table.columns}
             cells = tuple(_cell(column, parts, derive_seed(seed, row.key, column.name)) for column in table.columns)
             rows.append((row, cells))
-            parts_of[row.key] = own
-    return Block(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], parts_of, seed)))
+            runs_of[row.key] = own
+    return Block(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], runs_of, seed)))
 
 
 def _under(run: Evaluated, values: Mapping[str, Any]) -> bool:
-    """True for a run that had a row's setting: in what was varied, or else in its configuration."""
+    """True if a run had a row's setting, among its varied values or else in its configuration."""
     if all(key in run.values for key in values):
         return all(run.values[key] == value for key, value in values.items())
+    # Reads a file, so only where the varied values cannot tell.
     config = read(run.folder.config)
     return all(_setting(config, key) == value for key, value in values.items())
 
 
 def _setting(config: Any, key: str) -> Any:
     for part in key.split("."):
+        # None where the configuration lacks the key.
         config = getattr(config, part, None)
     return config
 
@@ -110,8 +117,9 @@ def _counts(table: Definition, column: Column, run: Evaluated) -> bool:
 
 
 def _part(table: Definition, column: Column, row: Row, runs: Sequence[Evaluated]) -> Part | None:
-    """Of the column's questions in the runs that evaluated its data set; None for means and where there is nothing."""
+    """Scores of a column's questions in the runs of its data set; None for means and where there are none."""
     of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
+    # All questions of the data set, not the column's alone: parts of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
     values = as_matrix([_scores(run, row.method, [column], column.measure) for run in of_it], questions)
     return Part(f"{column.data} {column.split}", values) if values.size and np.isfinite(values).any() else None
@@ -120,6 +128,7 @@ def _part(table: Definition, column: Column, row: Row, runs: Sequence[Evaluated]
 def _cell(column: Column, parts: Mapping[str, Part | None], seed: int) -> Cell:
     names = column.mean_of or (column.name,)
     measured = [part for name in names if (part := parts[name]) is not None]
+    # A mean of fewer columns than the paper's would be another measure.
     if len(measured) < len(names):
         return EMPTY
     questions = _together(measured)
@@ -129,14 +138,15 @@ def _cell(column: Column, parts: Mapping[str, Part | None], seed: int) -> Cell:
 
 
 def _most(part: Part) -> int:
-    """Questions of one trial, the most."""
+    """The number of questions of the trial with the most."""
     return int(np.isfinite(part.values).sum(axis=1).max())
 
 
 def _together(parts: Sequence[Part]) -> int:
-    """Questions of one trial that are in any of the parts, over all data sets."""
+    """The number of questions of one trial that are in any of the parts, over all data sets."""
     total = 0
     for origin in dict.fromkeys(part.origin for part in parts):
+        # A question that counts in several columns (a hop and a modality) is counted once.
         asked = np.array([np.isfinite(part.values) for part in parts if part.origin == origin]).any(axis=0)
         total += int(asked.sum(axis=1).max())
     return total
@@ -145,25 +155,33 @@ def _together(parts: Sequence[Part]) -> int:
 def _compared(
     table: Definition, rows: Sequence[Row], runs: Mapping[str, Sequence[Evaluated]], seed: int
 ) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
-    """The row `ours` (or else the last that ran) minus each other one over all questions that the table takes of a
-    data set, Holm-adjusted within the data set."""
+    """Comparisons of the row `ours` (or else the last that ran) with each other one, by data set.
+
+    Over all questions of the data set that any column counts, Holm-adjusted within the data set.
+    """
     for data in table.data:
         columns = [column for column in table.columns if column.data == data and column.measure not in COSTS]
         measures = [column.measure for column in columns]
+        # One measure per data set: more of them would be more tests, and less power for each.
         chosen = "utility" if "utility" in measures else measures[0] if measures else ""
         counted = [column for column in columns if column.measure == chosen]
         trials: list[tuple[Row, list[tuple[int, dict[str, float]]]]] = []
         for row in rows:
             of_data = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
-            scored = [(run.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
-            if scored := [(seed, scores) for seed, scores in scored if scores]:
-                trials.append((row, scored))
-        asked = sorted({question for _, scored in trials for _, scores in scored for question in scores})
+            by_seed = [(run.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
+            if by_seed := [(seed, scores) for seed, scores in by_seed if scores]:
+                trials.append((row, by_seed))
+        # The same columns for all rows, as `compare_pairs` expects.
+        asked = sorted({question for _, by_seed in trials for _, scores in by_seed for question in scores})
         arms = {
             row.key: Arm(
-                row.label, {}, tuple(seed for seed, _ in scored), (), as_matrix([of for _, of in scored], asked)
+                row.label,
+                {},
+                tuple(seed for seed, _ in by_seed),
+                (),
+                as_matrix([scores for _, scores in by_seed], asked),
             )
-            for row, scored in trials
+            for row, by_seed in trials
         }
         if len(arms) > 1:
             ours = table.ours if table.ours in arms else list(arms)[-1]
@@ -173,7 +191,7 @@ def _compared(
 
 
 def _scores(run: Evaluated, method: str, columns: Sequence[Column], measure: str) -> dict[str, float]:
-    """By question, of those that any of the columns takes."""
+    """Scores by question, for the questions that any of the columns counts."""
     return {
         question: measures[measure]
         for question, (tags, measures) in run.answers[method].items()

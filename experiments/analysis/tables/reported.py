@@ -1,4 +1,4 @@
-"""Figures that the papers report, transcribed digit for digit: never computed with, only shown beside what we measure.
+"""Figures that the papers report, transcribed digit for digit: shown beside measured ones and never computed with.
 
 Each file has a line for every figure: `system` (and its setting, as `Row.key`), the model that the paper names,
 `column` of the table here, `value` and what stands after ± (`spread`) as printed, the paper with the number of its
@@ -31,11 +31,12 @@ class Figure:
 
     @property
     def shown(self) -> str:
+        # Text and not a number: digits as printed say how precise the authors were.
         return self.value + (f" ± {self.spread}" if self.spread else "") + ("?" if self.doubt else "")
 
 
 def reported(table: str) -> tuple[Figure, ...]:
-    """Of a table, in the paper's order; none where nothing was transcribed."""
+    """Reported figures of a table, in the paper's order; none where nothing was transcribed."""
     path = REPORTED / f"{table}.csv"
     if not path.is_file():
         return ()
@@ -44,7 +45,7 @@ def reported(table: str) -> tuple[Figure, ...]:
 
 
 def doubts(figures: Sequence[Figure]) -> dict[str, list[str]]:
-    """By reason for doubt, the figures that it concerns in words."""
+    """Doubtful figures in words, by the reason for doubt."""
     reasons: dict[str, list[str]] = {}
     for figure in figures:
         if figure.doubt:

@@ -1,4 +1,4 @@
-"""The tables of an experiment in its folder: `tables/<name>.md`, `.tex` and `.csv`."""
+"""Writes an experiment's tables into its folder: `tables/<name>.md`, `.tex` and `.csv`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ TABLES = "tables"
 
 
 def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
-    """Those of which the runs evaluated a data set; none for an experiment that is not one of a paper's tables.
+    """Writes the tables with a data set that the runs evaluated; none if the experiment reproduces no paper's table.
 
     Args:
-        folder: of the run or the sweep.
-        runs: finished ones.
-        seed: of the draws of intervals and tests.
+        folder: the folder of the run or the sweep.
+        runs: finished runs.
+        seed: seed of the draws of intervals and tests.
     """
     written, tables = [], tables_of(experiment)
+    # A method in one table of the experiment must not turn up as unknown in another.
     named = {row.method for table in tables for row in table.rows}
     for table in tables:
         if _evaluated(table, runs):
@@ -44,6 +45,6 @@ def _evaluated(table: Definition, runs: Sequence[Evaluated]) -> bool:
 
 
 def tell(folder: Path, written: Sequence[Layout]) -> None:
-    """Prints where they are."""
+    """Prints the paths of the tables."""
     for layout in written:
         print(f"In the form of the paper: {folder / TABLES / layout.name}.md, .tex and .csv")
