@@ -15,6 +15,17 @@ from actors.reader.reader import ReaderSettings
 
 
 @dataclass(frozen=True)
+class TokenCounting:
+    """A model's tokens before a run: of a text; of any picture (None: by its size); of each prompt's frame (None: a
+    chat template's). `rule` says in words what counts."""
+
+    rule: str
+    text: Callable[[str], int]
+    picture: int | None = None
+    frame: int | None = None
+
+
+@dataclass(frozen=True)
 class Backend:
     """A model as a configuration describes it. This class itself is a kind that cannot answer; others override `maker`.
 
@@ -49,6 +60,10 @@ class Backend:
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         """The number of replicas, and the GPUs that each reserves on a cluster that has `cluster_gpus`."""
         return self.settings.replicas, self.settings.gpus or 0.0
+
+    def counting(self) -> TokenCounting | None:
+        """The model's own count of tokens, without loading the model; None where only a guess can be made."""
+        return None
 
     def choice(self) -> ModelChoice | None:
         """The model for an exported AutoGen team; None where only a run has it."""

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import Backend
+from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.models import Model
 from actors.reader import reader
 from actors.reader.reader import Reader
+from actors.reader.text import count_tokens
 
 
 class ReaderBackend(Backend):
@@ -29,6 +30,10 @@ class ReaderBackend(Backend):
         for path in sorted(Path(reader.__file__).parent.glob("*.py")):
             code.update(path.read_bytes())
         return {"code": code.hexdigest(), "settings": asdict(self.reader)}
+
+    def counting(self) -> TokenCounting:
+        rule = "words and punctuation marks, as the embedded reader counts them"
+        return TokenCounting(rule, count_tokens, self.reader.picture_tokens, reader.CHAT_OVERHEAD_TOKENS)
 
     def choice(self) -> ModelChoice:
         return ModelChoice(kind="reader", settings=asdict(self.reader))

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import Backend
+from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.settings import common_fields
+from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.errors import UserError
@@ -45,6 +46,10 @@ class VllmBackend(Backend):
         if self.settings.gpus is None and cluster_gpus:
             return self.settings.replicas, float(self.settings.tensor_parallel)
         return super().processes(cluster_gpus)
+
+    def counting(self) -> TokenCounting | None:
+        text = token_counter(self.settings.name, self.settings.engine)
+        return TokenCounting(f"the tokenizer of {self.settings.name}", text) if text else None
 
     def choice(self) -> ModelChoice:
         """A server that the team's user starts on the same machine with `vllm serve <name>`."""

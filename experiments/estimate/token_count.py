@@ -9,12 +9,10 @@ from functools import lru_cache
 from PIL import Image
 
 from actors.backends.chat import DESCRIPTIONS
-from actors.backends.tokenizer import token_counter
 from actors.messages import Request, Source
 from actors.prompting.prompt import one_line
-from actors.reader.reader import CHAT_OVERHEAD_TOKENS
-from actors.reader.text import count_tokens
 from experiments.config.config import Config
+from experiments.running.models import model_backend
 
 CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
@@ -46,17 +44,16 @@ class Counter:
 
 
 def counter_for(config: Config) -> Counter:
-    """The embedded reader's own count, the tokenizer of vLLM's model, or characters."""
-    model = config.model
-    if model.kind == "reader":
-        picture_tokens = config.reader.picture_tokens
-        rule = f"words and punctuation marks, as the embedded reader counts them; {picture_tokens} for a picture"
-        return Counter(rule, _kept(count_tokens), lambda _: picture_tokens, CHAT_OVERHEAD_TOKENS)
-    own: Callable[[str], int] | None = token_counter(model.name, model.engine) if model.kind == "vllm" else None
-    count = _kept(own or _characters)
+    """The model's own count where it has one, else characters."""
+    model, own = config.model, model_backend(config).counting()
+    count = _kept(own.text if own else _characters)
+    if own and own.picture is not None:
+        tokens = own.picture
+        frame = CHAT_TOKENS if own.frame is None else own.frame
+        return Counter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame)
     limits = model.engine.get("mm_processor_kwargs") or {}
     least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)
-    counted = f"the tokenizer of {model.name}" if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
+    counted = own.rule if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
     rule = f"{counted}; for a picture (height/{PATCH}) x (width/{PATCH}), as Qwen2.5-VL, of {most:,} pixels at most"
 
     @lru_cache(maxsize=1 << 14)
