@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib.util
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from actors.lookup import near_miss
 
 # Set by VllmSettings itself; as engine arguments they would contradict it.
 SETTINGS = {
@@ -30,9 +31,7 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
     known = known_arguments()
     for key in engine:
         if known and key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"vLLM has no engine argument {key!r}{hint}")
+            raise ValueError(f"vLLM has no engine argument {key!r}.{near_miss(key, known)}")
 
 
 def check_folder(name: str) -> None:

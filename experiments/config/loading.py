@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -187,8 +186,7 @@ def _unknown_key(error: ConfigKeyError) -> str:
     paths = list(_paths(Config))
     last = full.rpartition(".")[2]
     same_name = [path for path in paths if path.rpartition(".")[2] == last]
-    near = same_name or difflib.get_close_matches(full, paths, n=1) or difflib.get_close_matches(last, paths, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = f" Did you mean {same_name[0]!r}?" if same_name else near_miss(full, paths) or near_miss(last, paths)
     group = full.rpartition(".")[0]
     siblings = [path for path in paths if path.rpartition(".")[0] == group]
     return f"unknown key {full!r}.{hint} Known here: {', '.join(siblings)}"

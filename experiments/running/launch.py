@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
+from actors.lookup import near_miss
 from actors.messages import Modality, Role
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
@@ -36,9 +36,7 @@ def team_roles(config: Config) -> list[Role]:
         role = ROLES.get(f"{modality}_{name}")
         if role is None:
             known = [full.removeprefix(f"{modality}_") for full, r in ROLES.items() if r.modality is modality]
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise UserError(f"topology.{modality}: no role {name!r}.{hint} Known: {', '.join(known)}")
+            raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced))
     present = [role.name for role in (*roles, *_beside(config))]
     for name in config.roles:

@@ -21,6 +21,7 @@ from experiments.config.config import Config
 from experiments.config.loading import read as read_config
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
+from experiments.records import jsonl
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
@@ -206,20 +207,19 @@ def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
     # Sorted: the order of a directory depends on the file system.
     for path in sorted((folder.path / "traces").glob(pattern)):
         offset = 0
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.endswith(b"\n"):
-                    break  # it is still being written, or its run was killed
-                about, ends, _ = line.partition(_ABOUT_ENDS)
-                try:
-                    # The head lacks only its closing brace to be an object.
-                    record = json.loads(about + b"}" if ends else line)
-                    places[f"{record['method']}/{record['question']}/{record['sample']}"] = _Place(path, offset)
-                except (ValueError, KeyError, TypeError) as error:
-                    raise UserError(f"{path}, line {number}: not a trace ({error!r}); replay an intact run") from error
-                # Bytes, not characters: `seek` counts bytes.
-                offset += len(line)
+        for number, line in enumerate(jsonl.lines(path), start=1):
+            head, ends, _ = line.partition(_ABOUT_ENDS)
+            # The head lacks only its closing brace to be an object.
+            discussion = jsonl.decoded(path, number, head + b"}" if ends else line, _discussion, "replay an intact run")
+            places[discussion] = _Place(path, offset)
+            # Bytes, not characters: `seek` counts bytes.
+            offset += len(line)
     return places
+
+
+def _discussion(head: str) -> str:
+    record = json.loads(head)
+    return f"{record['method']}/{record['question']}/{record['sample']}"
 
 
 def _read(place: _Place) -> Trace:

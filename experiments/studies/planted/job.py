@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from actors.errors import UserError
+from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
@@ -61,14 +62,13 @@ def run(
 
 def read_records(path: Path) -> dict[World, list[Outcome]]:
     """Outcomes by world that are recorded already; a line that a killed run left incomplete is cut off."""
-    if not path.exists():
-        return {}
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    recorded = [[_outcome(**fields) for fields in json.loads(line)] for line in whole.splitlines()]
+    jsonl.cut(path)
+    recorded = jsonl.records(path, _outcomes, "delete the file to explore all worlds again")
     return {outcomes[0].world: outcomes for outcomes in recorded}
+
+
+def _outcomes(line: str) -> list[Outcome]:
+    return [_outcome(**fields) for fields in json.loads(line)]
 
 
 def _outcome(world: dict[str, float], regret: dict[str, float], **others: float) -> Outcome:

@@ -178,7 +178,7 @@ async def test_a_broken_line_is_named(copy: RunFolder, asked: list[Turn]) -> Non
     path = copy.path / "traces" / "evaluate-full.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(["nonsense\n", *lines]))
-    assert "evaluate-full.jsonl, line 1: not a trace" in await refusal(copy, last(asked))
+    assert "evaluate-full.jsonl, line 1: not a record of this kind" in await refusal(copy, last(asked))
     told = json.loads(lines[-1])
     del told["turns"]
     path.write_text("".join([*lines[:-1], json.dumps(told, separators=(",", ":")) + "\n"]))
