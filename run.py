@@ -1,4 +1,4 @@
-"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without words it lists the experiments."""
+"""Run an experiment: `python run.py experiment=mmqa_prune seed=1`. Without arguments it lists the experiments."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _run(words: list[str]) -> int:
         filename=folder.log, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     # Their INFO lines would bury the run's own.
-    for talker in ("wandb", "fontTools"):
-        logging.getLogger(talker).setLevel(logging.WARNING)
+    for library in ("wandb", "fontTools"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     started = time.monotonic()
     try:
         # A sweep goes on after trials that failed, and says so; a single run ends well or raises.

@@ -83,15 +83,15 @@ def _documents(group: type) -> dict[str, str]:
     """The string or comment behind each field; a field without one goes by the class's docstring."""
     # A docstring behind a field is not kept at run time, so the source is parsed.
     source = textwrap.dedent(inspect.getsource(group))
-    lines, found, last = source.splitlines(), {}, ""
+    lines, descriptions, last = source.splitlines(), {}, ""
     for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             last = node.target.id
             _, _, comment = lines[node.lineno - 1].partition("  # ")
-            found[last] = comment
+            descriptions[last] = comment
         elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            found[last] = " ".join(str(node.value.value).split())
-    return found
+            descriptions[last] = " ".join(str(node.value.value).split())
+    return descriptions
 
 
 def _shown(value: Any) -> str:

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 def open_folder(config: Config) -> RunFolder:
-    """The folder to go on with, or a new one that holds the configuration."""
+    """The run folder to resume, or a new one that holds the configuration."""
     if config.resume:
         return RunFolder.open(Path(config.resume))
     # Absolute, so that the run can be resumed from another working directory.
@@ -59,7 +59,7 @@ def open_folder(config: Config) -> RunFolder:
 
 
 def run(config: Config, folder: RunFolder) -> None:
-    """Do the job of a configuration in its folder, from wherever it was left.
+    """Does the job of a configuration in its folder, from the point where it was left.
 
     Raises:
         UserError: everything that the user can put right; what is recorded stays and can be resumed.
@@ -79,10 +79,10 @@ def run(config: Config, folder: RunFolder) -> None:
         raise UserError(str(error)) from error
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be said.
     except BaseExceptionGroup as group:
-        if mistake := first_of(UserError, group):
-            raise mistake from None
-        if gone := first_of(ModelGone, group):
-            raise UserError(f"{gone}; what is recorded stays: go on with resume={folder.path}") from group
+        if user_error := first_of(UserError, group):
+            raise user_error from None
+        if lost_model := first_of(ModelGone, group):
+            raise UserError(f"{lost_model}; what is recorded stays: go on with resume={folder.path}") from group
         raise
 
 
@@ -107,11 +107,11 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     check(config)
     recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
-        recorded, then = replay.open_recorded(config)
-        answering = replay.answering(then)
+        recorded, recorded_config = replay.open_recorded(config)
+        answering = replay.answering(recorded_config)
         # Before the recorder opens, which looks for a checkpoint and goes on from it.
         replay.copy_learning(recorded.folder, folder)
-        dataset = replay.replayed_dataset(config, then, cache)
+        dataset = replay.replayed_dataset(config, recorded_config, cache)
     else:
         dataset = open_dataset(config, cache)
         # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
@@ -132,8 +132,8 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             # The agents are gone by now: everything that follows is made from the records.
             metrics, spent = conclude(config, folder, dataset, tracker, answering)
             show(metrics, dataset.metric, spent)
-            told = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
-            tell(folder.path, told)
+            table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
+            tell(folder.path, table_files)
 
 
 async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded: Team | None) -> None:
@@ -143,8 +143,8 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
     if config.job == "redundancy":
         learners = launch_learners(config, context.roles, cluster)
         await wait(cluster, context.progress)
-        found = await Redundancy(Job(context, agents, None), learners).run()
-        redundancy_summary.write(context, found)
+        measured = await Redundancy(Job(context, agents, None), learners).run()
+        redundancy_summary.write(context, measured)
         return
     learns = any(method.needs_graph for method in methods_of(config))
     # Launched before anything is waited for, so that all processes start side by side.
@@ -155,7 +155,7 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
 
 @contextmanager
 def _tracked(config: Config, folder: RunFolder) -> Iterator[Tracker]:
-    """The run's tracker, which is told in the end whether the run went well."""
+    """The run's tracker; at the end it gets the run's exit code."""
     wandb = config.wandb
     tracker = Tracker(folder.path, asdict(config), wandb.mode, wandb.project, wandb.group)
     try:

@@ -1,1 +1,1 @@
-"""How agents discuss a question; knows messages, and nothing of the runtime, retrieval or labels."""
+"""Ways in which agents discuss a question; they know messages, and nothing of the runtime, retrieval or labels."""

@@ -1,4 +1,4 @@
-"""The normal form of an answer: votes and agreement between agents compare answers by it, without any label."""
+"""The normal form of an answer, in which votes and measures of agreement compare answers without any label."""
 
 from __future__ import annotations
 

@@ -15,22 +15,25 @@ REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: a process has 
 class Team(Protocol):
     """Agents to ask: processes, a recorded run, or stand-ins.
 
-    `usage`: each agent's tokens and calls so far. `recorded`: the answers are those of an earlier run, whose attacks on
-    turns must not be applied again.
+    `usage`: each agent's tokens and calls so far. `recorded`: the answers are those of an earlier run, with
+    the effect of its attacks, which must not be applied again.
     """
 
     usage: dict[str, Usage]
 
     @property
-    def recorded(self) -> bool: ...
+    def recorded(self) -> bool:
+        """True for the answers of an earlier run."""
 
-    async def ask(self, turn: Turn) -> Message: ...
+    async def ask(self, turn: Turn) -> Message:
+        """The agent's message for one turn."""
 
-    def close(self, discussion: str) -> None: ...
+    def close(self, discussion: str) -> None:
+        """Ends a discussion: its agents may forget it."""
 
 
 async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
-    """Holds one discussion, from its start again when an agent was lost: with the same seeds it ends the same.
+    """Holds one discussion and restarts it when an agent is lost; with the same seeds the result is the same.
 
     Raises:
         AgentLost: an agent was lost every time.

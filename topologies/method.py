@@ -1,4 +1,4 @@
-"""A method: one way of answering questions that a run compares with others, and what it needs from the run."""
+"""Methods: the ways of answering questions that a run compares, and their requirements."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ class Method:
 def system(
     name: str, description: str, make: Callable[[MethodContext], Topology], roles: tuple[Role, ...] = ()
 ) -> Method:
-    """A method that searches by itself and asks its own agents instead of the team."""
+    """A method with its own searches and its own agents in place of the team."""
     return Method(name, description, make, roles, asks_team=False, needs_library=True)

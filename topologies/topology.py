@@ -77,7 +77,7 @@ def discussion_id(method: str, question: Question, sample: int) -> str:
 
 
 def needed_turns(wiring: Wiring) -> Bools:
-    """The turns on which the answer depends, bool [T, N]: from them a path leads to the decision agent.
+    """The turns with a path to the decision agent, on which the answer depends, bool [T, N].
 
     An agent's own last turn counts as heard, because it remembers it. All that a needed turn hears is needed.
     """

@@ -165,10 +165,10 @@ def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generato
     edges = edges[torch.randperm(len(edges), generator=generator)]
     # Stable: the shuffle above decides between equal scores.
     ranked = edges[scores.flatten()[edges].argsort(descending=True, stable=True)]
-    kept = torch.zeros(present.numel(), dtype=torch.bool)
+    stays = torch.zeros(present.numel(), dtype=torch.bool)
     # Python rounds halves to the even number: of 5 edges at rate .5, 2 stay.
-    kept[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
-    return kept.view(present.shape)
+    stays[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
+    return stays.view(present.shape)
 
 
 def receiver_weights(probabilities: Floats, present: Bools) -> Floats:

@@ -1,1 +1,1 @@
-"""What a run or a sweep would take, before any of it is spent."""
+"""Estimates of the cost of a run or a sweep, before any of it is spent."""

@@ -1,4 +1,4 @@
-"""`dry_run=true`: how many turns and calls a run takes and about how many tokens, before any is spent.
+"""`dry_run=true`: the turns and calls of a run and an estimate of its tokens, before any is spent.
 
 The discussions of a sample of questions are really walked, along wirings as the run would draw them, with the prompts
 that it would send; only the agents are stood in for, by replies of one stated length. The learner goes through all its
@@ -115,6 +115,7 @@ class _Estimate:
         )
 
     async def plan(self) -> Plan:
+        """The phases in the order of the run: calibration, training, each method, judging."""
         config = self._config
         phases = []
         if any(method.needs_calibration for method in self._methods):
@@ -155,7 +156,7 @@ class _Estimate:
         return phase("watching unlabelled discussions", len(items), expected, expected, expected)
 
     async def _training(self, stage: int) -> Phase:
-        """All steps of a stage, of which some, evenly spread, are walked."""
+        """The plan of a stage: all its steps are sampled and learned; some, evenly spread, are also walked."""
         config = self._config
         steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
         needed = steps * per_step
@@ -208,7 +209,7 @@ class _Estimate:
             await self._team.run_discussion(walk, question, self._config.seed, 0, tally)
 
     def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
-        """At most: methods that give the same answer to a question are judged once, and no answer is not judged."""
+        """An upper bound: equal answers of several methods to a question are judged once, and no answer is not judged."""
         tally = Tally()
         for item, _ in looked_at:
             request = judge.grading_request(item, ANSWER)

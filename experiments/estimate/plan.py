@@ -30,6 +30,7 @@ class Range:
         return Range(self.lower + other.lower, self.expected + other.expected, self.upper + other.upper)
 
     def times(self, factor: float) -> Range:
+        """All three values multiplied by a factor."""
         return Range(self.lower * factor, self.expected * factor, self.upper * factor)
 
 
@@ -42,9 +43,9 @@ class Phase:
     depend on what will be learned; tokens are estimates.
 
     `shared` of the expected prompt tokens are what agents of one modality have in common on a question. `distinct` is
-    how many of the calls differ from each other and from those of the phases before, as far as can be said before any
-    reply is known. `longest` are the tokens of the longest prompt, and
-    `at_most` of the one that would be the longest if all that its agent reads of replies had the length allowed.
+    the number of calls that differ from each other and from those of the phases before, estimated without knowing any
+    reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had the
+    length allowed.
     """
 
     name: str
@@ -112,7 +113,7 @@ def total(phases: Iterable[Phase]) -> Phase:
 
 
 def hours(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
-    """Both speeds, of all replicas together: a prompt's tokens are computed before its reply's."""
+    """The hours that a run takes at the given speeds, of all replicas together; prompts and replies add up."""
     if costs.prompt_tokens_per_s is None and costs.completion_tokens_per_s is None:
         return None
     # A speed that is not given takes no time: the estimate is then of the other part alone.
@@ -123,7 +124,7 @@ def hours(costs: CostSettings, prompt: Range, completion: float) -> Range | None
 
 
 def price(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
-    """In the currency of the rates, without anybody's discount for cached prompts."""
+    """The price in the currency of the rates, without any discount for cached prompts."""
     if costs.prompt_price is None and costs.completion_price is None:
         return None
     replies = completion * (costs.completion_price or 0.0)

@@ -1,4 +1,4 @@
-"""Agents that are stood in for, so that a discussion's prompts can be counted without a model."""
+"""Stand-ins for agents, so that a discussion's prompts can be counted without a model."""
 
 from __future__ import annotations
 
@@ -102,4 +102,5 @@ class StandIns:
 
 
 def reply(key: str) -> str:
+    """A whole reply as a model would write it, for its length."""
     return f"Reasoning: {REPLY.format(key=key)}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"

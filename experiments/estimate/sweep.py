@@ -1,4 +1,4 @@
-"""`dry_run=true` of a sweep: what each combination of values would take, and all trials together."""
+"""`dry_run=true` of a sweep: an estimate for each combination of values, and for all trials together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTED = ("trials", "turns", "calls", "prompt tokens", "completion tokens")
 
 @dataclass(frozen=True)
 class Estimated:
-    """One combination of values: the plan of its first seed's trial, and how many trials it has."""
+    """One combination of values: the plan of its first seed's trial, and the number of its trials."""
 
     trial: Trial
     plan: Plan
@@ -52,28 +52,28 @@ def dry_run_sweep(config: Config) -> list[Estimated]:
 
 
 def _table(estimated: Sequence[Estimated]) -> Table:
-    keys = list(dict.fromkeys(key for one in estimated for key in one.trial.values))
+    keys = list(dict.fromkeys(key for estimate in estimated for key in estimate.trial.values))
     rows = []
     totals = [0.0] * len(COUNTED)
-    for one in estimated:
-        whole, n = one.plan.whole, one.trials
+    for estimate in estimated:
+        whole, n = estimate.plan.whole, estimate.trials
         counted = (n, n * whole.turns, n * whole.calls, n * whole.prompt.expected, n * whole.completion)
         totals = [total + count for total, count in zip(totals, counted, strict=True)]
-        values = (plain(one.trial.values[key]) if key in one.trial.values else "-" for key in keys)
+        values = (plain(estimate.trial.values[key]) if key in estimate.trial.values else "-" for key in keys)
         rows.append((*values, *(f"{count:,.0f}" for count in counted)))
-    named = ["all"][: len(keys)] + [""] * (len(keys) - 1)
+    sum_label = ["all"][: len(keys)] + [""] * (len(keys) - 1)
     notes = ["Of all trials in a row together, without any cache; of a run alone, dry_run=true tells more."]
-    if any(one.plan.judged for one in estimated):
+    if any(estimate.plan.judged for estimate in estimated):
         notes.append("The judge is not counted.")
     for name in ("price", "hours"):
-        ranges = [(one.trials, getattr(one.plan, name)) for one in estimated]
+        ranges = [(estimate.trials, getattr(estimate.plan, name)) for estimate in estimated]
         # A sum without some of the combinations would look like that of all.
         if all(range for _, range in ranges):
             expected = sum(trials * range.expected for trials, range in ranges)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
     return Table(
         columns=(*map(short_keys(keys).__getitem__, keys), *COUNTED),
-        rows=[*rows, (*named, *(f"{total:,.0f}" for total in totals))],
+        rows=[*rows, (*sum_label, *(f"{total:,.0f}" for total in totals))],
         notes=notes,
         names=len(keys),
         total=len(rows),

@@ -1,4 +1,4 @@
-"""Counting of tokens before a run: by the model's own tokenizer where there is one, else by a rule that is stated."""
+"""Counts tokens before a run: by the model's own tokenizer where there is one, else by a rule that the plan states."""
 
 from __future__ import annotations
 

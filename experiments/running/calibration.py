@@ -21,18 +21,18 @@ CALIBRATION = "calibrate"
 
 
 def watched_items(config: Config, dataset: Dataset) -> list[Item]:
-    """The first `defence.calibration` training questions, whose labels nobody looks at.
+    """The first `defence.calibration` training questions; their labels are not used.
 
     Raises UserError when there are fewer, or when nobody would be left to speak.
     """
     agents, dropped = len(config.topology.text) + len(config.topology.visual), config.defence.dropped
     if dropped >= agents:
         raise UserError(f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left")
-    wanted = config.defence.calibration
-    items = list(islice(dataset.train(), wanted))
-    if len(items) < wanted:
+    needed = config.defence.calibration
+    items = list(islice(dataset.train(), needed))
+    if len(items) < needed:
         raise UserError(
-            f"defence.calibration={wanted}: {dataset.name} has only {len(items)} training questions; lower it"
+            f"defence.calibration={needed}: {dataset.name} has only {len(items)} training questions; lower it"
         )
     return items
 

@@ -19,7 +19,7 @@ from experiments.running.methods import methods_of, pairs
 def conclude(
     config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str
 ) -> tuple[summary.Metrics, Usage]:
-    """metrics.json, figures and the report, all from the records; `answering` is the model's name.
+    """Writes metrics.json, figures and the report, all from the records; `answering` is the model's name.
 
     Returns the metrics and what the run has spent.
     """
@@ -47,5 +47,6 @@ def conclude(
 
 
 def show(metrics: summary.Metrics, metric: str, spent: Usage) -> None:
+    """Prints the table of results and the run's cost."""
     print()
     run_table(metrics, metric).print(further=usage.notes(spent))

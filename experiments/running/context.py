@@ -1,4 +1,4 @@
-"""What every part of a run works with: built once, and handed on."""
+"""The parts of a run that all others work with: built once, and handed on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.records.tracking import Tracker
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run in one process: what is asked, of whom, with what evidence, and where it is written down.
+    """One run in one process: its questions, agents, evidence and records.
 
     `roles` are those that discuss, in the topology's order; agents beside the team are launched with them.
     """
@@ -31,5 +31,5 @@ class RunContext:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The names of those that discuss."""
+        """The names of the team's agents."""
         return tuple(role.name for role in self.roles)

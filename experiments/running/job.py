@@ -36,7 +36,7 @@ from topologies.wiring import Edges
 
 @dataclass
 class Job:
-    """What a run holds while its agents discuss: `agents` and a `learner` that others have launched.
+    """The work of a run while its agents live; `agents` and `learner` are launched by the caller.
 
     `learner` has the methods of `topologies.learning.learner.Learner` as coroutines.
     """
@@ -54,7 +54,7 @@ class Job:
         self.usage = UsageLog(context.recorder.run, self.agents.spent)
 
     async def run(self) -> None:
-        """Learn, evaluate and judge; what a killed run has done is not done again."""
+        """Learns, evaluates and judges; what a killed run has recorded is not done again."""
         context, config, methods = self.context, self.context.config, self.methods
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[Trace] = ()
@@ -84,7 +84,7 @@ class Job:
                 )
 
     async def learn(self) -> None:
-        """Optimise and prune the graph, and write down what is left of it."""
+        """Optimises and prunes the graph, and writes down the edges that are left."""
         training = Training(self.context, self.agents.team, self.attack, self.topology, self.learner)
         await training.run(self.usage)
         # Also in a resumed run that has nothing left to learn: the frozen wiring lives in memory only.
@@ -95,7 +95,7 @@ class Job:
         self._export_team()
 
     async def evaluate(self, topology: Topology, questions: int) -> None:
-        """Every evaluated question once, along one topology."""
+        """Answers every evaluated question once, along one topology."""
         context, config = self.context, self.context.config
         done = context.recorder.done(topology.method)
 

@@ -23,7 +23,7 @@ from topologies.systems.bdog.blueprints import read_blueprints
 
 
 def team_roles(config: Config) -> list[Role]:
-    """The discussing roles, textual ones first; those that the ablation silences are dummies.
+    """The team's roles, textual ones first; those that the ablation silences are dummies.
 
     Raises UserError for a role that does not exist, one named twice, a team of nobody, an agent that is not there, or
     an attack on one of those that discuss that cannot be.
@@ -50,7 +50,7 @@ def team_roles(config: Config) -> list[Role]:
 
 
 def attackable(config: Config, team: Sequence[Role]) -> list[str]:
-    """Whom an attack can compromise, by name: the team; in a run of systems alone, their agents."""
+    """The names of the agents that an attack can compromise: the team; in a run of systems alone, their agents."""
     methods = methods_of(config)
     if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
         return [role.name for role in team]
@@ -58,7 +58,7 @@ def attackable(config: Config, team: Sequence[Role]) -> list[str]:
 
 
 def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
-    """Everybody who takes part in a run: the team, where a method asks it, and those beside it."""
+    """All roles that take part in a run: the team, where a method asks it, and those beside it."""
     return (*team, *closing_roles(config)) if _team_is_asked(config) else closing_roles(config)
 
 
@@ -79,17 +79,17 @@ def _team_is_asked(config: Config) -> bool:
 
 def _held(config: Config, role: Role) -> Role:
     """The role with the AutoGen agent that the configuration gives it, if any."""
-    asked = config.roles.get(role.name)
-    if asked is None or asked.agent is None:
+    role_settings = config.roles.get(role.name)
+    if role_settings is None or role_settings.agent is None:
         return role
     from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
 
     try:
         # Loaded only to see that it can be; each agent's process loads its own.
-        load_factory(asked.agent)
+        load_factory(role_settings.agent)
     except ValueError as error:
         raise UserError(f"roles.{role.name}.agent: {error}") from error
-    return replace(role, agent=asked.agent)
+    return replace(role, agent=role_settings.agent)
 
 
 def learner_options(config: Config) -> dict[str, Any]:
@@ -111,20 +111,25 @@ def learner_options(config: Config) -> dict[str, Any]:
 
 
 def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
-    """How the graph is learned and cut: as configured, or as the peer does that is among the methods.
+    """The settings of learning and pruning: as configured, or those of the peer among the methods.
 
     Raises UserError for a setting that was chosen and that the peer has another way.
     """
     peer = learner_of(methods_of(config))
-    found = VARIANTS[peer].settings(config.learner, config.pruning)
-    for group, asked, held in (("learner", config.learner, found[0]), ("pruning", config.pruning, found[1])):
-        usual = type(asked)()
-        for f in fields(asked):
-            value, has = getattr(asked, f.name), getattr(held, f.name)
+    adopted = VARIANTS[peer].settings(config.learner, config.pruning)
+    for group, configured, adopted_group in (
+        ("learner", config.learner, adopted[0]),
+        ("pruning", config.pruning, adopted[1]),
+    ):
+        defaults = type(configured)()
+        for f in fields(configured):
+            value, adopted_value = getattr(configured, f.name), getattr(adopted_group, f.name)
             # A value equal to the default cannot be told from one that was never set, so it passes.
-            if value not in (has, getattr(usual, f.name)):
-                raise UserError(f"{group}.{f.name}={value}: {peer} has {has}; leave it out, or run m3prune with it")
-    return found
+            if value not in (adopted_value, getattr(defaults, f.name)):
+                raise UserError(
+                    f"{group}.{f.name}={value}: {peer} has {adopted_value}; leave it out, or run m3prune with it"
+                )
+    return adopted
 
 
 def check(config: Config) -> None:

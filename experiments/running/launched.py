@@ -42,17 +42,19 @@ def launch_agents(
 ) -> Launched:
     """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model."""
     judge = None
-    if judging := judge_backend(config):
-        judge = Judge(cluster.model(_launch_pool(config, judging, cluster, cache), "judge"), model_name(config.judge))
+    if judge_model := judge_backend(config):
+        judge = Judge(
+            cluster.model(_launch_pool(config, judge_model, cluster, cache), "judge"), model_name(config.judge)
+        )
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
-    kept = _launch_pool(config, model_backend(config), cluster, cache)
-    return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, kept).team(), judge)
+    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse).team(), judge)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Agents and the judge's pool as the processes of a sweep share them."""
+    """The agents and the judge's pool that the processes of a sweep share."""
 
     agents: AgentHandles
     judge: tuple[PoolHandle, Reuse | None] | None
@@ -61,17 +63,18 @@ class Shared:
         """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
         if self.judge is None:
             return None
-        pool, kept = self.judge
-        return pool.model(sender, kept)
+        pool, reuse = self.judge
+        return pool.model(sender, reuse)
 
 
 def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
+    """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
     judge = None
-    if judging := judge_backend(config):
-        kept = _launch_pool(config, judging, cluster, cache)
-        judge = cluster.pool("judge"), kept
-    kept = _launch_pool(config, model_backend(config), cluster, cache)
-    return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, kept), judge)
+    if judge_model := judge_backend(config):
+        reuse = _launch_pool(config, judge_model, cluster, cache)
+        judge = cluster.pool("judge"), reuse
+    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse), judge)
 
 
 def check_learner(config: Config, roles: Sequence[Role]) -> Learner:
@@ -107,9 +110,9 @@ def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path
     """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
     model = backend.settings
     # A backend says how many processes it needs on the GPUs that there are.
-    number, gpus = backend.processes(cluster.gpus)
-    cluster.launch_replicas(backend.maker(), number, model.cpus, gpus, model.capacity, backend.key)
-    kept = config.completions
-    if not kept.reuse:
+    processes, gpus = backend.processes(cluster.gpus)
+    cluster.launch_replicas(backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key)
+    completions = config.completions
+    if not completions.reuse:
         return None
-    return Reuse(str(cache / COMPLETIONS), backend.identity(), kept.disk_gb, kept.memory_mb)
+    return Reuse(str(cache / COMPLETIONS), backend.identity(), completions.disk_gb, completions.memory_mb)

@@ -52,7 +52,7 @@ class Training:
     learner: Any
 
     async def run(self, usage: UsageLog) -> None:
-        """Learn until the last stage is over. Raises UserError when there are too few training questions."""
+        """Learns until the last stage is over. Raises UserError when there are too few training questions."""
         steps = self.context.config.pruning.steps
         resumed = self.context.recorder.checkpoint
         if resumed:
@@ -87,13 +87,13 @@ class Training:
         return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
-        """Every step of a stage from the first one on, learned from in their order.
+        """Runs the steps of a stage from `first` on, and learns from them in their order.
 
         Where the learner can sample ahead, discussions of later steps fill up what concurrency leaves free.
         """
         config = self.context.config
         gate = asyncio.Semaphore(config.concurrency)
-        # Steps whose discussions together use up the concurrency.
+        # The number of steps that together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
         under_way: deque[_Step] = deque()
         async with asyncio.TaskGroup() as group:
@@ -117,7 +117,7 @@ class Training:
         gate: asyncio.Semaphore,
         group: asyncio.TaskGroup,
     ) -> _Step:
-        """Sample the wirings of a step and start its discussions, K for each question."""
+        """Samples the wirings of a step and starts its discussions, K for each question."""
         config = self.context.config
         k = config.training.samples
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
@@ -125,25 +125,25 @@ class Training:
         questions = await asyncio.gather(*(self.context.evidence.question(item) for item in items))
         wirings, walks = await self.topology.sample(k * len(items), ahead)
 
-        async def one(walk: int) -> Trace:
+        async def discuss_along(walk: int) -> Trace:
             # The walks of one question are consecutive, k for each.
-            asked, sample = divmod(walk, k)
+            question_index, sample = divmod(walk, k)
             async with gate:
                 return await self.attack.run_discussion(
                     walks[walk],
-                    items[asked],
-                    questions[asked],
+                    items[question_index],
+                    questions[question_index],
                     self.team,
                     config.seed,
                     phase="train",
-                    number=before + asked,
+                    number=before + question_index,
                     sample=sample,
                 )
 
-        return _Step(items, wirings, [group.create_task(one(walk)) for walk in range(len(walks))])
+        return _Step(items, wirings, [group.create_task(discuss_along(walk)) for walk in range(len(walks))])
 
     async def _learned(self, stage: int, step: _Step) -> StepReport:
-        """Score the discussions of a step, and learn from them."""
+        """Scores the discussions of a step, and learns from them."""
         k, dataset = self.context.config.training.samples, self.context.dataset
         utilities, turn_scores = [], []
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
@@ -159,7 +159,7 @@ class Training:
         return report
 
     def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
-        """How good each agent's own answer was, [rounds, agents]."""
+        """The score of each agent's own answer, [rounds, agents]."""
         dataset, config = self.context.dataset, self.context.config
         scores = {turn.id: dataset.score(item, turn.answer).utility for turn in trace.turns}
         rounds = range(1, config.topology.rounds + 1)

@@ -131,18 +131,18 @@ def make_topology(
     return topology
 
 
-def _as_method(thing: Any, name: str) -> Method:
+def _as_method(entry: Any, name: str) -> Method:
     """A method itself, or the one that a topology's class (or a function that makes a topology) stands for."""
-    if not isinstance(thing, Method) and not callable(thing):
+    if not isinstance(entry, Method) and not callable(entry):
         raise UserError(f"methods: {name} is neither a Method nor something that makes a topology of a context")
-    method = thing if isinstance(thing, Method) else _made_by(thing)
+    method = entry if isinstance(entry, Method) else _made_by(entry)
     if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
         raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
     return method
 
 
 def _made_by(make: Callable[[MethodContext], Topology]) -> Method:
-    """What the class or function does not say as an attribute is as in any method."""
+    """The method of a class or function: its attributes override the defaults of `Method`."""
     called = getattr(make, "__name__", type(make).__name__)
     # CamelCase to snake_case: `MyDebate` is the method my_debate.
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower()

@@ -1,4 +1,4 @@
-"""What a run opens before it starts: its cache, data set and index; and whether there is room for it."""
+"""Opens a run's cache, data set and index before it starts, and checks that memory and disk suffice."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ FREE_DISK_MB = 500
 
 
 def open_cache(config: Config) -> Path:
+    """The cache folder, made if it is not there. Raises UserError when it cannot be."""
     cache = Path(config.cache or Path(config.output) / "cache")
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -30,6 +31,7 @@ def open_cache(config: Config) -> Path:
 
 
 def open_store(config: Config, dataset: Dataset, cache: Path) -> Store:
+    """The index of a data set's corpus. Raises UserError when its encoder cannot be made."""
     try:
         encoder = make_encoder(config.retrieval.encoder)
     except (ModuleNotFoundError, ValueError, OSError) as error:

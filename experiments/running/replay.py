@@ -53,7 +53,7 @@ def replayed_folder(config: Config) -> Path | None:
 
 
 def answering(recorded: Config) -> str:
-    """The name of the model whose words these are; of a replay's, where its own recorded run is still there."""
+    """The name of the model that gave the recorded answers; of a replay, the one behind its recorded run if present."""
     if recorded.model.kind == "replay" and recorded.replay.run is not None:
         path = RunFolder(Path(recorded.replay.run)).config
         if path.is_file():
@@ -63,12 +63,12 @@ def answering(recorded: Config) -> str:
 
 def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
-    now, then = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
+    present, past = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
     differing = [
-        f"{key}={_shown(then.get(key))} (not {_shown(now.get(key))})"
-        for key in sorted({*now, *then})
+        f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
+        for key in sorted({*present, *past})
         # With the dot, so that `model` frees `model.name` but no other key that begins with these letters.
-        if now.get(key) != then.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
+        if present.get(key) != past.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
     ]
     if differing:
         raise UserError(
@@ -160,6 +160,7 @@ class _Discussion:
         self._turns = {message.id: message for message in trace.turns}
 
     def message(self, turn: Turn) -> Message:
+        """The recorded message of a turn. Raises UserError unless the turn is the recorded one."""
         message = self._turns.get(f"{turn.round}/{turn.agent}")
         if message is None:
             raise UserError(
@@ -168,20 +169,20 @@ class _Discussion:
             )
         # Sorted: who is heard matters, and not in which order the trace has listed them.
         heard = sorted(heard.message.id for heard in turn.heard)
-        for what, now, then in (
+        for aspect, present, past in (
             ("its seed is", [turn.seed], [message.seed]),
             ("it hears", heard, sorted(message.heard)),
             ("its evidence is", self._evidence(turn), list(self._trace.evidence)),
         ):
-            if now != then:
+            if present != past:
                 raise UserError(
-                    f"{_named(turn)}: {what} {_listed(now)}, and in {self._folder.path} {_listed(then)}; replay with "
-                    "that run's settings, data and scores, or ask a model"
+                    f"{_named(turn)}: {aspect} {_listed(present)}, and in {self._folder.path} {_listed(past)}; replay "
+                    "with that run's settings, data and scores, or ask a model"
                 )
         return message
 
     def _evidence(self, turn: Turn) -> list[str]:
-        """What the turn reads; with `parts`, a part of what the trace lists counts as all of it."""
+        """The ids of the turn's evidence; with `parts`, a subset of the trace's evidence counts as all of it."""
         read, listed = _ids(turn.question.evidence), list(self._trace.evidence)
         return listed if self._parts and set(read) <= set(listed) else read
 
@@ -232,9 +233,9 @@ def _read(place: _Place) -> Trace:
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
-    """Takes over what a run learned, before the replay's `Recorder` is opened, which then finds its learning done.
+    """Copies a run's learning to its replay, before the `Recorder` is opened, which then finds learning done.
 
-    Scores of another metric would teach another wiring, whose discussions were never recorded. The checkpoint comes
+    Scores of another metric would teach another wiring, and its discussions were never recorded. The checkpoint comes
     last: it vouches for the rest, so a copy that was interrupted starts again.
     """
     # Already copied (a resumed replay), or nothing was learned.
@@ -254,7 +255,7 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
 
 
 def replayed_dataset(config: Config, recorded: Config, cache: Path) -> Dataset:
-    """The data set of the recorded run, of which at most `data.limit` questions are evaluated.
+    """The data set of the recorded run, with at most `data.limit` evaluated questions.
 
     It is made with the recorded limit, because the generated sample draws others for another one.
     """

@@ -14,7 +14,7 @@ from topologies.wiring import Floats
 
 
 def disagreement(traces: Sequence[Trace]) -> Floats:
-    """One minus the mean share of the other agents whose last answer is the agent's own, float [agents].
+    """One minus the mean share of other agents with the same last answer as the agent, float [agents].
 
     The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: what is farthest from the rest goes.
     Only the last word of each agent in each discussion counts; one without an answer agrees with nobody. It sees

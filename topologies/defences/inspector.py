@@ -28,8 +28,8 @@ class Inspector:
     messages. Where its answer is another one, receivers get its reasoning, answer and confidence under the sender's
     name; where it is the same, or the inspector fails or knows no answer, they get the message as it was. Senders go on
     from what they said themselves. One turn more for each message that can be heard; the decision is not inspected.
-    In the trace, an inspection follows the turn that it inspected, whose id it heard and whose round it has; its own id
-    is `<number>/inspector`, with the place of that turn among all (by round, then agent, from 1).
+    In the trace, an inspection follows the inspected turn and has its round; the message heard is that turn's. Its own
+    id is `<number>/inspector`, with the place of that turn among all (by round, then agent, from 1).
     """
 
     def __init__(self, method: str, topology: Topology, agents: Sequence[str]) -> None:

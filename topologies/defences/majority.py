@@ -13,7 +13,7 @@ from topologies.topology import Ask, discussion_id
 
 
 class Majority:
-    """Every agent answers once by itself, and the most frequent answer wins: self-consistency (Wang et al. 2022) over
+    """Every agent answers once and alone, and the most frequent answer wins: self-consistency (Wang et al. 2022) over
     agents instead of samples.
 
     As many turns as there are agents, no decision agent. It sees answers and confidences.
@@ -26,14 +26,14 @@ class Majority:
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         discussion = discussion_id(self.method, question, sample)
 
-        async def alone(agent: str) -> Message:
+        async def independent_answer(agent: str) -> Message:
             return await ask(Turn(discussion, question, agent, 1, derive_seed(seed, question.id, 1, agent)))
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(alone(agent)) for agent in self.agents]
+            tasks = [group.create_task(independent_answer(agent)) for agent in self.agents]
         turns = tuple(task.result() for task in tasks)
         # One usable answer makes a discussion; where all failed, the first failure stands for them.
-        heard = any(turn.status is Status.OK for turn in turns)
+        usable = any(turn.status is Status.OK for turn in turns)
         return Trace(
             question=question.id,
             method=self.method,
@@ -41,7 +41,7 @@ class Majority:
             agents=self.agents,
             turns=turns,
             answer=vote(turns),
-            status=Status.OK if heard else turns[0].status,
+            status=Status.OK if usable else turns[0].status,
             seed=seed,
             evidence=tuple(source.id for source in question.evidence),
             decision=self.agents,
@@ -51,7 +51,7 @@ class Majority:
 def vote(messages: Sequence[Message]) -> str | None:
     """The most frequent answer by its normal form, as its first speaker words it; None where nobody has one.
 
-    Ties go by the sum of confidences (one that is not stated counts nothing), then to whose speaker comes first.
+    Ties go by the sum of confidences (one that is not stated counts nothing), then to the earliest speaker.
     """
     ballots: dict[str, list[Message]] = {}
     for message in messages:
@@ -62,8 +62,8 @@ def vote(messages: Sequence[Message]) -> str | None:
         return None
     # `max` keeps the first of equals, and ballots stand in the order of their first speakers. `fsum` rounds once, so
     # the sum does not depend on who spoke first.
-    won = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
-    return won[0].answer
+    winners = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
+    return winners[0].answer
 
 
 METHOD = Method(

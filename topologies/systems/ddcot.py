@@ -6,7 +6,7 @@ visual ones from the pictures alone. 4. Joint reasoning over all sub-answers giv
 them. 5. The answer, with the rationale read.
 
 Left open and decided: one model plays both the language and the vision model; at most five sub-questions. The question
-is its own sub-question where deconstruction fails; a sub-question whose duty is not told is left to the pictures; a
+is its own sub-question where deconstruction fails; a sub-question without a readable duty is left to the pictures; a
 visual one without a picture, or one that gets no answer, stays uncertain; without a rationale the answer is a direct
 one. Zero-shot: hint and picture of the question, nothing retrieved.
 """

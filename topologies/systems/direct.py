@@ -1,6 +1,6 @@
 """SP and CoT: one agent answers with nothing but the question and what is part of it (M3Prune, section 8).
 
-SP answers directly from the question; CoT is told to write down the steps that lead to the answer. Both are zero-shot
+SP answers directly from the question; CoT first writes down the steps that lead to the answer. Both are zero-shot
 there: what they show of a question is its own hint and picture, and nothing is retrieved. On MultimodalQA, whose
 questions have neither, they go by the model's knowledge alone.
 """

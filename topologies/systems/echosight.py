@@ -60,8 +60,8 @@ def reranked(alike: Sequence[Hit], sections: Sequence[Sequence[Hit]]) -> list[Hi
         visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
     joint: dict[str, Hit] = {}
     for hit in (hit for ranking in sections for hit in ranking):
-        known = joint.get(hit.source.id)
-        joint[hit.source.id] = hit if known is None or hit.score > known.score else known
+        best = joint.get(hit.source.id)
+        joint[hit.source.id] = hit if best is None or hit.score > best.score else best
     # Without a section of a found document all compete, and their visual score of 0 changes no order.
     candidates = [hit for hit in joint.values() if page(hit.source) in visual] or list(joint.values())
     scored = [

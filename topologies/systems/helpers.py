@@ -1,4 +1,4 @@
-"""Shared by several systems: searches that agents choose, groups of sources, numbers and confidences in replies."""
+"""Helpers of several systems: searches that agents choose, groups of sources, numbers and confidences in replies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _TABLE_OF_PAGE = " - "  # stands between the title of a page and that of a table
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
+    """The pictures of a group of sources, in its order."""
     return tuple(source for source in group if source.kind is Kind.IMAGE)
 
 
@@ -42,7 +43,7 @@ def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def page(source: Source) -> str:
-    """The document that a passage, row or picture is of, by its title; a table's title has its page's before a dash."""
+    """The document of a passage, row or picture, by its title; a table's title has its page's before a dash."""
     return source.title.partition(_TABLE_OF_PAGE)[0].strip().casefold()
 
 

@@ -1,8 +1,8 @@
 """LLaVA-mR2AG: retrieval reflection and relevance reflection (Zhang et al. 2024; M3Prune, section 8).
 
 1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
-hint. 2. Passages are retrieved. 3. Relevance reflection: each passage by itself, relevant or not, and how surely. 4.
-Each relevant one is answered from by itself. 5. The answer with the largest product of retrieval score (cosine
+hint. 2. Passages are retrieved. 3. Relevance reflection: each passage alone, relevant or not, with a confidence. 4.
+One answer from each relevant passage alone. 5. The answer with the largest product of retrieval score (cosine
 similarity), confidence in relevance and confidence in the answer is given.
 
 Trained into the original as tokens and asked for here: both reflections; token probabilities are stated confidences,
@@ -40,7 +40,7 @@ FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how 
 
 
 class LlavaMr2ag(System):
-    """One agent that reflects on each of `reach.texts` passages by itself, beside up to `reach.pictures` pictures."""
+    """One agent that reflects on each of `reach.texts` passages separately, beside up to `reach.pictures` pictures."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)

@@ -58,14 +58,16 @@ class Debate(System):
                 break
         return session.trace(await session.ask(JUDGE.name, question=shown, heard=debate))
 
-    async def _agree(self, session: Session, shown: Question, one: Message, other: Message) -> bool:
-        if one.answer is None or other.answer is None:
+    async def _agree(self, session: Session, shown: Question, affirmative: Message, negative: Message) -> bool:
+        if affirmative.answer is None or negative.answer is None:
             return False
         # Saves the judge's turn where there is nothing to judge.
-        if wording(one.answer) == wording(other.answer):
+        if wording(affirmative.answer) == wording(negative.answer):
             return True
         task = Task(
-            COMPARE, (SAME,), (Given(FieldKind.ANSWER, one.answer, 1), Given(FieldKind.ANSWER, other.answer, 2))
+            COMPARE,
+            (SAME,),
+            (Given(FieldKind.ANSWER, affirmative.answer, 1), Given(FieldKind.ANSWER, negative.answer, 2)),
         )
         verdict = await session.ask(JUDGE.name, question=shown, task=task)
         return verdict.said(FieldKind.SAME) == ("yes",)

@@ -48,8 +48,8 @@ class SelfCorrection(System):
         return session.trace(answer)
 
 
-def _same(one: Message, other: Message) -> bool:
-    return wording(one.answer or "") == wording(other.answer or "")
+def _same(first: Message, second: Message) -> bool:
+    return wording(first.answer or "") == wording(second.answer or "")
 
 
 METHOD = system(

@@ -120,18 +120,22 @@ class Session:
         return self._noted(search, _source_id, base, words, of)
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
+        """Results of a web search (`Library.web`); `of` as for `search`, here and below."""
         return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
 
     def graph(
         self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
     ) -> Awaitable[tuple[Triple, ...]]:
+        """Edges of the knowledge graph near to entities, or to relations with `themes` (`Library.graph`)."""
         search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
         return self._noted(search, attrgetter("id"), "themes" if themes else "graph", "; ".join(words), of)
 
     def neighbours(self, entity: str, *, of: Message | None = None) -> Awaitable[tuple[Triple, ...]]:
+        """All edges of an entity."""
         return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
 
     def entity(self, name: str, *, of: Message | None = None) -> Awaitable[tuple[Source, ...]]:
+        """An entity's description and pictures."""
         return self._noted(self._library.entity(self.question, name), attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
@@ -171,12 +175,12 @@ class Session:
         self._lookups.append(None)
         place = len(self._lookups) - 1
 
-        async def noted() -> tuple[T, ...]:
+        async def recorded_search() -> tuple[T, ...]:
             hits = await search
             self._lookups[place] = Lookup(base, query, tuple(map(id_of, hits)), of.id if of else "")
             return hits
 
-        return noted()
+        return recorded_search()
 
 
 class System:
@@ -188,6 +192,7 @@ class System:
         self.reach = context.reach
 
     def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
+        """A new discussion of a question, with the run's library."""
         return Session(self.method, question, ask, self.context.library, seed, sample)
 
 
@@ -203,4 +208,5 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:
+    """The sources of hits, in their order."""
     return tuple(hit.source for hit in hits)

@@ -7,8 +7,8 @@ moderator gives the final answer.
 
 Left open and decided: who draws the first graph (the agent that answers alone, as nobody has a side yet); `epsilon` (0,
 nothing changed) and the most rounds (3, with which the main results agree, Table 3); the distance (see
-`blueprint`). The Size constraint is told and kept to: what exceeds it is cut. Context and picture are what is part of
-the question; where nothing is, they are what was retrieved for it. In the final turn the moderator answers from its
+`blueprint`). The Size constraint is stated in the prompts and enforced: what exceeds it is cut. Context
+and picture are what is part of the question; where nothing is, they are what was retrieved for it. In the final turn the moderator answers from its
 last conclusion: for the same answer in the form in which all answers are given.
 
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, such a conclusion is the
@@ -136,8 +136,8 @@ class Bdog(System):
             opponent = await session.ask(OPPONENT.name, question=shown, task=challenge, heard=[proponent])
             negative = _stated(opponent, affirmative)
             merge = Task(CONCLUDE, (TRIPLE, ANSWER), _triples(union(affirmative, negative)))
-            both = [proponent, opponent]
-            conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both)
+            both_sides = [proponent, opponent]
+            conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both_sides)
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
             blueprint, heard = negative, [opponent]
@@ -145,7 +145,7 @@ class Bdog(System):
             if opponent.status is Status.OK and moved <= self.context.systems.epsilon:
                 break
         # After a failed conclusion the moderator answers from what both sides said.
-        closing = [conclusion] if conclusion.status is Status.OK else both
+        closing = [conclusion] if conclusion.status is Status.OK else both_sides
         return await session.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
 
     async def _talk(self, session: Session, shown: Question) -> Message:
@@ -154,27 +154,27 @@ class Bdog(System):
         for _ in range(self.context.systems.rounds):
             proponent = await session.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
             opponent = await session.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
-            both = [proponent, opponent]
-            summary = await session.ask(MODERATOR.name, question=shown, heard=both, instruction=SUM_UP)
+            both_sides = [proponent, opponent]
+            summary = await session.ask(MODERATOR.name, question=shown, heard=both_sides, instruction=SUM_UP)
             heard = [opponent, summary]
             if proponent.answer is not None and _same(proponent.answer, opponent.answer):
                 break
         return summary
 
 
-def _stated(message: Message, otherwise: Blueprint) -> Blueprint:
-    """The graph that a turn states, within the Size constraint; the other where it states none."""
+def _stated(message: Message, fallback: Blueprint) -> Blueprint:
+    """The graph that a turn states, within the Size constraint; the fallback where it states none."""
     graph = limited(read_triples(message.said(TRIPLE.name)))
     # An empty graph is taken for an unreadable reply: no revision deletes everything.
-    return graph if graph.entities else otherwise
+    return graph if graph.entities else fallback
 
 
 def _triples(graph: Blueprint) -> tuple[Given, ...]:
     return tuple(Given(FieldKind.TRIPLE, line) for line in graph.lines())
 
 
-def _same(one: str, other: str | None) -> bool:
-    return other is not None and wording(one) == wording(other)
+def _same(first: str, second: str | None) -> bool:
+    return second is not None and wording(first) == wording(second)
 
 
 METHODS = (

@@ -25,7 +25,7 @@ _ATTRIBUTE = re.compile(r"(is|is an?|has (?!to\b|been\b)\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """<V, E> of Eq. 2 in the order in which it was stated; `alone` are entities of which no triple says anything.
+    """<V, E> of Eq. 2 in the order in which it was stated; `alone` are entities that occur in no triple.
 
     Made by `blueprint`, which leaves out what is said twice.
     """
@@ -41,6 +41,7 @@ class Blueprint:
 
     @property
     def relations(self) -> frozenset[Edge]:
+        """Triples that connect two entities."""
         return frozenset(_edge_key(edge) for edge in self.triples if not is_attribute(edge[1]))
 
     @property
@@ -98,10 +99,12 @@ def read_triples(lines: Iterable[str]) -> Blueprint:
 
 
 def is_attribute(relation: str) -> bool:
+    """True for a relation that gives its head an attribute instead of connecting two entities."""
     return _ATTRIBUTE.fullmatch(_key(relation)) is not None
 
 
 def change(before: Blueprint, after: Blueprint) -> Change:
+    """The counts of differences from one graph to the next."""
     entities = before.entities, after.entities
     relations = before.relations, after.relations
     attributes = before.attributes, after.attributes
@@ -112,30 +115,30 @@ def change(before: Blueprint, after: Blueprint) -> Change:
     )
 
 
-def distance(one: Blueprint, other: Blueprint) -> int:
+def distance(first: Blueprint, second: Blueprint) -> int:
     """||G_{i+1} - G_i|| of Eq. 6: entities and relations that only one of the two has, and attributes that differ.
 
     Eq. 7 as printed counts what both have and what the older alone has, which is the size of the older graph whatever
     the newer one is. This is a metric: 0 for the same graph only, symmetric, and no detour is shorter.
     """
-    return sum(change(one, other))
+    return sum(change(first, second))
 
 
-def union(one: Blueprint, other: Blueprint) -> Blueprint:
+def union(first: Blueprint, second: Blueprint) -> Blueprint:
     """G+ with all that G- has beside it (Eq. 5)."""
-    return blueprint((*one.triples, *other.triples), (*one.alone, *other.alone))
+    return blueprint((*first.triples, *second.triples), (*first.alone, *second.alone))
 
 
 def limited(graph: Blueprint, size: int = SIZE) -> Blueprint:
     """The graph's first `size` entities with all that is said of them and between them (the Size constraint)."""
-    kept: dict[str, None] = {}
+    entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:
         # All new entities of a triple or none, as half a triple says nothing. A dict, as both ends may be the same.
-        new = dict.fromkeys(key for name in names if (key := _key(name)) not in kept)
-        if len(kept) + len(new) > size:
+        new = dict.fromkeys(key for name in names if (key := _key(name)) not in entities)
+        if len(entities) + len(new) > size:
             return False
-        kept.update(new)
+        entities.update(new)
         return True
 
     # The value of an attribute is no entity and takes no room.

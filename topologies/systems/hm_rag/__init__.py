@@ -1,1 +1,1 @@
-"""HM-RAG, and how far its agents' answers agree."""
+"""HM-RAG, and the measure of agreement between its agents' answers."""

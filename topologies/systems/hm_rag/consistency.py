@@ -43,15 +43,15 @@ def agreement(first: str, second: str, rouge_weight: float = 0.5) -> float:
 
 def least_agreement(texts: Sequence[str], rouge_weight: float = 0.5) -> float:
     """The agreement of the two texts that agree least; 0 for fewer than two texts, as nothing bears out a lone one."""
-    return min((agreement(one, other, rouge_weight) for one, other in combinations(texts, 2)), default=0.0)
+    return min((agreement(first, second, rouge_weight) for first, second in combinations(texts, 2)), default=0.0)
 
 
 def _bleu(reference: str, candidate: str) -> float:
     """The n-gram precision of S_j = `candidate` against S_i = `reference`, times min(1, |S_j| / |S_i|)."""
-    of, to = " ".join(_words(candidate)), " ".join(_words(reference))
-    if not of or not to:
+    candidate_words, reference_words = " ".join(_words(candidate)), " ".join(_words(reference))
+    if not candidate_words or not reference_words:
         return 0.0
-    score = _sacrebleu().sentence_score(of, [to])
+    score = _sacrebleu().sentence_score(candidate_words, [reference_words])
     # sacrebleu reports percent and multiplies by its own brevity penalty, which Eq. 14 does not have.
     precision = score.score / 100 / score.bp
     # Rounding may lift a full precision a little above 1.

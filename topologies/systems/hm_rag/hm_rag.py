@@ -108,7 +108,7 @@ KEYWORDS = Task(
 SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
 SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
 SUB_QUESTIONS = 3  # that are kept, as many as the prompt asks for at most
-ENTITIES = 3  # of which the graph agent reads the description and the pictures
+ENTITIES = 3  # the graph agent reads their descriptions and pictures
 
 
 class HmRag(System):
@@ -145,7 +145,7 @@ class HmRag(System):
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
 
     async def _sub_questions(self, session: Session, own: Sequence[Source]) -> tuple[str, ...]:
-        """Two or three of them; none where the question has a single intent, or nothing could be read."""
+        """Two or three sub-questions; none where the question has a single intent, or nothing could be read."""
         shown = about(session.question, own)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
         # An unreadable count is taken for a single intent.
@@ -193,13 +193,15 @@ class HmRag(System):
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """The results of each base for a part of the question, all bases searched at once."""
-        query, of = query_of(part), None
+        query, keywords = query_of(part), None
         triples: list[Awaitable[tuple[Triple, ...]]] = []
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
-            of = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(of.said(FieldKind.KEYWORD) or (query,), self.reach.texts, of=of))
-            triples.append(session.graph(of.said(FieldKind.THEME) or (query,), self.reach.texts, themes=True, of=of))
+            keywords = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
+            triples.append(session.graph(keywords.said(FieldKind.KEYWORD) or (query,), self.reach.texts, of=keywords))
+            triples.append(
+                session.graph(keywords.said(FieldKind.THEME) or (query,), self.reach.texts, themes=True, of=keywords)
+            )
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self.reach.radius)
             searches |= {VECTOR: near(self.reach.texts), PICTURES_TOO: near(self.reach.pictures, kinds=PICTURES)}
@@ -216,12 +218,12 @@ class HmRag(System):
             subgraph = {triple.id: triple for level in edges for triple in level}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
             # A second step: which entities to look up is known only from the triples.
-            known = await gather(*(session.entity(name, of=of) for name in names))
-            read[GRAPH] = together([stated(triple) for triple in subgraph], *known)
+            descriptions = await gather(*(session.entity(name, of=keywords) for name in names))
+            read[GRAPH] = together([stated(triple) for triple in subgraph], *descriptions)
         return read
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
-        """S_v, S_g and S_w, each by the agent whose answer it is."""
+        """S_v, S_g and S_w, each written by the agent that gave the answer."""
         tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, str(answered.answer), 1),)) for answered in answers]
         # Without evidence, so that a summary adds nothing to the answer that it sums up.
         bare = about(session.question, ())

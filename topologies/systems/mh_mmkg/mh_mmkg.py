@@ -12,7 +12,7 @@ question and the path in mind (online). `annotated` paths are a label: that sett
 Left open and decided:
 - Where the data set does not say what topics there are (MH-Benchmark's monsters), the topic agent first names entities;
   it picks from those that the graph has by these names or, where it has none, from the nearest. A topic may be enough
-  by itself, as in the authors' code.
+  on its own, as in the authors' code.
 - Without own pictures there is nothing to perceive. An entity already met is not judged again.
 - What was found are the paths judged enough, as in the authors' code; where there is none, leaves of the search.
 - In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.
@@ -166,6 +166,7 @@ class _Search:
     entity_texts: dict[str, tuple[Source, ...]] = field(default_factory=dict)
 
     async def run(self, paths: int, directed: bool) -> tuple[Path, ...]:
+        """The paths that the search finds, at most `paths`; none without a topic."""
         topic = await self._topic(directed)
         if topic is None:
             return ()
@@ -219,13 +220,13 @@ class _Search:
         return next(iter(numbered(picked, PICKED.name, candidates)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
-        """The graph's entities of the names that the topic agent says, or else those nearest to them."""
+        """The graph's entities with the names that the topic agent gives, or else those nearest to them."""
         task = Task(NAME, (ENTITY,))
         named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         names = named.said(ENTITY.name)
         edges = await self.session.graph(names, EDGES, of=named) if names else ()
         ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in edges]
-        nearest = tuple(dict.fromkeys(entity for both in ends for entity in both))
+        nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
         return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
 
     async def _expanded(self, path: Path, ahead: Sequence[Triple]) -> tuple[Triple, ...]:
@@ -238,10 +239,10 @@ class _Search:
 
     async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
         """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
-        known = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
-        pictures = [pictures_among(sources) for sources in known]
-        for path, sources, seen in zip(paths, known, pictures, strict=True):
-            # Before the verdicts, whose findings include these texts.
+        entity_sources = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
+        pictures = [pictures_among(sources) for sources in entity_sources]
+        for path, sources, seen in zip(paths, entity_sources, pictures, strict=True):
+            # Before the verdicts: their findings include these texts.
             by_people = _captioned(seen) if self.setting.captions == "people" else ()
             self.entity_texts[path.end] = (*_texts(sources), *by_people)
         if self.setting.captions == "offline":
@@ -264,9 +265,9 @@ class _Search:
 
     async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
         shown = about(self.question, (*self.question.evidence, *pictures))
-        what = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
+        instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
-        task = Task(what, fields, self._findings(path))
+        task = Task(instruction, fields, self._findings(path))
         return await self.session.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
 
     def _findings(self, path: Path) -> tuple[Given, ...]:
@@ -275,6 +276,7 @@ class _Search:
 
 
 def stated(edge: Triple) -> str:
+    """An edge as a sentence."""
     return f"{edge.head} {edge.relation} {edge.tail}."
 
 

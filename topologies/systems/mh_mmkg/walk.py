@@ -21,6 +21,7 @@ class Path:
 
     @property
     def end(self) -> str:
+        """The last entity."""
         return self.entities[-1]
 
     def along(self, edge: Triple) -> Path:
@@ -30,13 +31,13 @@ class Path:
 
 
 def same(name: str, other: str) -> bool:
-    """Names that differ in case or spaces only are one entity, as in the graph itself."""
+    """True for names that differ in case or spaces only: they are one entity, as in the graph itself."""
     return wording(name) == wording(other)
 
 
 class Walk:
-    """Grows paths from a topic entity: `batch` says whose neighbours are judged next, `ahead` what they are, `grow`
-    takes those that were found useful, and `judge` whether the path up to one of them is enough for an answer.
+    """Grows paths from a topic entity: `batch` gives the paths to extend, `ahead` the edges that lead on, `grow` takes
+    those that were found useful, and `judge` the verdicts on the new paths.
 
     An entity is met once in a walk, so that no path has a loop and there is an end (Eqs. 6 and 9); of several paths to
     it, the first one counts. A path that is enough is closed, and its end not open any more (Eq. 8). One from which
@@ -61,7 +62,7 @@ class Walk:
         self.leaves: list[Path] = []
 
     def batch(self) -> tuple[Path, ...]:
-        """The paths to go on from, which are not open any more then; none when the walk is over."""
+        """The paths to extend, which are no longer open then; none when the walk is over."""
         if len(self.closed) >= self._paths:
             return ()
         # Depth first, `_open` is a stack, and the path opened last is on top.

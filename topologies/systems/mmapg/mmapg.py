@@ -17,8 +17,8 @@ the answer to anything else is none of the choices.
 
 Failures: `planning.Fault` says what is wrong with a node; the planner reads it, and the graph goes on. A
 planning step that cannot be read ends the planning, and if nothing was retrieved by then, it is for the question
-itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate whose
-examination cannot be read is left out. What cannot be condensed is passed on uncondensed.
+itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate
+without a readable examination is left out. What cannot be condensed is passed on uncondensed.
 
 Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until what
 was found is enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and what
@@ -134,8 +134,8 @@ class Mmapg(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         bare = about(question, await session.own())
-        go = self._by_plan if self._planning else self._in_sequence
-        return session.trace(await go(session, bare))
+        strategy = self._by_plan if self._planning else self._in_sequence
+        return session.trace(await strategy(session, bare))
 
     async def _by_plan(self, session: Session, bare: Question) -> Message:
         overall = await session.ask(PLANNER.name, question=bare, task=Task(OVERALL, (SUB_QUESTION,)))
@@ -145,8 +145,8 @@ class Mmapg(System):
         for _ in range(self.context.systems.steps):
             task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
             # The planner reads everything that was done so far, not only the nodes' contents.
-            known = [message for messages in outcomes.values() for message in messages]
-            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=known)
+            findings = [message for messages in outcomes.values() for message in messages]
+            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=findings)
             if planned.status is not Status.OK:
                 break
             node = placed(graph, planned)
@@ -167,8 +167,8 @@ class Mmapg(System):
         if not any(node.type == "Retrieval" for node in graph):
             # 0 is no node's number; the root has 1.
             outcomes[0] = await self._retrieve(session, bare, bare.text, [])
-        whole = [message for messages in outcomes.values() for message in messages]
-        return await session.ask(REASONER.name, question=bare, heard=whole)
+        everything = [message for messages in outcomes.values() for message in messages]
+        return await session.ask(REASONER.name, question=bare, heard=everything)
 
     async def _carried_out(self, session: Session, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
         """The messages that hold a node's content. `basis` is the planner's, then its parents'."""
@@ -207,11 +207,11 @@ class Mmapg(System):
         """The results for an instruction, condensed; none where nothing bears on it."""
         request = about(bare, (), instruction)
         if not self._retrieval:
-            of = basis[0] if basis else None
+            planned = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
                 # No radius: in this ablation the nearest are taken, however far they are.
-                session.search(instruction, self.reach.texts, mode="vector", of=of),
-                session.search(instruction, self.reach.pictures, kinds=PICTURES, mode="vector", of=of),
+                session.search(instruction, self.reach.texts, mode="vector", of=planned),
+                session.search(instruction, self.reach.pictures, kinds=PICTURES, mode="vector", of=planned),
             )
             if not texts and not pictures:
                 return []
@@ -242,7 +242,7 @@ class Mmapg(System):
         ]
         in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
         if decomposed.said(VISUAL.name) != ("no",):
-            named, described = decomposed.said(ENTITY.name), decomposed.said(QUERY.name)
+            titles, descriptions = decomposed.said(ENTITY.name), decomposed.said(QUERY.name)
             in_pictures = [
                 session.search(
                     title,
@@ -252,7 +252,7 @@ class Mmapg(System):
                     radius=self.reach.radius,
                     of=decomposed,
                 )
-                for title in named
+                for title in titles
             ]
             in_pictures += [
                 session.search(
@@ -263,7 +263,7 @@ class Mmapg(System):
                     radius=self.reach.radius,
                     of=decomposed,
                 )
-                for text in (described if named or described else (instruction,))
+                for text in (descriptions if titles or descriptions else (instruction,))
             ]
         edges = session.graph(phrases, self.reach.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
@@ -319,13 +319,13 @@ def _repeats(question: Question, instruction: str) -> bool:
 def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     """The k best of several searches, by the sum of their reciprocal ranks."""
     scores: dict[str, float] = {}
-    known: dict[str, Source] = {}
+    source_by_id: dict[str, Source] = {}
     for hits in rankings:
         for rank, hit in enumerate(hits):
             scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
-            known.setdefault(hit.source.id, hit.source)
+            source_by_id.setdefault(hit.source.id, hit.source)
     # `sorted` is stable: equal sums stay in the order in which they were found.
-    return tuple(known[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
+    return tuple(source_by_id[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
 
 
 METHODS = (

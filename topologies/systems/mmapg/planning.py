@@ -67,11 +67,11 @@ def placed(graph: Sequence[Node], planned: Message) -> Node:
     [kind] = planned.said(FieldKind.TYPE)
     number = len(graph) + 1
     named = [int(n) for n in re.findall(r"\d+", " ".join(planned.said(FieldKind.PARENTS)))]
-    there = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
+    parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
     instruction = " ".join(planned.said(FieldKind.INSTRUCTION))
     # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
-    node = Node(number, kind, there or (1,), instruction, turn=planned.id)
-    faults = [Fault.NO_SUCH_PARENT] if any(parent not in there for parent in named) else []
+    node = Node(number, kind, parents or (1,), instruction, turn=planned.id)
+    faults = [Fault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
     if kind == "Stop":
         # A fault that is only recorded: a Stop without an answer still stops.
         if not any(earlier.type == "Answer" and earlier.runs for earlier in graph):
@@ -111,6 +111,6 @@ def content_of(node: Node, outcome: Message | None) -> str:
     return " ".join(outcome.said(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
 
 
-def _same(one: Node, other: Node) -> bool:
-    same = wording(one.instruction) == wording(other.instruction)
-    return same and one.type == other.type and set(one.parents) <= set(other.parents)
+def _same(node: Node, earlier: Node) -> bool:
+    same = wording(node.instruction) == wording(earlier.instruction)
+    return same and node.type == earlier.type and set(node.parents) <= set(earlier.parents)

@@ -21,7 +21,7 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
 
     Args:
         scores: best first, finite.
-        least: kept whatever the mixture says, as far as there are so many.
+        least: the fewest to keep whatever the mixture says, if there are so many.
 
     Returns:
         All where there is nothing to tell apart: fewer than three scores, or all the same.
