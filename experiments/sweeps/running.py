@@ -156,7 +156,7 @@ async def _reports(
                     go.clear()
 
         wandb = config.wandb
-        # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 plain characters at most.
+        # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 characters at most.
         wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
         tracker = Tracker(run.path, asdict(config), wandb.mode, wandb.project, wandb.group, wandb_id, on_step=on_step)
         work = None
