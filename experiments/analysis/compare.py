@@ -173,7 +173,7 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int = 0) -> list[Compa
                 # The mean over all asked cells, as in `Arm.mean`; the test below weighs every question alike.
                 difference=float(differences[asked].mean()),
                 ci95=crossed_interval(differences, draws),
-                # A test of differences against zero is a paired test whose second method scores zero everywhere.
+                # A test of differences against zero is a paired test with a second method that scores zero everywhere.
                 p_value=paired_test(per_question, np.zeros_like(per_question), draws)["p_value"],
                 p_holm=1.0,
                 questions=len(per_question),

@@ -20,7 +20,7 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     A whole path counts when all its entities are the same in the same order, as in the script of MH-Benchmark's authors
     (`knowledge consistency`): precision is the share of the followed paths that are annotated, recall the share of the
     annotated ones that were followed, and both are 0 where none was. Edges are counted once each, whatever paths
-    they are on; a question whose annotated paths have none is left out of their means.
+    they are on; a question with none in its annotated paths is left out of their means.
     """
     # None is a method without paths; an empty list is one that found none, and scores 0.
     if followed is None or not annotated:

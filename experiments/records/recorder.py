@@ -192,7 +192,7 @@ class Recorder:
             file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
 
     def _cut_evaluation(self) -> dict[str, set[str]]:
-        """Ids of the questions of which trace and score are both complete, by method; cuts away the others."""
+        """Ids of the questions with a complete trace and score, by method; cuts off the others."""
         done: dict[str, set[str]] = {}
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}

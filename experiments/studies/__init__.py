@@ -1,1 +1,1 @@
-"""Experiments of other kinds than learning and evaluating."""
+"""Experiments that do more than learn and evaluate: recall of search, planted truth, redundancy of edges."""

@@ -1,4 +1,4 @@
-"""Recall@k of supporting documents: how often search finds the sources that hold the answer."""
+"""Recall@k of supporting documents: the share of the documents with the answer that search finds."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def recall_report(
             bar = progress.phase(f"searching, {scope}, {mode}", total=len(items)) if progress else None
             ranked = []
             for item in items:
+                # Searched once with the largest k; smaller ones are the first of the same list.
                 ranked.append(best_documents(item, store, max(ks), scope, mode))
                 if bar:
                     bar.advance()
@@ -55,12 +56,14 @@ def recall_report(
 
 
 def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchMode) -> list[str]:
-    """The k documents whose best source ranks highest. Rows of one table are one document, so search on until k."""
+    """The k best documents, each ranked by its best source."""
     space = SearchSpace(item.pool if scope == "pool" else None, item.withheld)
+    # Several sources, such as rows of a table, are one document, so k sources are often too few.
     sources = 2 * k
     while True:
         hits = store.search(Search(query_of(item.question), sources, mode=mode), space)
         documents = list(dict.fromkeys(hit.source.doc for hit in hits))
+        # Fewer hits than requested: there are no more to find.
         if len(documents) >= k or len(hits) < sources:
             return documents[:k]
         sources *= 4
@@ -83,6 +86,7 @@ def _recall(
     rows = []
     for k in ks:
         shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
+        # No questions with supporting documents: recall 0 of 0 questions instead of an error.
         count = max(1, len(shares))
         complete = sum(share == 1 for share in shares) / count
         rows.append(Recall(scope, mode, k, sum(shares) / count, complete, len(shares)))

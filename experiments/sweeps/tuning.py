@@ -31,7 +31,7 @@ from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
 from experiments.sweeps.running import Opened, Report, run_trial
 
-ATTEMPTS = 3  # of a trial whose process died
+ATTEMPTS = 3  # per trial, where its process dies
 FOLDER = "tune"
 # Trials mostly wait for models, so they reserve no cores; Tune needs a reservation, so a token one of memory.
 RESOURCES = tune.PlacementGroupFactory([{"memory": 2**20}])

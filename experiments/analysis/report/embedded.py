@@ -109,7 +109,7 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
 
 
 def _draw(turns: dict[str, int], limit: int) -> set[str]:
-    """Questions whose discussions have `limit` turns at most, one at least; the choice depends on their ids alone."""
+    """Questions with `limit` turns of discussion at most, one at least; the choice depends on their ids alone."""
     chosen: set[str] = set()
     # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
     for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):

@@ -30,7 +30,7 @@ def write(
 
     Args:
         metric: the name of the data set's utility.
-        shown: the method whose discussions are listed at first.
+        shown: the method to list discussions of at first.
         drawn: figures; the PNG and SVG files among them are shown.
         limit_turns: discussions with about so many turns are carried along, and the page says which were left out.
     """

@@ -1,1 +1,1 @@
-"""The testbed with known truth: an opinion model, and how well learners do in it."""
+"""The testbed with known truth: an opinion model and measurements of learners in it."""

@@ -1,4 +1,4 @@
-"""The testbed's figure: how far each learner is from the best graph, against the number of questions used."""
+"""The testbed's figure: the regret of each learner against the number of questions used."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ def draw(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
     figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, attacked in zip(panels, (True, False), strict=True):
+        # None marks the rows over all settings.
         _panel(axes, [row for row in summaries if row.conformity is None and row.attacked == attacked])
         axes.set_title("one adversary" if attacked else "no adversary")
         axes.set_xlabel("questions used")
         plain(axes)
     panels[0].set_ylabel("regret (best reachable utility minus own)")
+    # Zero is shown, and so is anything below: a learner can beat the greedy best.
     panels[0].set_ylim(bottom=min(0.0, panels[0].get_ylim()[0]))
     panels[1].legend()
     return [save(figure, folder, "planted-regret")]
 
 
 def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
+    # Baselines do not learn and have no regret over questions.
     learners = [row for row in rows if any(name.startswith(PREFIX) for name in row.measures)]
     for number, row in enumerate(learners):
         points = {int(n.removeprefix(PREFIX)): m for n, m in row.measures.items() if n.startswith(PREFIX)}

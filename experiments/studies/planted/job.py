@@ -1,4 +1,4 @@
-"""`experiment=planted`: every world in a process of its own, recorded as it comes, then tables, a figure and a file."""
+"""`experiment=planted`: explores worlds in parallel, records each one, then writes tables, a figure and a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(
     seed: int,
     tracker: Tracker,
 ) -> None:
-    """Explore the worlds that the folder does not hold yet. Raises UserError on settings that make no sense."""
+    """Explores the worlds that the folder lacks and sums up all. Raises UserError on settings that make no sense."""
     records = folder.path / RECORDS
     try:
         planned = worlds(settings)
@@ -48,10 +48,13 @@ def run(
             for outcomes in _explored(task, left):
                 explored[outcomes[0].world] = outcomes
                 lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
+                # A killed run loses at most the worlds that are being explored.
                 lines.flush()
                 bar.advance()
+    # Settings are checked deep inside, by code that knows no users.
     except ValueError as error:
         raise UserError(str(error)) from error
+    # In the planned order: worlds finish in any order, and the file must not depend on it.
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = report.summarise(outcomes, seed)
     report.write(folder.path, settings, outcomes, summaries)
@@ -61,9 +64,20 @@ def run(
 
 
 def read_records(path: Path) -> dict[World, list[Outcome]]:
+<<<<<<< HEAD
     """Outcomes by world that are recorded already; a line that a killed run left incomplete is cut off."""
     jsonl.cut(path)
     recorded = jsonl.records(path, _outcomes, "delete the file to explore all worlds again")
+=======
+    """Recorded outcomes by world; a line that a killed run left incomplete is cut off."""
+    if not path.exists():
+        return {}
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    recorded = [[_outcome(**fields) for fields in json.loads(line)] for line in whole.splitlines()]
+>>>>>>> k/c3
     return {outcomes[0].world: outcomes for outcomes in recorded}
 
 
@@ -74,25 +88,30 @@ def _outcomes(line: str) -> list[Outcome]:
 def _outcome(world: dict[str, float], regret: dict[str, float], **others: float) -> Outcome:
     return Outcome(
         World(**world),  # type: ignore[arg-type]
+        # JSON turns integer keys into text.
         regret={int(used): value for used, value in regret.items()},
         **others,  # type: ignore[arg-type]
     )
 
 
 def _explored(task: Callable[[World], list[Outcome]], left: Sequence[World]) -> Iterator[list[Outcome]]:
-    """In the order in which they are done, which changes nothing in them: a process of one thread for every core."""
+    """Outcomes of each world as it finishes, from one single-threaded process per core."""
+    # The cores that this process may use, which in a container are fewer than the machine has.
     cores = min(len(os.sched_getaffinity(0)), len(left))
     if not cores:
         return
+    # Spawned: a fork copies the locks of torch's threads without the threads.
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=_begin) as pool:
         futures = [pool.submit(task, world) for world in left]
         try:
             for future in as_completed(futures):
                 yield future.result()
         finally:
+            # After an interrupt, worlds that have not begun are dropped.
             pool.shutdown(cancel_futures=True)
 
 
 def _begin() -> None:
+    # One process per core already fills the machine; more threads would only compete.
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once

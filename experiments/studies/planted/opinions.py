@@ -1,7 +1,7 @@
 """An opinion model of a discussion, thousands at once: agents with skills that conform, persist and get distracted.
 
-It stands in for language models where what is studied is the communication graph: nothing in it is known to the learner
-but scores, everything about it is known to whoever measures the learner. Answer 0 is right, all others are wrong.
+It replaces language models in studies of the communication graph: the learner sees scores only, and whoever measures
+the learner knows everything. Answer 0 is right, all others are wrong.
 """
 
 from __future__ import annotations
@@ -53,15 +53,19 @@ class Team:
             Modality.TEXT: [settings.skill_own, settings.skill_other, settings.skill_both],
             Modality.VISUAL: [settings.skill_other, settings.skill_own, settings.skill_both],
         }
+        # One draw per agent, added to all three skills: some agents are better at everything.
         talent = settings.spread * torch.randn(self.agents, 1, generator=self._generator("skills"))
+        # Never certain to be right or wrong, whatever the spread.
         self.skill = (torch.tensor([by_modality[m] for m in self.modalities]) + talent).clamp(0.05, 0.95)
 
     def questions(self, count: int, *key: str | int) -> Questions:
-        """`count` questions; the same `key` gives the same ones."""
+        """Draws `count` questions; the same `key` gives the same ones."""
+        # The order of the draws below is part of the meaning of a seed.
         generator, s = self._generator("questions", *key), self.settings
         kind = torch.multinomial(torch.tensor(s.kinds).float(), count, replacement=True, generator=generator)
 
         def believed(chance: Tensor) -> Tensor:
+            # An agent that does not know believes one of the wrong answers, all equally likely.
             knows = torch.rand(chance.shape, generator=generator) < chance
             return torch.where(knows, 0, torch.randint(1, s.options, chance.shape, generator=generator))
 
@@ -78,13 +82,14 @@ class Team:
     ) -> tuple[Tensor, Tensor]:
         """Scores of every turn [k, rounds, agents] and of the final answers [k], 0 or 1.
 
-        index: int [k], the question that each wiring is for; probabilities: as reading weights are made of (equal ones
-        if None). As in the runtime, an agent answers once all whom it hears in its round have.
+        index: int [k], the question that each wiring is for; probabilities: those that reading weights are computed
+        from (equal weights if None). As in the runtime, an agent answers after everyone it hears in its round.
         """
         s, k = self.settings, len(index)
         weights = [reading_weights(e, p) for e, p in zip(_edges(wirings), probabilities or (None, None), strict=True)]
         spatial, temporal = weights
         heard = sum(torch.from_numpy(e.sum(axis=2, dtype=np.float32)) for e in _edges(wirings))
+        # More messages distract more, by the root of their number: what makes useless edges harmful.
         swayed = s.noise + s.distraction * torch.as_tensor(heard).sqrt()
         order, each = torch.tensor(wirings.order), torch.arange(k)
         private = one_hot(questions.private, s.options).float()
@@ -93,18 +98,23 @@ class Team:
         before = torch.zeros(k, self.agents, s.options)
         for t in range(s.rounds):
             answers = torch.zeros(k, self.agents, s.options)
+            # One place of the speaking order at a time, for all discussions at once.
             for place in range(self.agents):
                 agent = order[:, t, place]
                 pull = private[index, agent] + swayed[each, t, agent, None] * questions.sway[index, t, agent]
+                # `answers` holds those who have spoken; the others are still zero and pull nowhere.
                 pull += s.conformity * _blend(spatial[each, t, :, agent], answers)
+                # The first round has no round before it.
                 if t:
                     pull += s.conformity * _blend(temporal[each, t, :, agent], before)
                     pull += s.persistence * before[each, agent]
+                # An adversary hears nobody: its pull is computed with the others and discarded.
                 answer = torch.where(self.adversary[agent], target, pull.argmax(1))
                 answers[each, agent] = one_hot(answer, s.options).float()
                 scores[each, t, agent] = (answer == 0).float()
             before = answers
         read = torch.tensor(wirings.decision).float()
+        # The decision agent weighs all that it reads alike.
         number = read.sum(1, keepdim=True)
         pull = s.conformity * _blend(read / number.clamp(min=1), before)
         pull += s.decision_pull * one_hot(questions.decision[index], s.options)
@@ -120,11 +130,12 @@ def reading_weights(present: Tensor | np.ndarray, probabilities: Floats | None) 
     weights = torch.as_tensor(np.array(present)).float()
     if probabilities is not None:
         weights *= torch.from_numpy(np.exp(probabilities)).float()
+    # A receiver without senders divides zero by the small number and stays zero.
     return weights / weights.sum(-2, keepdim=True).clamp(min=1e-9)
 
 
 def _blend(weights: Tensor, answers: Tensor) -> Tensor:
-    """weights: [k, sender], answers: [k, sender, options]; result: [k, options]."""
+    """Weighted sum of answers: weights [k, sender], answers [k, sender, options], result [k, options]."""
     return torch.bmm(weights[:, None], answers)[:, 0]
 
 

@@ -39,12 +39,13 @@ COLUMNS = {
     "readings": "readings",
     "tokens": "tokens",
 }
+# Shown with one decimal, the others with three.
 COUNTS = ("turns", "readings", "tokens")
 Key = tuple[float | None, float | None, bool, str]
 
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
-    """One per setting and graph, in the order of the outcomes, then all settings together.
+    """Summaries per setting and graph, in the order of the outcomes, then those over all settings.
 
     Regret after q questions is `regret@q`.
     """
@@ -53,6 +54,7 @@ def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
     for outcome in outcomes:
         world, attacked = outcome.world, outcome.world.adversary is not None
         single.setdefault((world.conformity, world.distraction, attacked, outcome.learner), []).append(outcome)
+        # Teams with and without adversary are never averaged together.
         every.setdefault((None, None, attacked, outcome.learner), []).append(outcome)
     return [Summary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
 
@@ -80,10 +82,11 @@ def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], 
 
 
 def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """All settings together, in the form of a run's metrics.json: `attacked/<graph>` and `clean/<graph>` as methods."""
+    """Means over all settings as in a run's metrics.json, with methods `attacked/<graph>` and `clean/<graph>`."""
     methods = {}
     for row in summaries:
         if row.conformity is None:
+            # None for a missing measure: rows of a W&B table need the same columns.
             means = {name: row.measures[name][0] if name in row.measures else None for name in COLUMNS}
             interval = list(row.measures["utility"][1:])
             methods[f"{_team(row)}/{row.learner}"] = {**means, "ci95": interval}
@@ -91,6 +94,7 @@ def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
 
 
 def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
+    # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
     values = {name: [getattr(o, name) for o in group if getattr(o, name) is not None] for name in COLUMNS}
     values |= {f"regret@{used}": [o.regret[used] for o in group] for used in group[0].regret}
     return {name: (float(np.mean(known)), *bootstrap_interval(known, seed)) for name, known in values.items() if known}

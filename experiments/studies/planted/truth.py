@@ -16,7 +16,7 @@ from topologies.learning.effects import edge_moments
 from topologies.learning.objective import leave_one_out
 from topologies.wiring import Edges, Floats, Wirings
 
-CHUNK = 4_000  # discussions at once: what they need stays in a processor's cache
+CHUNK = 4_000  # discussions at once: few enough that their arrays stay in a processor's cache
 LEVELS = 12  # thresholds on the effects that greedy removal tries
 PER_QUESTION = 4  # wirings of each question, compared with one another
 
@@ -26,7 +26,7 @@ class Truth:
     """Effects of every edge when all others are drawn with probability one half, float [sender, receiver].
 
     on_receiver: on the score of the receiver's own answer in that round. on_answer: on the final answer's utility.
-    readers: [agents], what being read by the decision agent does to the utility.
+    readers: [agents], effect on the utility of being read by the decision agent.
     """
 
     on_receiver: Edges[Floats]
@@ -35,17 +35,20 @@ class Truth:
 
 
 def true_effects(team: Team, discussions: int) -> Truth:
-    """Estimated from so many randomised discussions; the standard error is about 1 / sqrt(discussions), or less."""
+    """Effects estimated from this many randomised discussions; standard error about 1 / sqrt(discussions), or less."""
     n = team.agents
     half, kinds = torch.full((1, n, n), 0.5), ("spatial", "temporal")
+    # Double precision: sums over tens of thousands of discussions, from chunks added one after another.
     products = {(kind, by): torch.zeros(n, n).double() for kind in kinds for by in ("receiver", "answer")}
     squares = {kind: torch.zeros(n, n).double() for kind in kinds}
     readers = torch.zeros(n).double(), torch.zeros(n).double()
     for chunk in range(max(1, round(discussions / CHUNK))):
         questions = team.questions(CHUNK // PER_QUESTION, "truth", chunk)
+        # Consecutive discussions share a question, against which `leave_one_out` compares each.
         index = torch.arange(CHUNK) // PER_QUESTION
         drawn = random_wirings(team, CHUNK, chunk)
         scores, utilities = team.discuss(questions, index, drawn)
+        # Credit is relative to the question's other discussions, so hard questions do not add noise.
         own, final = leave_one_out(scores, index), leave_one_out(utilities, index)
         shared = final[:, None, None].expand_as(own)
         for kind, taken, allowed in zip(kinds, (drawn.spatial, drawn.temporal), drawn.allowed, strict=True):
@@ -53,7 +56,9 @@ def true_effects(team: Team, discussions: int) -> Truth:
             for by, credit in (("receiver", own), ("answer", shared)):
                 product, square = edge_moments(*pair, half, credit)
                 products[kind, by] += product.sum(0)
+            # The same for both effects: it depends on the draws alone.
             squares[kind] += square.sum(0)
+        # As in `edge_moments`: drawn or not (1 or 0), minus the probability 0.5.
         surprise = torch.from_numpy(drawn.decision).double() - 0.5
         readers[0].add_(final.double() @ surprise)
         readers[1].add_((surprise**2).sum(0))
@@ -65,7 +70,7 @@ def true_effects(team: Team, discussions: int) -> Truth:
 
 
 def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wirings:
-    """Every edge of the whole graph, and whom the decision agent reads, by chance; speaking orders at random."""
+    """Random wirings: each edge and each reader of the decision agent by chance, and random speaking orders."""
     n, rounds = team.agents, team.settings.rounds
     generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
     order = wiring.sample_permutations(k, rounds, n, generator)
@@ -78,12 +83,13 @@ def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wiring
 
 
 def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
-    """The best of greedy removal: edges taken away in the order of their true effects, worst first.
+    """The best graph by greedy removal: edges are removed in the order of their true effects, worst first.
 
-    By either effect and with every number of readers, best first; chosen on questions of its own. The spatial edges
-    left are added in descending effect unless they close a cycle. Returns the wiring and its utility on the questions
-    that learners are evaluated on.
+    By either effect and with every number of readers, best readers first; chosen on questions of its own. The spatial
+    edges left are added in descending effect unless they close a cycle. Returns the wiring and its utility on the
+    questions that learners are evaluated on.
     """
+    # Stable, so that ties give the same readers everywhere.
     readers = np.argsort(-truth.readers, kind="stable")
     candidates: list[tuple[Edges[Floats], float]] = []
     for effects in (truth.on_receiver, truth.on_answer):
@@ -97,8 +103,10 @@ def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, f
         return as_wirings(kept, team.settings.rounds, decision=read)
 
     def tried(effects: Edges[Floats], level: float, number: int) -> float:
+        # Other questions than the final ones: a maximum over many graphs is too high on those that chose it.
         return utility(team, graph(effects, level, number), None, evaluated // 2, "choosing")
 
+    # Coordinate descent: graph, readers, graph again. All pairs would cost many times as much.
     number = max(1, int((truth.readers > 0).sum()))
     effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
     number = max(range(1, team.agents + 1), key=lambda count: tried(effects, level, count))
@@ -108,13 +116,14 @@ def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, f
 
 
 def off_diagonal(present: np.ndarray) -> np.ndarray:
+    """Edges without self-loops, which a spatial graph cannot have."""
     return present & ~np.eye(len(present), dtype=bool)
 
 
 def utility(
     team: Team, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
-    """Mean utility of answers along one wiring, or one for each question, of questions that no learner sees."""
+    """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
     drawn = team.questions(questions, key)
     repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
     _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
@@ -125,6 +134,7 @@ def repeat(wirings: Wirings, k: int) -> Wirings:
     """The first wiring `k` times, as views."""
 
     def times(array: np.ndarray) -> np.ndarray:
+        # A view: thousands of copies of one wiring would take memory for nothing.
         return np.broadcast_to(array[:1], (k, *array.shape[1:]))
 
     allowed = Edges(*map(times, wirings.allowed))

@@ -1,4 +1,4 @@
-"""A testbed with known truth: how well learners find harmful edges of teams whose every edge's effect is known.
+"""A testbed with known truth: it measures how well learners find harmful edges when every edge's effect is known.
 
 Teams of the opinion model (opinions.py), with an adversary at every position in turn and without one, over several
 strengths of conformity and distraction. True effects come from a randomised run far larger than a learner's.
@@ -27,7 +27,7 @@ from topologies.wiring import Bools, Edges, Floats, Wirings
 
 @dataclass(frozen=True)
 class World:
-    """One team and its questions, all of it from `number`, with one adversary or none."""
+    """One team and its questions, both determined by `number`, with one adversary or none."""
 
     conformity: float
     distraction: float
@@ -39,10 +39,10 @@ class World:
 class Outcome:
     """One learner, or one baseline, in one world.
 
-    auc_adversary: how surely one of the adversary's edges ranks below another's, both to honest agents.
+    auc_adversary: probability that an edge of the adversary ranks below one of another agent, both to honest agents.
     auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the final answer.
-    utility: of answers along the graph; share: of the best reachable utility. turns, readings: what one discussion
-    takes (`price`). regret: best reachable minus own utility, had learning stopped after so many questions.
+    utility: mean over answers along the graph; share: its ratio to the best reachable. turns, readings: cost of one
+    discussion (`price`). regret: best reachable minus own utility, by the number of questions learned from.
     learner: an estimator, a peer, `full` (everyone hears everyone, in random orders), `by_hand` (the same without the
     adversary) or `best` (greedy removal by the true effects).
     """
@@ -60,12 +60,12 @@ class Outcome:
 
     @property
     def tokens(self) -> int:
-        """In units of one message: a turn's own prompt counts as much as a message that it reads."""
+        """The cost in units of one message: a turn's own prompt counts as much as a message that it reads."""
         return self.turns + self.readings
 
 
 def worlds(settings: PlantedSettings) -> list[World]:
-    """All that are to be explored. Raises ValueError on settings that make no sense."""
+    """All worlds to explore. Raises ValueError on settings that make no sense."""
     _check(settings)
     agents = settings.opinions.text + settings.opinions.visual
     return [
@@ -84,16 +84,19 @@ def explore(
     samples: int = 10,
     seed: int = 0,
 ) -> list[Outcome]:
-    """Every baseline and every learner in one world; `learner` says how they learn, all but the estimator."""
+    """Every baseline and every learner in one world; `learner` has their settings except the estimator."""
     opinions = replace(settings.opinions, conformity=world.conformity, distraction=world.distraction)
     adversaries = [] if world.adversary is None else [world.adversary]
+    # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
     team = Team(opinions, derive_seed(seed, "planted", world.number), adversaries)
     truth = true_effects(team, settings.truth)
     best, best_utility = best_reachable(team, truth, settings.evaluated)
+    # With chance 1 every edge is taken, in random speaking orders, as in a run before anything is learned.
     full = random_wirings(team, settings.evaluated, 0, chance=1.0)
     graphs = {"full": full, "by_hand": without(full, world.adversary), "best": best}
 
     def outcome(name: str, wirings: Wirings, p: Edges[Floats] | None = None, **measured: Any) -> Outcome:
+        # Evaluated already.
         score = best_utility if name == "best" else utility(team, wirings, p, settings.evaluated)
         turns, readings = price(wirings)
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
@@ -112,6 +115,7 @@ def explore(
         regret = {}
         for used in learn(student, team, samples):
             if used in settings.checkpoints:
+                # On a copy, so that measuring changes nothing in the learning that goes on.
                 now = stopped(student)
                 graph, p = now.inference_wirings(), now.probabilities()
                 regret[used] = best_utility - utility(team, graph, p, settings.evaluated)
@@ -121,7 +125,7 @@ def explore(
 
 
 def learn(learner: Learner, team: Team, samples: int) -> Iterator[int]:
-    """All stages on questions of their own, one question a step; yields the number of questions used after each."""
+    """Learns all stages, one new question a step; yields the number of questions used after each."""
     used = 0
     while not learner.finished:
         steps = learner.pruning.steps
@@ -132,24 +136,26 @@ def learn(learner: Learner, team: Team, samples: int) -> Iterator[int]:
             scores, utilities = team.discuss(questions, index, wirings, learner.chances())
             learner.learn(wirings, scores.numpy(), utilities.numpy())
             used += 1
+            # Before the yield, so that the state after the last question is that of a finished stage.
             if step + 1 == steps:
                 learner.next_stage()
             yield used
 
 
 def stopped(learner: Learner) -> Learner:
-    """A copy of a learner whose learning ends here, whatever its stage."""
+    """A copy of a learner that ends its learning here, in any stage."""
     copy = Learner(
         learner.modalities, rounds=learner.rounds, seed=learner.seed, settings=learner.settings, pruning=learner.pruning
     )
     copy.load(learner.state())
+    # Each `next_stage` prunes with the scores so far, as the end of a stage does.
     while not copy.finished:
         copy.next_stage()
     return copy
 
 
 def without(wirings: Wirings, agent: int | None) -> Wirings:
-    """The same wirings in which nobody hears an agent, the decision agent included."""
+    """Copies of wirings in which nobody hears an agent, the decision agent included."""
     if agent is None:
         return wirings
     spatial, temporal, decision = wirings.spatial.copy(), wirings.temporal.copy(), wirings.decision.copy()
@@ -162,6 +168,7 @@ def price(wirings: Wirings) -> tuple[int, int]:
 
     A turn from which no path of messages and memories leads to the decision agent is not taken.
     """
+    # The first stands for all: baselines and learned graphs differ between discussions in speaking order at most.
     wiring = Wiring(wirings.spatial[0], wirings.temporal[0], wirings.decision[0])
     taken = needed_turns(wiring)
     heard = sum(int((edges & taken[:, None, :]).sum()) for edges in (wiring.spatial, wiring.temporal))
@@ -178,20 +185,24 @@ def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[
     }
     compared = other.copy()
     if adversary is not None:
+        # Edges to an adversary do nothing, because it hears nobody: they have no rank to be right about.
         compared[:, adversary] = False
         costs["auc_adversary"] = Edges(*[np.arange(agents)[:, None].repeat(agents, 1) == adversary] * 2)
     aucs = {
         name: [auc(score[bad & compared], score[~bad & compared]) for bad, score in zip(kinds, scores, strict=True)]
         for name, kinds in costs.items()
     }
+    # A kind without harmful edges, or with nothing else, has no AUC and is left out.
     return {name: mean([value for value in values if value is not None]) for name, values in aucs.items()}
 
 
 def mean(values: Sequence[float]) -> float | None:
+    """The mean, or None of no values."""
     return float(np.mean(values)) if values else None
 
 
 def _check(settings: PlantedSettings) -> None:
+    # Two evaluated at least: half of them choose the best graph.
     least = {"seeds": 1, "truth": 1, "evaluated": 2}
     for name, smallest in least.items():
         if getattr(settings, name) < smallest:

@@ -1,1 +1,1 @@
-"""Definition 1 of M3Prune, measured: which edges are redundant."""
+"""Measurement of redundant edges (Definition 1 of M3Prune)."""

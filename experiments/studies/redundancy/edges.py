@@ -22,7 +22,8 @@ class Edge(NamedTuple):
     receiver: int
 
     def name(self, agents: Sequence[str]) -> str:
-        """Of letters, digits, dots and underscores, as a method's name must be."""
+        """The edge's name, of characters that a method's name may have."""
+        # The decision agent comes after the others, so its index finds its name.
         return ".".join((self.kind, agents[self.sender], (*agents, DECISION_AGENT)[self.receiver]))
 
 
@@ -46,7 +47,8 @@ def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
 
 
 def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
-    """The graph without these edges, in every round. What it could have drawn is what is left."""
+    """The graph without these edges, in every round. Only the remaining edges could have been drawn."""
+    # Copies: the full graph is used again for every other edge.
     spatial, temporal, decision = wiring.spatial.copy(), wiring.temporal.copy(), wiring.decision.copy()
     for kind, sender, receiver in edges:
         if kind == "decision":
@@ -54,7 +56,13 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
         else:
             (spatial if kind == "spatial" else temporal)[:, sender, receiver] = False
     return replace(
-        wiring, spatial=spatial, temporal=temporal, decision=decision, allowed_spatial=None, allowed_temporal=None
+        # None means that exactly the edges present could have been drawn.
+        wiring,
+        spatial=spatial,
+        temporal=temporal,
+        decision=decision,
+        allowed_spatial=None,
+        allowed_temporal=None,
     )
 
 
@@ -62,6 +70,7 @@ def matters(wiring: Wiring, edge: Edge) -> bool:
     """True if the answer can depend on an edge: a path leads from a turn that hears it to the decision agent."""
     if edge.kind == "decision":
         return True
+    # By round: a receiver's turn may be needed in one round and not in another.
     present = (wiring.spatial if edge.kind == "spatial" else wiring.temporal)[:, edge.sender, edge.receiver]
     return bool((needed_turns(wiring)[:, edge.receiver] & present).any())
 

@@ -1,4 +1,4 @@
-"""A heat map of what every edge does, to the final answer and to its receiver's own answers."""
+"""A heat map of every edge's effect, on the final answer and on its receiver's own answers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ def edge_effects(metrics: Metrics) -> Figure:
     """
     agents = metrics["agents"]
     kinds = [kind for kind in metrics["kinds"] if kind != "all"]
+    # The decision agent is one receiver, so its panel has one column, drawn two wide.
     widths = [1 if kind == "decision" else len(agents) for kind in kinds]
     size = min(max(2.6, 0.3 * len(agents)), 6.0)
     figure = Figure(
         figsize=(1.8 + size * sum(max(w, 2) for w in widths) / len(agents), 1.4 + 2 * size), layout="constrained"
     )
     panels = figure.subplots(len(SIDES), len(kinds), squeeze=False, width_ratios=[max(w, 2) for w in widths])
+    # Orange and purple, unlike red and green, differ for readers with any colour vision.
     colours = colormaps["PuOr_r"].with_extremes(bad=(0, 0, 0, 0))
     for row, (side, title) in zip(panels, SIDES.items(), strict=True):
+        # 1 where all effects are zero, because a scale from 0 to 0 has no colours.
         most = max((abs(edge[side]["mean"]) for edge in metrics["edges"]), default=0) or 1.0
         for axes, kind in zip(row, kinds, strict=True):
             values, shown = _matrices(metrics, kind, side)

@@ -1,6 +1,6 @@
-"""Definition 1 of M3Prune, measured: which edges of the full graph are redundant, and do learners cut those?
+"""Measures redundant edges of the full graph (Definition 1 of M3Prune) and compares them with those that learners cut.
 
-Every edge is taken away in turn, and the same questions are asked again. A turn's seed depends on the question, round
+Every edge is removed in turn, and the same questions are asked again. A turn's seed depends on the question, round
 and agent alone, so discussions differ by what the missing edge changes and by nothing else; turns that read the same
 as before are answered from the completion cache.
 """
@@ -33,14 +33,17 @@ from topologies.learning.settings import Decision, Estimator
 from topologies.topology import Wired, Wiring
 from topologies.wiring import Bools, Floats
 
+# Names of methods in the records: a resumed run finds its answers by them.
 FULL, WITHOUT, GREEDY = "full", "without", "greedy"
 AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """One learner's result: its graph, and of each edge [edges] whether it could be cut, whether it was, and its score
-    (NaN where the learner has none)."""
+    """One learner's result: its graph, and for each edge [edges] if it could be cut, if it was, and its score.
+
+    The score is NaN where the learner has none.
+    """
 
     wiring: Wiring
     candidate: Bools
@@ -53,8 +56,8 @@ class Findings:
     """The measurements of the job.
 
     utility, tokens: [1 + edges, questions], FULL's row first and then one per edge taken away. removed: the edges that
-    greedy removal took away, in its order. readers: of each graph that answered the held-out questions too, how many
-    agents its decision agent reads.
+    greedy removal took away, in its order. readers: by graph that answered the held-out questions too, the
+    number of agents that its decision agent reads.
     """
 
     edges: tuple[Edge, ...]
@@ -81,11 +84,12 @@ class Redundancy:
     """The job, on agents that others have launched; `learners` are actors, one for each estimator to be compared."""
 
     def __init__(self, job: Job, learners: Mapping[Estimator, Any]) -> None:
-        """Raises UserError when no question is left on which what was measured can be checked."""
+        """Raises UserError when no question is left to check the measurements on."""
         self._job = job
         self._context = context = job.context
         self._learners = learners
         self._agents = job.topology.agents
+        # The first ones are measured, the rest are held out: edges chosen on some questions look too good on these.
         items = list(context.dataset.evaluate())
         measured = context.config.redundancy.questions
         if not 2 <= measured < len(items):
@@ -99,8 +103,11 @@ class Redundancy:
         self._scores: dict[str, dict[str, Scored]] = {}
 
     async def run(self) -> Findings:
-        """Learn, take each edge away, remove greedily, check on held-out questions; nothing that is recorded is done
-        again."""
+        """Learns, removes each edge, removes greedily and checks on held-out questions.
+
+        Recorded answers are not asked for again.
+        """
+        # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
         pruned = {estimator: await self._learn(estimator) for estimator in self._learners}
@@ -129,8 +136,9 @@ class Redundancy:
         )
 
     async def _learn(self, estimator: Estimator) -> Pruned:
-        """One learner, trained in a run folder of its own, and what it says of every edge of the full graph."""
+        """Trains one learner in a run folder of its own and reads its verdict on every edge of the full graph."""
         job, context, learner = self._job, self._context, self._learners[estimator]
+        # A recorder has one learner's checkpoint, so each learner needs a folder of its own.
         folder = RunFolder(context.recorder.run.path / "learners" / str(estimator))
         folder.path.mkdir(parents=True, exist_ok=True)
         settings = replace(context.config.learner, estimator=estimator)
@@ -138,16 +146,18 @@ class Redundancy:
         save(config, folder.config)
         context.progress.print(f"learning by {estimator}")
         with Recorder(folder) as recorder, job.usage.phase(f"learning by {estimator}"):
-            tracker = Tracker(folder.path, {}, mode="disabled")  # the W&B run is the whole comparison's
+            tracker = Tracker(folder.path, {}, mode="disabled")  # W&B has one run for the whole comparison
             own = replace(context, config=config, recorder=recorder, tracker=tracker)
             training = replace(job, context=own, learner=learner)
             await training.learn()
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
+        # This decision agent reads everyone: none of its edges could be cut, and none has a score.
         if resolved(settings).decision == Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
+        # Minus infinity marks pairs that the learner has no edge for.
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
         cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
@@ -163,8 +173,10 @@ class Redundancy:
             await self._answer(graphs, self._measured, bar)
 
     async def _remove_greedily(self) -> list[Edge]:
-        """One pass over the edges, most harmful first and of equal ones the most expensive: each is taken away for good
-        if the utility of what is left by then does not fall (Definition 1 again, applied to the graph so far)."""
+        """Removes edges in one pass, the most harmful first and among equals the most expensive.
+
+        An edge is removed for good if the utility of the graph so far does not fall without it (Definition 1 again).
+        """
         # lexsort: the last key counts most.
         order = np.lexsort((self._tokens_without(), -self._utility_without()))
         removed: list[Edge] = []
@@ -174,11 +186,13 @@ class Redundancy:
             for n, index in enumerate(order):
                 method, edge = f"{GREEDY}.{n}", self.edges[index]
                 if not matters(without(self._graph, removed), edge):
-                    removed.append(edge)  # whoever hears it, nobody hears any more
+                    removed.append(edge)  # no path leads from it to the answer any more, so no question needs asking
                     bar.advance(len(self._measured))
                     continue
+                # One graph at a time: the next one depends on this one's utility.
                 await self._answer({method: without(self._graph, [*removed, edge])}, self._measured, bar)
                 left = self._utility(method).sum()
+                # Equal counts as no fall; the tolerance is for sums that differ in their last bits.
                 if left >= utility - ROUNDING:
                     removed.append(edge)
                     utility = left
@@ -197,6 +211,7 @@ class Redundancy:
                 walks[method], item, question, team, seed, phase="evaluate", number=number
             )
 
+        # A generator: requests are made as discussions finish, and `_scores` is read at that time.
         missing = (
             (method, number, item)
             for method in graphs
@@ -224,7 +239,7 @@ class Redundancy:
 
     def _tokens(self, method: str) -> Floats:
         scored = [self._scores[method][item.question.id] for item in self._measured]
-        return np.array([float(one.prompt_tokens + one.completion_tokens) for one in scored])
+        return np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
 
     def _utility_without(self) -> Floats:
         return np.array([self._utility(self.method(edge)).sum() for edge in self.edges])

@@ -1,4 +1,4 @@
-"""Statistics of many edges' effects that were measured on few questions: intervals, corrections, reliability.
+"""Statistics of many edges' effects measured on few questions: intervals, corrections, reliability.
 
 An effect is the score with the edge minus the score without it, of one question: positive where the edge helps.
 """
@@ -17,15 +17,17 @@ from actors.messages import derive_seed
 from experiments.analysis.statistics import holm, paired_test
 from topologies.wiring import Bools, Floats
 
-SPLITS = 400
-LEVEL = 0.05
+SPLITS = 400  # random halvings
+LEVEL = 0.05  # of tests, after correction
 ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The mean over the questions, its paired bootstrap interval, the sign-flip test's p value, and that after Holm's
-    correction for as many edges as were tried."""
+    """An edge's mean effect over the questions, with its paired bootstrap interval and sign-flip test.
+
+    adjusted_p: the p-value after Holm's correction for the number of edges.
+    """
 
     mean: float
     ci95: tuple[float, float]
@@ -38,9 +40,10 @@ class Effect:
 
 
 def mean_effects(effects: Floats) -> list[Effect]:
-    """One per edge of `effects` [edges, questions]. The order of neither changes a result."""
+    """Effects per edge of `effects` [edges, questions]. Results do not depend on the order of edges or questions."""
     # A sign-flip test of d draws gives no p below 1 / (d + 1), which must still be far below LEVEL after correction.
     draws = max(10_000, 200 * len(effects))
+    # One seed for all edges: equal rows must give equal results, wherever they stand.
     tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws) for row in effects]
     adjusted = holm([test["p_value"] for test in tests])
     return [
@@ -49,14 +52,17 @@ def mean_effects(effects: Floats) -> list[Effect]:
 
 
 def redundant(effects: Floats) -> Bools:
-    """Definition 1 (Eq. 2) to the letter: the graph without the edge scores as much or more; bool [edges]."""
+    """Redundant edges by Definition 1 (Eq. 2), bool [edges]: without the edge the graph scores as much or more."""
     no_less: Bools = effects.mean(1) <= ROUNDING
     return no_less
 
 
 def least_questions(edges: int) -> int:
-    """The fewest questions in which an edge must make the same difference, and in none the opposite one, for p < LEVEL
-    after correction for so many edges (two-sided sign test: p = 2 / 2^n)."""
+    """The fewest questions in which an edge must make the same difference, and none the opposite, to be shown.
+
+    For p < LEVEL after correction for this many edges, by a two-sided sign test: p = 2 / 2^n.
+    """
+    # Solved for n: 2 / 2^n < LEVEL / edges.
     return ceil(1 + log2(max(edges, 1) / LEVEL))
 
 
@@ -78,7 +84,7 @@ class Reliability:
 
 
 def split_half(effects: Floats, seed: int) -> Reliability:
-    """Of `effects` [edges, questions]. Raises ValueError for fewer than two questions."""
+    """The reliability of `effects` [edges, questions]. Raises ValueError for fewer than two questions."""
     questions = effects.shape[1]
     if questions < 2:
         raise ValueError("one question cannot be halved: set redundancy.questions to 2 at least")
@@ -97,12 +103,14 @@ def split_half(effects: Floats, seed: int) -> Reliability:
             "useful": _mean(~second),
         }
         for name, value in halving.items():
+            # A half without redundant edges, say, has no share that is redundant again.
             if value is not None:
                 rows[name].append(value)
     means = {name: _mean(values) for name, values in rows.items()}
     half = means["rank_correlation"]
     return Reliability(
         rank_correlation=half,
+        # Spearman and Brown's formula for twice the length; it has no value at a correlation of -1.
         whole=None if half is None or half <= -1 else 2 * half / (1 + half),
         redundant_again=means["redundant_again"],
         redundant=means["redundant"] or 0.0,
@@ -130,14 +138,15 @@ class Agreement:
 
 
 def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) -> Agreement:
-    """Of the same edges [n], whose kinds are given for the comparison with chance."""
+    """The agreement of two selections of the same edges [n]; `kinds` are for the comparison with chance."""
     hits = int((cut & is_redundant).sum())
     chance, chance95 = None, None
     if cut.any():
         drawn = _random_hits(cut, is_redundant, kinds, seed) / int(cut.sum())
         low, high = np.quantile(drawn, [0.025, 0.975])
         each = {kind: np.array([k == kind for k in kinds]) for kind in kinds}
-        expected = sum(int(cut[of].sum()) * float(is_redundant[of].mean()) for of in each.values())
+        # By kind: a learner that cuts mostly temporal edges must not gain from there being more redundant ones.
+        expected = sum(int(cut[members].sum()) * float(is_redundant[members].mean()) for members in each.values())
         chance, chance95 = expected / int(cut.sum()), (float(low), float(high))
     return Agreement(
         edges=len(cut),
@@ -151,12 +160,13 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
 
 
 def _random_hits(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int, draws: int = 10_000) -> Floats:
-    """Numbers of redundant edges among as many of each kind cut at random, [draws]."""
+    """Numbers of redundant edges [draws] when as many edges of each kind are cut at random."""
     draw, hits = np.random.default_rng(seed), np.zeros(draws)
     for kind in dict.fromkeys(kinds):
-        of = np.array([k == kind for k in kinds])
-        good, cuts = int(is_redundant[of].sum()), int(cut[of].sum())
-        hits += draw.hypergeometric(good, int(of.sum()) - good, cuts, size=draws)
+        members = np.array([k == kind for k in kinds])
+        good, cuts = int(is_redundant[members].sum()), int(cut[members].sum())
+        # The number of redundant ones among `cuts` drawn without replacement.
+        hits += draw.hypergeometric(good, int(members.sum()) - good, cuts, size=draws)
     return hits
 
 

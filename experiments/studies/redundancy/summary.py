@@ -33,9 +33,10 @@ FILE = "redundancy.json"
 
 
 def summarise(context: RunContext, findings: Findings) -> Metrics:
-    """All of redundancy.json. It holds no times and nothing that caches decide: one seed gives one file."""
+    """The content of redundancy.json. It holds no times and nothing that caches decide: one seed gives one file."""
     config, dataset, agents = context.config, context.dataset, context.agents
     seed = config.seed
+    # Row 0 is the full graph: positive where the edge helps.
     effects = findings.utility[:1] - findings.utility[1:]
     own = receiver_effects(context.recorder.run, dataset, findings, agents)
     tested, own_tested = mean_effects(effects), mean_effects(own)
@@ -62,7 +63,7 @@ def summarise(context: RunContext, findings: Findings) -> Metrics:
         "agents": list(agents),
         "questions": len(findings.questions),
         "held_out": len(findings.held_out),
-        "calls": sum(one.calls for scored in findings.scores.values() for one in scored.values()),
+        "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
         "least_questions": least_questions(len(findings.edges)),
         "edges": rows,
         "kinds": {kind: _share(members, effects, can_go, tested, own_tested) for kind, members in groups.items()},
@@ -89,6 +90,7 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agent
     """
     place = {question: i for i, question in enumerate(findings.questions)}
     items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
+    # Graphs differ by one edge, so most answers recur and are scored once.
     known: dict[tuple[str, str | None], float] = {}
 
     def score(item: Item, answer: str | None) -> float:
@@ -106,6 +108,7 @@ def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agent
                     row[place[trace.question]] = np.mean([score(item, answer) for answer in _answers(trace, edge)])
         return means
 
+    # The full graph's traces are read once for all edges.
     with_all = own(FULL, findings.edges)
     return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
 
@@ -114,6 +117,7 @@ def _answers(trace: Trace, edge: Edge) -> list[str | None]:
     """Answers of an edge's receiver in the rounds that the edge leads into."""
     if edge.kind == "decision":
         return [trace.answer]
+    # Rounds count from 1, and temporal edges lead into the second and later ones.
     first = 2 if edge.kind == "temporal" else 1
     receiver = trace.agents[edge.receiver]
     return [turn.answer for turn in trace.turns if turn.agent == receiver and turn.round >= first]
@@ -122,7 +126,7 @@ def _answers(trace: Trace, edge: Edge) -> list[str | None]:
 def _share(
     members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Effect], own: Sequence[Effect]
 ) -> Metrics:
-    """Of one kind's edges: how many are redundant, how many of those change no answer at all, and what is shown."""
+    """Counts for one kind's edges: redundant ones, those that change no answer at all, and effects that are shown."""
     mean = effects[members].mean(1)
     n = len(members)
     return {
@@ -142,24 +146,27 @@ def _share(
 
 
 def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
-    """By estimator and kind: agreement with Definition 1, the same with greedy removal as `greedy_...`, and ranks."""
+    """Agreement with Definition 1, with greedy removal (`greedy_...`) and rank correlations, by estimator and kind."""
     by_estimator = {}
+    # The stricter comparison: edges that can all go together, not each one alone.
     taken = np.array([edge in findings.removed for edge in findings.edges])
     for estimator, learned in findings.pruned.items():
         kinds = {}
         for kind, members in by_kind(findings.edges).items():
-            of = np.array([i for i in members if learned.candidate[i]], dtype=np.int64)
-            if not len(of):
+            candidates = np.array([i for i in members if learned.candidate[i]], dtype=np.int64)
+            if not len(candidates):
                 continue
-            names = [findings.edges[i].kind for i in of]
+            names = [findings.edges[i].kind for i in candidates]
             drawn = derive_seed(seed, "chance", estimator, kind)
-            alone, greedy = (asdict(agreement(learned.cut[of], gone[of], names, drawn)) for gone in (can_go, taken))
+            alone, greedy = (
+                asdict(agreement(learned.cut[candidates], gone[candidates], names, drawn)) for gone in (can_go, taken)
+            )
             kinds[kind] = rounded(
                 {
                     **alone,
                     **{f"greedy_{name}": value for name, value in greedy.items() if name not in ("edges", "cut")},
-                    "rank_correlation": rank_correlation(learned.scores[of], effects[of].mean(1)),
-                    "receiver_rank_correlation": rank_correlation(learned.scores[of], own[of].mean(1)),
+                    "rank_correlation": rank_correlation(learned.scores[candidates], effects[candidates].mean(1)),
+                    "receiver_rank_correlation": rank_correlation(learned.scores[candidates], own[candidates].mean(1)),
                 }
             )
         by_estimator[str(estimator)] = kinds
@@ -169,15 +176,16 @@ def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, s
 def _graph(findings: Findings, method: str, seed: int) -> Metrics:
     """One graph on the held-out questions, and beside it the utility on those by which edges were chosen."""
     scored = [findings.scores[method][question] for question in findings.held_out]
-    utility = [one.utility for one in scored]
+    utility = [record.utility for record in scored]
     before = [findings.scores[method][question].utility for question in findings.questions]
     row: Metrics = rounded(
         {
             "utility": float(np.mean(utility)),
             "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
+            # Too high for graphs that these questions chose: the difference shows by how much.
             "measured_utility": float(np.mean(before)),
             "tokens": float(_tokens(findings, method).mean()),
-            "edges": float(np.mean([one.edges for one in scored])),
+            "edges": float(np.mean([record.edges for record in scored])),
             "readers": findings.readers[method],
         }
     )
@@ -197,6 +205,6 @@ def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
 
 
 def _tokens(findings: Findings, method: str) -> Floats:
-    """Of each held-out question, [questions]."""
+    """Tokens of each held-out question, [questions]."""
     scored = [findings.scores[method][question] for question in findings.held_out]
-    return np.array([float(one.prompt_tokens + one.completion_tokens) for one in scored])
+    return np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])

@@ -23,11 +23,13 @@ def conclude(run: RunFolder, tracker: Tracker) -> None:
     """The figure, the W&B summary and the tables, from redundancy.json."""
     metrics = json.loads((run.path / FILE).read_text())
     drawn = draw(run, metrics)
+    # Put among the paired tests, which the tracker logs as they are.
     groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
     for estimator, kinds in metrics["learners"].items():
         groups |= {f"redundancy/{estimator}/{kind}": row for kind, row in kinds.items()}
     tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, total(run))
     print()
+    # Costs belong below the last table, after its notes.
     *before, last = tables(metrics)
     for table in before:
         table.print()
