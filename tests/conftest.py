@@ -1,4 +1,4 @@
-"""What many tests need: real benchmark files where they are at hand, one Ray cluster, and a quiet, offline machine."""
+"""Fixtures that many tests share: real benchmark files where they are at hand, one Ray cluster, an offline machine."""
 
 from __future__ import annotations
 

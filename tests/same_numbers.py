@@ -69,6 +69,7 @@ CASES: dict[str, list[str]] = {
         "methods=[sp,ccot,bdog,hm_rag,full,m3prune]",
     ],
 }
+# Files and texts with times, process numbers or speeds, which no two runs share.
 LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune|\.cache)(/|$)|usage\.jsonl$|\.log$|\.lock$")
 # Times of day, durations and rates; progress lines come as often as the machine allows.
 TIMES = re.compile(
@@ -90,18 +91,20 @@ def record(checkout: Path, folder: Path, only: list[str]) -> None:
         needs = [key for key in ("scienceqa", "mmqa") if any(f"{{{key}}}" in word for word in words)]
         if (case / "out.txt").exists() or any(not (release / key).is_dir() for key in needs):
             continue
-        shutil.rmtree(case, ignore_errors=True)
+        shutil.rmtree(case, ignore_errors=True)  # what an interrupted recording left
         case.mkdir(parents=True)
         filled = [word.replace("{scienceqa}", str(release / "scienceqa")) for word in words]
         filled = [word.replace("{mmqa}", str(release / "mmqa")) for word in filled]
         command = [sys.executable, "run.py", *filled, f"output={case}/runs", f"cache={folder}/cache"]
-        done = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
-        (case / "errors.txt").write_bytes(done.stderr)
+        process = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
+        (case / "errors.txt").write_bytes(process.stderr)
+        # A run folder's name holds the time, which would differ between two recordings.
         for run in (case / "runs").glob("*-*") if (case / "runs").is_dir() else ():
             run.rename(case / "run")
         shutil.rmtree(case / "runs", ignore_errors=True)
-        (case / "out.txt").write_bytes(b"exit %d\n" % done.returncode + done.stdout)
-        print(f"{name}: exit {done.returncode}", flush=True)
+        # Last, because this file marks a case as recorded: an interrupted one is run again.
+        (case / "out.txt").write_bytes(b"exit %d\n" % process.returncode + process.stdout)
+        print(f"{name}: exit {process.returncode}", flush=True)
 
 
 def compare(before: Path, after: Path) -> int:
@@ -118,11 +121,13 @@ def compare(before: Path, after: Path) -> int:
             different.append(f"{name}: {where}")
     print(*different, sep="\n")
     print(json.dumps({"files": same + len(different), "same": same, "different": len(different)}))
+    # Two folders without a common file prove nothing.
     return 1 if different or not same else 0
 
 
 def _files(folder: Path) -> dict[str, Path]:
     paths = ((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
+    # Errors hold warnings and progress; they are there to be read when a case fails.
     return {name: path for name, path in paths if not LEFT_OUT.search(name) and not name.endswith("errors.txt")}
 
 

@@ -1,1 +1,1 @@
-"""Attacks, one file each with its threat model; who is compromised, and what it achieved."""
+"""Attacks, one file each with its threat model; the choice of compromised agents; measures of the harm done."""

@@ -37,6 +37,7 @@ class Attack:
         self._seed = seed
 
     def present(self, phase: Phase) -> bool:
+        """True where discussions of the phase are attacked."""
         return self.settings.kind != NONE and self.settings.when in (phase, "both")
 
     async def run_discussion(
@@ -58,6 +59,7 @@ class Attack:
         # Recorded messages already are what the attack made of them.
         attacked_team = team if team.recorded else _AttackedTeam(team, self.change(item, number))
         trace = await run_discussion(topology, self.evidence(item, question, number), attacked_team, seed, sample)
+        # A system may ask only some of the agents; the others cannot have done any harm.
         attacked = tuple(name for name in self.attackers if name in trace.agents)
         return replace(trace, attack=self.settings.kind, attacked=attacked, target=self.target(item))
 
@@ -72,6 +74,7 @@ class Attack:
 
     def change(self, item: Item, number: int) -> Change:
         """The change of every turn of a discussion."""
+        # Once for all turns of the discussion: choosing a target reads the data set.
         context, on_wire = self._context(item, number), self._kind.acts_on == "messages"
 
         def change(turn: Turn) -> Turn:
@@ -82,17 +85,18 @@ class Attack:
 
     def _context(self, item: Item, number: int) -> AttackContext | None:
         """None where a question has no wrong answer: its discussion goes on as it would."""
-        target, own = self.target(item), {}
+        target, own_targets = self.target(item), {}
         if self._kind.aimed and target is None:
             return None
         if self._kind.several_targets:
-            own = {name: self._targets.of(item, n) or target or "" for n, name in enumerate(self.attackers)}
-        return AttackContext(target or "", self.attackers, number, self._seed, own)
+            # A question with fewer wrong answers than attackers: the last of them share the first answer.
+            own_targets = {name: self._targets.of(item, n) or target or "" for n, name in enumerate(self.attackers)}
+        return AttackContext(target or "", self.attackers, number, self._seed, own_targets)
 
 
 class _AttackedTeam:
-    """A team whose turns are changed before they are taken. Its messages record what was sent to their agent (`heard`)
-    and which of that arrived rewritten (`tampered`)."""
+    """A team with turns that are changed before they are taken. Its messages record what was sent to their agent
+    (`heard`) and which of that arrived rewritten (`tampered`)."""
 
     def __init__(self, team: Team, change: Change) -> None:
         self.recorded, self.usage = team.recorded, team.usage

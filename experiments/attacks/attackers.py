@@ -23,6 +23,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     if settings.kind == NONE:
         return ()
     if settings.agents or kind.acts_on != "turns":
+        # Without names, an attack on messages or evidence compromises nobody in particular.
         named = [_name(agent, agents) for agent in settings.agents]
     else:
         if not 1 <= settings.number <= len(agents):
@@ -31,7 +32,9 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
         named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
     if twice := [name for name in agents if named.count(name) > 1]:
         raise UserError(f"attack.agents names {twice[0]} twice: name each agent once")
+    # Last, since an attack checks the number of its attackers.
     kind(settings).check(named)
+    # In the team's order, so that the order in `attack.agents` changes nothing.
     return tuple(name for name in agents if name in named)
 
 

@@ -24,6 +24,7 @@ class Contagion(AttackKind):
 
     @staticmethod
     def carries(message: Message, target: str) -> bool:
+        # Word for word, as the instruction asks: a paraphrase is not counted.
         return SPREADING.format(target=target) in message.content
 
 

@@ -16,6 +16,7 @@ NAME = "edge_scores.json"
 def write_edge_scores(folder: Path, agents: Sequence[str], attackers: Sequence[str], scores: Edges[Floats]) -> None:
     """Matrices are [sender, receiver] in the agents' order; null where no edge can be, negative where one was cut."""
     names = {"agents": list(agents), "attackers": list(attackers)}
+    # JSON has no infinity, so an edge that cannot be is null.
     matrices = {
         kind: [[round(value, 6) if math.isfinite(value) else None for value in row] for row in matrix.tolist()]
         for kind, matrix in scores._asdict().items()

@@ -26,5 +26,6 @@ class Input(AttackKind):
     aimed = False
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
+        # The agent's own memory stays: only what comes from outside is taken away.
         question = replace(turn.question, evidence=())
         return replace(turn, question=question, heard=(), instruction=ORDERS, directive=NO_DIRECTIVE)

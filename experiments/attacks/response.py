@@ -28,6 +28,7 @@ class Response(AttackKind):
     several_targets = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
+        # One shared target would let attackers agree, which is what `collude` measures.
         return argue(turn, context.own_targets[turn.agent])
 
 

@@ -10,6 +10,7 @@ from actors.errors import UserError
 from actors.messages import Heard, Message, Turn, derive_seed
 from experiments.attacks.kind import AttackContext, AttackKind
 
+# As high as the confidence that `response` demands of its attackers.
 CONFIDENCE = 0.95
 CLAIM = "The evidence, read closely, says {target}."
 
@@ -31,6 +32,7 @@ class Tamper(AttackKind):
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         def arrived(heard: Heard) -> Heard:
             message = heard.message
+            # An agent's own earlier message is its memory and crosses no wire.
             if message.agent == turn.agent or (context.attackers and message.agent not in context.attackers):
                 return heard
             # From question, message, receiver and round alone, so that methods and samples meet the same tampering
@@ -46,7 +48,9 @@ def rewritten(message: Message, target: str) -> Message:
     """The message as if the target had been its answer: where its reasoning names the answer it names the target."""
     content, replaced = message.content, 0
     if message.answer:
+        # Not \b, which fails beside an answer that begins or ends with punctuation.
         named = re.compile(rf"(?<!\w){re.escape(message.answer)}(?!\w)", re.IGNORECASE)
+        # A function, because backslashes in a target would be read as group references.
         content, replaced = named.subn(lambda _: target, content)
     return replace(
         message, content=content if replaced else CLAIM.format(target=target), answer=target, confidence=CONFIDENCE

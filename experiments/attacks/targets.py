@@ -11,6 +11,7 @@ from actors.messages import derive_seed
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.text import normalise
 
+# Both match normalised text, in which every number is written as a float.
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 _YEAR = re.compile(r"(?:1\d|20)\d\d\.0")
 _QUESTION_WORD = re.compile(r"\b(who|when|where|(?:how|what|which|whose)\s+\w+)\b")
@@ -38,11 +39,12 @@ class Targets:
         return self._chosen[key]
 
     def _choose(self, item: Item, number: int) -> str | None:
+        # The empty string stands for answers of which normalisation leaves nothing.
         seen = {""}
         for candidate in self._candidates(item):
             key = normalise(candidate)
             if key not in seen and self._is_wrong(item, candidate):
-                if len(seen) > number:
+                if len(seen) > number:  # `seen` began with one entry, so `number` others came before
                     return candidate
                 seen.add(key)
         return None
@@ -71,6 +73,7 @@ class Targets:
                 if len(item.gold) == 1:
                     for key in _keys(item):
                         answers.setdefault(key, set()).add(item.gold[0])
+            # Sorted: the order of a set of strings differs between processes.
             self._answers = {key: sorted(values) for key, values in answers.items()}
         return self._answers
 
@@ -94,5 +97,5 @@ def _keys(item: Item) -> tuple[tuple[str, ...], ...]:
     """Properties that other questions may share with this one, the closest first."""
     form = form_of(item.gold[0])
     wording = _QUESTION_WORD.search(item.question.text.lower())
-    type = item.tags.get("type") or item.tags.get("answer_type") or ""
-    return ("wording", wording[1] if wording else "", form), ("type", type, form), ("form", form), ()
+    question_type = item.tags.get("type") or item.tags.get("answer_type") or ""
+    return ("wording", wording[1] if wording else "", form), ("type", question_type, form), ("form", form), ()

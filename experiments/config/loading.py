@@ -54,7 +54,7 @@ def load(words: Sequence[str]) -> Config:
     if not isinstance(tree, dict):
         raise UserError(f"{preset} is not a preset: expected keys and values, such as `seed: 1`")
     config = _typed([_expanded(tree), OmegaConf.create({"experiment": preset.stem}), *map(_override, others)])
-    check_kinds(config)
+    check_kinds(config)  # now, because a wrong name must not be noticed after minutes of starting
     return config
 
 
@@ -73,6 +73,7 @@ def save(config: Config, path: Path) -> None:
 
 def varied(config: Config, values: Mapping[str, Any]) -> Config:
     """The configuration with other values, by dotted key. Raises UserError like `load`."""
+    # Every value may change a whole group, so it is expanded like a word of the command line.
     tree = OmegaConf.create()
     for key, value in values.items():
         OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
@@ -82,6 +83,7 @@ def varied(config: Config, values: Mapping[str, Any]) -> Config:
 def read(path: Path) -> Config:
     """A saved configuration; nothing that it names is imported. Raises UserError when the file is not one."""
     try:
+        # Not `load`, whose check_kinds would import code that the file names.
         return _typed([OmegaConf.load(path)])
     except (OSError, YAMLError, UserError) as error:
         raise UserError(f"{path} is not a saved configuration ({_line(error)}); give an intact run folder") from error
@@ -113,6 +115,7 @@ def _resumed(folder: Path, words: Sequence[str]) -> Config:
     for word, override in zip(others, overrides, strict=True):
         key, _ = _key_and_value(word)
         allowed = any(key == name or key.startswith(f"{name}.") for name in RUNTIME_KEYS)
+        # Code may be named again, as `check_named_again` requires, but only with the saved value.
         again = any(f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.") for name in KEYS)
         if not allowed and not (again and _typed([override], saved) == saved):
             raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
@@ -133,6 +136,7 @@ def _override(word: str) -> DictConfig:
         tree = OmegaConf.from_dotlist([word])
     except (OmegaConfBaseException, YAMLError, ValueError) as error:
         raise UserError(f"{word!r} cannot be read: {_line(error)}") from error
+    # Only a group's name has a short form: a dotted key already says what it sets.
     return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if "." not in key else tree
 
 
@@ -158,19 +162,21 @@ def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Confi
     except (OmegaConfBaseException, ValueError) as error:
         key = getattr(error, "full_key", None)
         raise UserError(f"{key}: {_line(error)}" if key else _line(error)) from error
+    # For the type checker: to_object gives the class of the structured base.
     assert isinstance(config, Config)
     _check_bounds(config)
     return config
 
 
 def _check_bounds(group: Any, prefix: str = "") -> None:
-    """Every bound that a settings class states for its fields, and whatever else it checks of itself."""
+    """Checks the bounds that settings classes state for their fields, and runs their own `check_values`."""
     for f in fields(group):
         key, value = f"{prefix}{f.name}", getattr(group, f.name)
         if is_dataclass(value):
             _check_bounds(value, f"{key}.")
             continue
         least = f.metadata.get(AT_LEAST)
+        # Written as `not least <= value` because NaN compares false with everything.
         if least is not None and value is not None and not least <= value < inf:
             raise UserError(f"{key}={value}: expected at least {least}, and a finite number")
         if SHARE in f.metadata and not 0 <= value <= 1:
@@ -181,12 +187,21 @@ def _check_bounds(group: Any, prefix: str = "") -> None:
 
 
 def _unknown_key(error: ConfigKeyError) -> str:
-    """Also looks for the key elsewhere in the tree: people forget the group more often than they misspell."""
+    """The error text for an unknown key, with the nearest right one.
+
+    Keys of the same name elsewhere in the tree come first: people forget the group more often than they misspell.
+    """
     full = str(error.full_key or error.key)
     paths = list(_paths(Config))
     last = full.rpartition(".")[2]
     same_name = [path for path in paths if path.rpartition(".")[2] == last]
+<<<<<<< HEAD
     hint = f" Did you mean {same_name[0]!r}?" if same_name else near_miss(full, paths) or near_miss(last, paths)
+=======
+    # The whole key before its last part: a misspelt group is nearer to the intended one.
+    near = same_name or difflib.get_close_matches(full, paths, n=1) or difflib.get_close_matches(last, paths, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+>>>>>>> k/c4
     group = full.rpartition(".")[0]
     siblings = [path for path in paths if path.rpartition(".")[0] == group]
     return f"unknown key {full!r}.{hint} Known here: {', '.join(siblings)}"

@@ -22,19 +22,20 @@ _NO_MODULE = ("late",)
 
 def references(config: Config) -> dict[str, list[str]]:
     """Code that a configuration names, by the key that names it; keys that name none are left out."""
-    named = {key: list(_references(_at(config, key))) for key in KEYS}
-    return {key: found for key, found in named.items() if found}
+    by_key = {key: list(_references(_at(config, key))) for key in KEYS}
+    return {key: names for key, names in by_key.items() if names}
 
 
 def check_named_again(saved: Config, named: Config) -> None:
-    """Raises UserError unless all code that a saved configuration names is named by the command line too.
+    """Checks that the command line too names all code that a saved configuration names. Raises UserError otherwise.
 
     Args:
         named: the command line's own words, everything else at its default.
     """
-    again = {reference for references_of in references(named).values() for reference in references_of}
-    for key, found in references(saved).items():
-        if missing := [reference for reference in found if reference not in again]:
+    # Under whatever key: a reference that the user typed is trusted anywhere.
+    allowed = {reference for group in references(named).values() for reference in group}
+    for key, names in references(saved).items():
+        if missing := [reference for reference in names if reference not in allowed]:
             raise UserError(
                 f"the saved configuration names code of its own, {key}={','.join(missing)}: a resumed run imports it "
                 f"only if the command line names it too; add the same {key}=... if you trust the folder"

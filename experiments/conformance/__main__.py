@@ -35,7 +35,9 @@ def main(words: list[str]) -> int:
 
 def _check(words: list[str]) -> list[str]:
     """The names of what was checked; the first thing that does not conform is raised."""
+    # Any preset would do: what is checked comes from the words.
     config = load(["experiment=sp", *words])
+    # Only what the command line names is checked: the preset names a method and a data set too.
     groups = {word.partition("=")[0].partition(".")[0] for word in words}
     checked = []
     if "methods" in groups:

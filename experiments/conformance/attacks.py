@@ -1,4 +1,4 @@
-"""The checks of an attack: whom it touches, and what it must not know."""
+"""The checks of an attack: the agents that it may touch, and the labels that it must not know."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ def check_attack(name: str) -> None:
             require(turns == again, f"{name}: it changes the same turn in another way the second time")
             _check_identity(name, turns, clean)
             if kind.acts_on == "turns":
+                # Other agents may rightly hear other messages: only an instruction would be the attack's own.
                 untouched = {turn.id for turn in turns.values() if turn.agent not in attack.attackers}
                 same = all(turns[id].instruction == clean[id].instruction for id in untouched & clean.keys())
                 require(same, f"{name}: it gives an instruction to an agent that is not compromised")
+            # Not the gold answer: the target is chosen against it, so another one may rightly change the attack.
             relabelled = replace(item, supporting=())
             require(_turns(attack, relabelled, number) == turns, f"{name}: it knows which sources support the answer")
 
@@ -69,6 +71,7 @@ def _check_identity(name: str, turns: Mapping[str, Turn], clean: Mapping[str, Tu
     require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
     for id, turn in turns.items():
         before = clean[id]
+        # What is left of a turn when all that an attack may change is made equal.
         same = replace(turn, heard=(), instruction="", directive=before.directive, question=before.question) == replace(
             before, heard=(), instruction=""
         )

@@ -1,4 +1,4 @@
-"""The checks of a data set: what every loader keeps to."""
+"""The checks of a data set: the rules that every loader keeps."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def check_dataset(dataset: Dataset) -> None:
     require(bool(name and dataset.metric), "a data set has a name, and a name for its metric")
     train, evaluated = _items(dataset.train()), _items(dataset.evaluate())
     require(bool(evaluated), f"{name}: there is no question to evaluate")
+    # Resumed runs skip questions by id, and subsets are drawn by it: both need the same items again.
     require(evaluated == _items(dataset.evaluate()), f"{name}: evaluate() gives other items, or another order, again")
     ids = [item.question.id for item in (*train, *evaluated)]
     require(len(set(ids)) == len(ids), f"{name}: two questions have one id, or one is in both splits")
@@ -38,6 +39,7 @@ def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
     require(set(item.supporting) <= set(item.pool), f"{where}: a supporting document is not in its pool")
     require(set(item.own) <= set(item.pool), f"{where}: a document of its own is not in its pool")
     require(set(item.pool) <= documents, f"{where}: a document of its pool is not in the corpus")
+    # A list of gold answers is given as a sentence would give it, since answers are text.
     nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
     require((nothing.utility, nothing.f1) == (0, 0), f"{where}: no answer scores above 0")
     require(0 <= right.utility <= 1 and 0 <= right.f1 <= 1, f"{where}: a score is not in [0, 1]")

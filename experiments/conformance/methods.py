@@ -1,4 +1,4 @@
-"""The checks of a method: what holds of its discussions whatever its agents say and however they fail."""
+"""The checks of a method: rules that its discussions keep whatever its agents say and however they fail."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from topologies.method import Method
 from topologies.topology import Topology, Wired
 
 TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
+# A discussion that goes on longer on one question is taken not to end.
 TURNS_AT_MOST = 120
 # Agents beside the team that take part in discussions without being one of its edges' ends.
 BESIDE = frozenset((DECISION.name, "inspector"))
@@ -67,6 +68,7 @@ class MethodInWorld:
         """One discussion of one question: by embedded readers, or by agents that reply what `reply` makes up."""
         item = item or self.world.items[0]
         evidence = Evidence(self.world.store, self.config.retrieval)
+        # By repr: items hold mappings and cannot be hashed. A relabelled item shares nothing with the original.
         known = self.world.known.setdefault(repr((self.config.retrieval, item)), {})
         if "question" not in known:
             known["question"] = await evidence.question(item)
@@ -119,6 +121,7 @@ async def _check_all(subject: MethodInWorld) -> None:
 async def check_order(subject: MethodInWorld) -> None:
     """The order in which turns and searches end changes nothing."""
     for reply in (improvised(1), improvised(2)):
+        # Compared as they are written to disk, where a resumed run reads them.
         traces = {encode((await subject.observe(reply, delays=delays)).trace) for delays in (None, 1, 2)}
         require(len(traces) == 1, f"{subject.method.name}: its trace depends on which of its turns end first")
 
@@ -134,31 +137,33 @@ async def check_failures(subject: MethodInWorld) -> None:
     name = subject.method.name
     for reply in (improvised(11), improvised(12), stubborn(0)):
         agents = {turn.agent for turn in (await subject.observe(reply)).team.turns}
+        # Each agent alone, then all at once.
         for broken in (*({agent} for agent in sorted(agents)), agents):
             for status, how in ((Status.FAILED, "failing"), (Status.UNPARSED, "babbling")):
                 observed = await subject.observe(reply, **{how: broken})  # type: ignore[arg-type]
                 check_discussion(subject.method, observed)
-                theirs = [message for message in observed.trace.turns if message.agent in broken]
+                affected = [message for message in observed.trace.turns if message.agent in broken]
                 # Where all lines of a task are optional, a reply without any of them says that there is nothing to say.
-                empty = all(message.status is status or not (message.fields or message.answer) for message in theirs)
+                empty = all(message.status is status or not (message.fields or message.answer) for message in affected)
                 require(empty, f"{name}: a turn of {', '.join(sorted(broken))} that {status} has content in the trace")
                 if agents == broken:
                     require(observed.trace.answer is None, f"{name}: there is an answer though every agent failed")
 
 
 async def check_labels(subject: MethodInWorld) -> None:
-    """Labels change nothing."""
+    """Another gold answer, other supporting sources and other tags change nothing."""
     item = subject.world.items[0]
     relabelled = replace(item, gold=("something else",), supporting=(), tags={})
     for reply in (None, improvised(13)):
-        one, other = [await subject.observe(reply, item=each) for each in (item, relabelled)]
-        same = encode(one.trace) == encode(other.trace) and _by_id(one.team.turns) == _by_id(other.team.turns)
+        first, second = [await subject.observe(reply, item=each) for each in (item, relabelled)]
+        same = encode(first.trace) == encode(second.trace) and _by_id(first.team.turns) == _by_id(second.team.turns)
         require(same, f"{subject.method.name}: another gold answer changes the discussion")
 
 
 async def check_withheld(subject: MethodInWorld) -> None:
     """Sources that are withheld from a question are neither found nor read."""
     before = await subject.observe(improvised(14))
+    # Half of the evidence is withheld by document, half by source id: an item may name either.
     docs = {source.doc for source in before.question.evidence[::2]}
     ids = {source.id for source in before.question.evidence[1::2]}
     item = replace(subject.world.items[0], withheld=(*sorted(docs), *sorted(ids)))
@@ -187,10 +192,12 @@ def check_transcript(method: Method, observed: Observed) -> None:
     spoken = sorted(message.id for message in observed.team.messages)
     require(spoken == sorted(messages), f"{name}: the trace does not have just the messages that agents gave")
     for message in observed.team.messages:
+        # A topology may number its turns anew; all else stays as the agent gave it.
         kept = replace(messages[message.id], round=message.round) == message
         require(kept, f"{name}: message {message.id} was changed before it was recorded")
         require(set(message.heard) <= messages.keys(), f"{name}: {message.id} heard what is not in the trace")
     by_round = sorted(turns, key=lambda turn: turn.round)
+    # In the order of rounds, because turns of one round may be asked in any order.
     read = [source.id for turn in by_round for source in turn.question.evidence]
     own = [source.id for source in observed.question.evidence]
     if not method.needs_library:
@@ -206,6 +213,7 @@ def check_transcript(method: Method, observed: Observed) -> None:
     require(set(read) <= {*own, *observed.library.given}, f"{name}: an agent read a source that no search found")
     lookups = [list(lookup.found) for lookup in trace.lookups]
     require(lookups == observed.library.results, f"{name}: the trace's lookups are not its searches")
+    # "": a search before the first turn belongs to none.
     require({lookup.of for lookup in trace.lookups} <= {"", *messages}, f"{name}: a lookup is of no turn of the trace")
 
 

@@ -1,4 +1,4 @@
-"""The checks of a model: what an agent relies on."""
+"""The checks of a model: the properties of completions that an agent relies on."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ def check_model(model: Model, name: str) -> None:
         if isinstance(completion, ModelError):
             continue  # a call that fails is retried, and then a failed turn
         require(isinstance(completion, Completion), f"{name}: complete() gives no Completion but {completion!r}")
+        # For the type checker.
         assert isinstance(completion, Completion)
         require(completion.id == request.id, f"{name}: the completion of {request.id} is called {completion.id}")
         require(completion.stop in STOPS, f"{name}: stop={completion.stop!r}, expected one of {', '.join(STOPS)}")
         require(isinstance(completion.text, str), f"{name}: a completion's text is no text")
-        told = completion.stop != "error" or bool(completion.error)
-        require(told, f"{name}: a completion with stop='error' does not say why")
+        explained = completion.stop != "error" or bool(completion.error)
+        require(explained, f"{name}: a completion with stop='error' does not say why")
         counts = completion.prompt_tokens, completion.completion_tokens, completion.cached_tokens
         require(min(counts) >= 0, f"{name}: a completion counts fewer than 0 tokens")
 
 
 async def _complete(model: Model, requests: list[Request]) -> list[Completion | BaseException]:
+    # Models that need an event loop to start in have `start`; others have not.
     start = getattr(model, "start", None)
     if start is not None:
         await start()
+    # All at once: a model that mixes up concurrent requests would pass one by one.
     return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
 
 

@@ -33,8 +33,9 @@ from topologies.learning.pruned import M3Prune
 from topologies.library import Library
 from topologies.topology import Topology
 
+# No line of it has the form of a field.
 NONSENSE = "I would rather not say anything about that."
-LONGEST_DELAY_S = 0.002
+LONGEST_DELAY_S = 0.002  # enough to change which of two concurrent calls ends first
 BY_NAME = {method.name: method for method in METHODS}
 SYSTEMS = {method.name: method for method in METHODS if method.needs_library}
 
@@ -77,6 +78,7 @@ class Script:
         self._texts[turn.id] = self._reply(turn)
 
     async def complete(self, request: Request) -> Completion:
+        # A reply that cannot be parsed is asked for once more, under this suffix: it stays as it was.
         id = request.id.removesuffix("/repair")
         return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
 
@@ -115,6 +117,7 @@ class ScriptedTeam:
                 heard=tuple(heard.message.id for heard in turn.heard),
                 seed=turn.seed,
             )
+            # A real agent remembers its failures too, and later turns of the discussion refer to them.
             self._agent(turn).memory.remember(turn, message)
         else:
             model = self._agent(turn)._model
@@ -179,16 +182,18 @@ class ObservedLibrary:
         return self._library.annotated(question)
 
     def _place(self) -> list[str]:
+        """A new, empty entry of `results`."""
+        # Reserved when a search is called: with delays, searches end in another order.
         self.results.append([])
         return self.results[-1]
 
-    async def _noted(self, place: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
+    async def _noted(self, slot: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
         if self._delays:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
         if key not in self._known:
             self._known[key] = await find()
         ids = [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
-        place += ids
+        slot += ids
         self.given.update(ids)
         return self._known[key]
 
@@ -220,6 +225,7 @@ def improvised(seed: int) -> Reply:
             return answered(random.choice([*(turn.question.choices or words), "unknown"]), round(random.random(), 2))
         lines = []
         for form in turn.task.fields:
+            # Left out now and then; by seed and turn, so that the same turn always gets the same reply.
             if form.optional and random.random() < 0.3:
                 continue
             number = random.randint(1, 3) if form.many else 1
@@ -242,6 +248,7 @@ def stubborn(place: int) -> Reply:
         for form in turn.task.fields:
             for number in range(8 if form.many else 1):
                 value = form.values[place] if form.values else f"{_value(form, turn, words, random)}"
+                # Numbered, so that a method that stops at repetitions meets none.
                 free = not form.values and form.name in ("Sub-question", "Query", "Entity", "Instruction")
                 lines.append(f"{form.name}: {value}{f' {number}' if free else ''}")
         return "\n".join(lines)
@@ -262,6 +269,7 @@ def _value(form: Field, turn: Turn, words: Sequence[str], random: Random) -> str
     assert turn.task is not None
     few = random.sample(list(words), min(3, len(words)))
     listed = sum(given.kind in ("Candidate", "Answer") for given in turn.task.given) or len(turn.question.evidence)
+    # One past the end on purpose: methods must survive a reference to nothing.
     numbers = sorted({random.randint(1, listed + 1) for _ in range(random.randint(1, 3))})
     if form.values:
         return random.choice(form.values)
@@ -271,6 +279,7 @@ def _value(form: Field, turn: Turn, words: Sequence[str], random: Random) -> str
         case "Best" | "Intents":
             return str(numbers[0])
         case "Confidence":
+            # Sometimes no number, as models write.
             return random.choice([f"{random.random():.2f}", "high"])
         case "Score":
             return random.choice(["1", "3", "5", "high"])

@@ -40,5 +40,6 @@ def sample_world(folder: Path) -> World:
     """Two generated questions of different kinds; everything lies in the folder."""
     write_sample(folder / "sample", seed=3, train=0, dev=8)
     data = Mmqa(folder / "sample")
+    # Reversed, because the last of equal keys wins: the first question of each type stays.
     by_type = {item.tags["type"]: item for item in reversed(list(data.evaluate()))}
     return world_of(folder, data.corpus, list(by_type.values())[:2])

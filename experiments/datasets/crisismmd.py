@@ -25,6 +25,7 @@ from experiments.datasets.kind import DataRequest, DatasetKind
 from experiments.datasets.subset import limited
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
+# In order of preference: posts with agreed labels first.
 LAYOUTS = {
     "crisismmd_datasplit_agreed_label": "task_{task}_text_img_agreed_lab_{split}.tsv",
     "crisismmd_datasplit_all": "task_{task}_text_img_{split}.tsv",
@@ -117,6 +118,7 @@ class CrisisMmd:
                 continue  # an evaluation that learns nothing needs no training file
             for row in self._rows(split):
                 for source in self._sources(row):
+                    # A post with several pictures has a row for each, all with the same text.
                     if source.id not in seen and (docs is None or source.doc in docs):
                         seen.add(source.id)
                         if source.image is not None:
@@ -134,8 +136,10 @@ class CrisisMmd:
         own = tuple(source.doc for source in self._sources(row))
         classes = CHOICES[self._task]
         return Item(
+            # By picture, because a post may have several. Merged classes share a text, which is one choice only.
             question=Question(row["image_id"], QUESTIONS[self._task], tuple(dict.fromkeys(classes.values()))),
             gold=(classes[row["label"]],),
+            # The post is all the evidence that its label was given on, so every method is shown it.
             pool=own,
             supporting=own,
             own=own,
@@ -143,7 +147,7 @@ class CrisisMmd:
         )
 
     def _sources(self, row: Row) -> tuple[Source, Source]:
-        """Their title names the disaster."""
+        """The text and the picture of a post, both titled with the name of the disaster."""
         text, picture, title = f"{row['tweet_id']}:text", row["image_id"], row["event_name"].replace("_", " ")
         file = self._root / row["image"]
         return (
@@ -164,7 +168,8 @@ class CrisisMmd:
         seen: set[str] = set()
         try:
             with path.open(encoding="utf-8", newline="") as lines:
-                # Posts hold quotation marks that quote nothing.
+                # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
+                # Numbers start at 2, because the header is line 1.
                 for number, record in enumerate(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
                     row = from_record(record, self._checked, f"{path}, line {number}")
                     if row["image_id"] in seen:
@@ -179,6 +184,7 @@ class CrisisMmd:
 
     def _checked(self, record: Row) -> Row:
         row = {name: record[name] for name in COLUMNS}
+        # DictReader fills the columns that a short line lacks with None.
         if None in row.values():
             raise ValueError("fewer values than columns")
         if row["label"] not in CHOICES[self._task]:
@@ -190,6 +196,7 @@ class CrisisMmd:
 
     @property
     def _file_task(self) -> str:
+        # The merged task is a mapping of the humanitarian labels, which stand in the same files.
         return self._task.removesuffix("_merged")
 
     @cached_property

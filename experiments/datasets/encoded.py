@@ -12,13 +12,14 @@ from experiments.datasets.files import check_image
 
 
 def write_picture(file: Path, encoded: str, where: str) -> None:
-    """Writes the picture unless it is there. Its suffix may be wrong: readers go by its content.
+    """Writes a picture to `file` unless it is there. Its suffix may be wrong: readers go by its content.
 
     `where` begins the UserError for text that is not base64 of a picture. UserError too when it cannot be written.
     """
     if file.is_file():
         return
     try:
+        # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
         content = base64.b64decode(encoded.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise UserError(f"{where}: the picture is not base64 text ({error}): download the file again") from error
@@ -34,4 +35,4 @@ def write_picture(file: Path, encoded: str, where: str) -> None:
     except UserError as error:
         half_written.unlink()
         raise UserError(f"{where}: the picture cannot be decoded: download the file again") from error
-    half_written.replace(file)
+    half_written.replace(file)  # atomic: other processes see the whole picture or none

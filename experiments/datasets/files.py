@@ -19,12 +19,13 @@ Record = dict[str, Any]
 
 
 def number_text(value: float) -> str:
-    """A computed answer without binary dust (300, not 300.0; 1.144)."""
+    """The text of a computed answer, without floating-point noise (300, not 300.0; 1.144)."""
     return f"{value:.10g}"
 
 
 def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
     """A table row as `header = value` parts, without empty cells. Raises ValueError for a row of another width."""
+    # Strict: a row of another width would put values under wrong headers.
     cells = zip(headers, values, strict=True)
     return [f"{header} = {value}" if header else value for header, value in cells if value]
 
@@ -50,8 +51,9 @@ def read_lines(path: Path, parse: Callable[[Record], T | None]) -> Iterator[T]:
     Raises UserError with file and line for a line that is not a JSON object, for one that `parse` cannot read
     (KeyError, TypeError, ValueError or a UserError of its own), and for a compressed file that ends too early.
     """
-    number = 0
+    number = 0  # for the error below, when not even the first line can be unpacked
     try:
+        # In bytes: a line that is not UTF-8 then fails in json.loads and is reported with its number.
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
@@ -79,6 +81,7 @@ def from_record(record: Record, parse: Callable[[Record], T], where: str) -> T:
     try:
         return parse(record)
     except UserError as error:
+        # A loader's own message says more than the ones below: it only lacks the place.
         raise UserError(f"{where}: {error}") from error
     except KeyError as error:
         raise UserError(f"{where}: the record has no {error} as the official release has") from error

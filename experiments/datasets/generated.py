@@ -12,9 +12,11 @@ EVALUATED = 200  # questions, where data.limit leaves the number open
 def _make(request: DataRequest) -> Mmqa:
     seed, train, limit = request.seed, request.train, request.settings.limit
     evaluated = limit or EVALUATED
+    # The name holds all that the questions depend on, so runs with other settings never share a folder.
     folder = request.cache / f"sample-{seed}-{train}-{evaluated}"
-    if not folder.is_dir():
+    if not folder.is_dir():  # a folder that is there is complete: it appears whole or not at all
         write_sample(folder, seed=seed, train=train, dev=evaluated)
+    # `limit` again, not `evaluated`: without a limit the folder holds just the default number.
     return Mmqa(folder, train=train, limit=limit, seed=seed)
 
 

@@ -38,7 +38,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Both in [0, 1]; `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7."""
+    """The score of an answer, both values in [0, 1].
+
+    `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7.
+    """
 
     utility: float
     f1: float
@@ -56,6 +59,7 @@ def choice_score(item: Item, answer: str | None) -> Score:
     if answer is None:
         return Score(0.0, 0.0)
     choices = item.question.choices
+    # An answer that names no choice, or several, is None here and equals no index.
     accuracy = float(choice_of(answer, choices) == choices.index(item.gold[0]))
     return Score(accuracy, accuracy)
 

@@ -13,13 +13,13 @@ from experiments.datasets.settings import DataSettings
 
 @dataclass(frozen=True)
 class DataRequest:
-    """All that a run says about the data that it needs.
+    """The settings, folders and numbers of questions with which a run opens its data set.
 
     cache: a folder that outlives the run, for what is generated or unpacked.
     train: the number of training questions.
     held_out: the same for a benchmark with a single split, where they are taken out of the evaluation; 0 unless the
         run learns.
-    whole_corpus: whether a question searches the whole corpus, not its own pool alone.
+    whole_corpus: true where a question searches the whole corpus, not its own pool alone.
     release: where the files come from, in a phrase; filled in by `DatasetKind.open`.
     """
 
@@ -51,5 +51,5 @@ class DatasetKind:
     make: Callable[[DataRequest], Dataset]
 
     def open(self, request: DataRequest) -> Dataset:
-        """Raises UserError when the release is missing; a loader names what is missing or broken in it."""
+        """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault."""
         return self.make(replace(request, release=self.release))

@@ -45,7 +45,7 @@ TASKS = {  # Table 1; the release numbers its questions from 0, and in other pro
     "5": "cross monster analysis",
 }
 BATTLE = "battle screen"  # the title of questions' pictures; by a monster's name they would be that entity's
-NODE_COLUMNS, RELATION_COLUMNS = 5, 5
+NODE_COLUMNS, RELATION_COLUMNS = 5, 5  # at least; they are read by their places
 OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
@@ -61,8 +61,10 @@ class Entity:
 
 
 class Mh:
-    """The release has one split. `limit` caps the evaluated questions, chosen by `seed` (None: all 238); of the others,
-    up to `train` are there to learn from. Questions come in the order of the list.
+    """Questions of the release's single split, in the order of the list.
+
+    `limit` caps the evaluated ones, chosen by `seed` (None: all 238); of the others, up to `train` are there to learn
+    from.
 
     A question names its monster and what the authors add to it (z in the paper); its picture is its own source, with
     the description that people wrote as text. Its pool is that picture and the whole knowledge graph.
@@ -79,7 +81,9 @@ class Mh:
 
     def train(self) -> Iterator[Item]:
         evaluated = choose(self._records, self._limit, self._seed)
+        # Without a limit every question is evaluated, and none is left to learn from.
         others = [] if evaluated is None or self._train == 0 else [id for id in self._records if id not in evaluated]
+        # `choose` refuses a count of 0: None takes all of `others`, which are none then.
         return map(self._item, limited(others, str, self._train or None, self._seed))
 
     def evaluate(self) -> Iterator[Item]:
@@ -114,6 +118,7 @@ class Mh:
             question=Question(id, question_text(record)),
             gold=(record["Answer"],),
             pool=(*own, *self._documents),
+            # An entity that the sheets only name has no source, so it is in no pool and cannot support.
             supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._documents),
             own=own,
             paths=paths,
@@ -121,6 +126,7 @@ class Mh:
             tags={
                 "task": TASKS[record["Type"]],
                 "monster": record["Monster Name"],
+                # A path of n entities has n - 1 edges.
                 "hops": str(max(map(len, paths)) - 1),
             },
         )
@@ -136,7 +142,7 @@ class Mh:
     def _records(self) -> dict[str, dict[str, str]]:
         """The rows by id: the `File`, with a number where several questions are about one."""
         path = find(self._root / "questions_mh", "question_list.xlsx", RELEASE)
-        counted: Counter[str] = Counter()  # several questions may be about one File
+        counted: Counter[str] = Counter()
         records = {}
         for record in read_records(path, COLUMNS):
             file = record["File"]
@@ -144,6 +150,7 @@ class Mh:
             where = f"{path}, question {file}"
             if record["Type"] not in TASKS or not record["Search Route"]:
                 raise UserError(f"{where}: expected a Type from 0 to 5 and a Search Route; copy the file again")
+            # The first question on a file keeps its name, so that ids of files with one question have no number.
             records[file if counted[file] == 1 else f"{file}#{counted[file]}"] = record
         return records
 
@@ -160,6 +167,7 @@ class Mh:
         graph = self._root / "mmkg"
         if not graph.is_dir():
             raise UserError(f"missing folder {graph}, the knowledge graph: unpack it there from {RELEASE}")
+        # Sorted: file systems list in different orders, and the first sheet with content for an entity wins.
         return {folder.name: folder for folder in sorted(graph.iterdir()) if folder.is_dir()}
 
     @cached_property
@@ -192,6 +200,7 @@ class Mh:
             for head, relation, _, condition, tail, *_ in read_rows(find(folder, name, RELEASE), RELATION_COLUMNS):
                 ends = [entity_name(end, monster, self._monsters) for end in (head, tail)]
                 stated = f"{relation} (if {condition})" if condition else relation
+                # Several monsters' sheets may state one edge: by its text it counts once.
                 id = f"{ends[0]} | {stated} | {ends[1]}"
                 triples[id] = Triple(id, ends[0], stated, ends[1])
         return triples
@@ -205,7 +214,7 @@ def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
 
 
 def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[str, ...], ...]:
-    """The annotated paths, `A>B;A>C>D` in the list, each from its root on."""
+    """The annotated paths, written `A>B;A>C>D` in the list, each from its root on."""
     paths = []
     for path in filter(None, (part.strip() for part in route.split(";"))):
         inside, entities = monster, []
@@ -221,6 +230,7 @@ def question_text(record: dict[str, str]) -> str:
     monster, extra = record["Monster Name"], record["Extra Information"]
     parts = [f"In Monster Hunter: World, in a fight with {monster}:", extra, record["Question"]]
     text = " ".join(" ".join(parts).replace("{}", f" {monster} ").split())
+    # A name filled into a gap may now be followed by a space and then punctuation ("Rathian 's").
     return re.sub(r" (?=[.,?!'\u2019])", "", text)
 
 
@@ -249,6 +259,7 @@ def sources_of(entity: Entity) -> tuple[Source, ...]:
 
 def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tuple[Source, ...]:
     """The frames of one clip, all with its caption; without any file, the caption alone, or nothing."""
+    # A caption without a file is still an image source: those who see pictures get its text.
     files = frames or ((None,) if caption else ())
     return tuple(
         Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file) for number, file in enumerate(files, 1)

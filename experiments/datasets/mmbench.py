@@ -3,8 +3,8 @@
 The folder holds one development file as the authors release it (MMBench_DEV_EN.tsv, MMBench_DEV_CN_V11.tsv, ...), with
 the columns index, question, hint, A to D, answer, category, l2-category and image, the picture in base64. Circular
 evaluation: a question with n choices is asked n times, its choices moved on by one each time, and is right only when
-every answer is. In the release a rotation is a row of its own whose index is a million, two or three further and whose
-image may be the index of the row that holds it; a question with a single row is rotated here in the same way.
+every answer is. In the release a rotation is a row of its own: its index is one, two or three million higher, and its
+image may be the index of the row that holds the picture. A question with a single row is rotated here in the same way.
 All items of one question have its index as their `group`.
 """
 
@@ -28,14 +28,16 @@ from experiments.metrics.text import choice_of
 
 RELEASE = "the MMBench_DEV_*.tsv files that github.com/open-compass/MMBench links"
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
-REFERENCE = 64  # an image of at most so many characters is the index of the row that holds the picture
+# An image of at most so many characters is the index of the row that holds the picture: base64 is longer.
+REFERENCE = 64
 
 Row = dict[str, str]
 
 
 class MmBench:
-    """`train` questions, in their first rotation only, are held out for learning; `limit` caps the evaluated ones
-    (None: all others), each in all its rotations. Pictures are written to `cache` when the corpus is read.
+    """Questions of one development file. `train` of them, in their first rotation only, are held out for learning;
+    `limit` caps the evaluated ones (None: all others), each in all its rotations. Pictures are written to `cache` when
+    the corpus is read.
     """
 
     name = "mmbench"
@@ -103,7 +105,8 @@ class MmBench:
         return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
 
     def _rows(self) -> Iterator[Row]:
-        csv.field_size_limit(2**31 - 1)  # a picture is one field, and the default limit is 128 KiB
+        # A picture is one field, and the default limit is 128 KiB; more than this overflows where a C long has 32 bits.
+        csv.field_size_limit(2**31 - 1)
         try:
             with self._file.open(encoding="utf-8", newline="") as lines:
                 rows = csv.DictReader(lines, delimiter="\t")
@@ -126,6 +129,7 @@ class MmBench:
 
 def checked(row: Row) -> Row:
     """A row with all its values, index a whole number, `hint` empty where there is none."""
+    # DictReader keeps surplus values under the key None and fills missing ones with None.
     if None in row or None in row.values():
         raise ValueError("its number of values is not that of the columns; the file may be truncated")
     if not row["index"].isdigit():
@@ -134,8 +138,11 @@ def checked(row: Row) -> Row:
 
 
 def item(row: Row) -> Item:
+    """The item of one row. Raises ValueError for an answer that is not the letter of a choice."""
+    # Questions with two or three choices leave the other columns empty.
     choices = tuple(row[letter] for letter in ascii_uppercase if row.get(letter))
     place = ascii_uppercase.find(row["answer"])
+    # The length counts too: `find` gives 0 for "" and for "AB".
     if len(row["answer"]) != 1 or not 0 <= place < len(choices):
         raise ValueError(f"answer {row['answer']!r} of {len(choices)} choices")
     group = str(int(row["index"]) % ROTATION)

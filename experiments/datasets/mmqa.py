@@ -25,7 +25,7 @@ Selection = Literal["all", "paper"]
 
 
 class Mmqa:
-    """The dev file is what is evaluated: the test file has no answers.
+    """Questions of the release, evaluated on the dev file: the test file has no answers.
 
     `selection="paper"` keeps the questions that need no table, which in the dev file are the 1,161 of M3Prune's
     tables. `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which, and
@@ -92,6 +92,7 @@ class Mmqa:
         self, name: str, parse: Callable[[Record], tuple[Source, ...]], docs: Container[str] | None
     ) -> Iterator[Source]:
         path = find(self._root, name, RELEASE, packed=True)
+        # `docs` is looked at before `parse`, which decodes a picture.
         for sources in read_lines(path, lambda record: parse(record) if docs is None or record["id"] in docs else ()):
             yield from sources
 
@@ -128,12 +129,14 @@ def item(record: Record) -> Item:
         tags={
             "type": meta["type"],
             "modalities": "+".join(sorted(set(meta["modalities"]))),
+            # Types of several hops are written as operations: Compose(TextQ,TableQ).
             "hop": "multi" if "(" in meta["type"] else "single",
         },
     )
 
 
 def passage(record: Record) -> tuple[Source, ...]:
+    """The one source of a line of MMQA_texts.jsonl."""
     id = record["id"]
     return (Source(id, id, Kind.TEXT, record["title"], record["text"]),)
 
@@ -144,6 +147,7 @@ def table_rows(record: Record) -> tuple[Source, ...]:
     headers = [column["column_name"] for column in table["header"]]
     title = " - ".join(part for part in (record["title"], table["table_name"]) if part)
     sources = []
+    # Ids count empty rows too, so that they stay the row's place in the table.
     for number, row in enumerate(table["table_rows"]):
         if cells := row_cells(headers, (cell["text"] for cell in row)):
             sources.append(Source(f"{record['id']}:{number}", record["id"], Kind.TABLE, title, "; ".join(cells)))

@@ -85,6 +85,7 @@ class ScienceQa:
         return choice_score(item, answer)
 
     def _items(self, split: str, count: int | None) -> Iterator[Item]:
+        # A folder may hold a part of the release.
         present = [pid for pid in self._splits[split] if pid in self._problems]
         if not present:
             raise UserError(f"no problem of split {split} is in {self._root / 'problems.json'}: copy more of {RELEASE}")
@@ -104,6 +105,7 @@ class ScienceQa:
             tags={
                 "subject": SUBJECTS[problem["subject"]],
                 "context": context(problem),
+                # The two grade bands of the paper's tables.
                 "grade": "G1-6" if int(problem["grade"].removeprefix("grade")) <= 6 else "G7-12",
                 "topic": problem["topic"],
             },
@@ -112,7 +114,7 @@ class ScienceQa:
     def _own_sources(self, pid: str) -> tuple[Source, ...]:
         """A problem's hint, picture and pictures of choices. Titles name the category, never the question.
 
-        Raises UserError for a picture of which nothing is known: no file, no caption, no lettering.
+        Raises UserError for a picture about which nothing is known: no file, no caption, no lettering.
         """
         problem = self._problems[pid]
         title = problem["category"]
@@ -122,6 +124,7 @@ class ScienceQa:
         if not problem["image"]:
             return tuple(sources)
         folder = self._root / "images" / problem["split"] / pid
+        # Sorted: of two files with one stem, the same one counts on every machine.
         files = {file.stem: str(file) for file in sorted(folder.iterdir())} if folder.is_dir() else {}
         known = self._known_of_picture(pid)
         if "image" not in files and not known:
@@ -152,6 +155,7 @@ class ScienceQa:
     @cached_property
     def _problems(self) -> dict[str, Record]:
         path = find(self._root, "problems.json", RELEASE)
+        # The release's other splits (minival, minitest, trainval) are made of these three.
         listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self._splits.get(split, ()))
         problems: dict[str, Record] = {}
         for pid, record in read_json(path, dict).items():
@@ -183,12 +187,16 @@ class ScienceQa:
         for problem in training:
             id = lecture_id(problem["lecture"])
             if problem["lecture"] and uses[id] > 1:
+                # The category is that of the first problem with the lecture.
                 lectures.setdefault(id, (problem["category"], problem["lecture"]))
         return lectures
 
 
 def checked(record: Record) -> Record:
-    """The fields that are used, or KeyError, ValueError: a solution does not get past here."""
+    """The fields of a problem that are used: its solution does not get past here.
+
+    Raises KeyError or ValueError for a record of another form.
+    """
     used = ("question", "choices", "answer", "hint", "image", "grade", "subject", "topic", "category", "split")
     problem = {field: record[field] for field in used}
     if problem["subject"] not in SUBJECTS:
@@ -196,6 +204,7 @@ def checked(record: Record) -> Record:
     if not 0 <= problem["answer"] < len(problem["choices"]):
         raise ValueError(f"answer {problem['answer']} of {len(problem['choices'])} choices")
     problem["hint"] = problem["hint"].strip()
+    # Stripped: a hint or lecture of blanks alone is none.
     problem["lecture"] = record["lecture"].strip()
     return problem
 
@@ -207,12 +216,13 @@ def context(problem: Record) -> str:
 
 
 def lecture_id(text: str) -> str:
-    """The same for lectures that differ in white space only."""
+    """The document id of a lecture, equal for lectures that differ in white space only."""
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
 
 
 def lettering(record: Record) -> str:
     """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
+    # Python literals, not JSON; literal_eval runs no code.
     return "; ".join(word for _, word, _ in ast.literal_eval(record["ocr"]))
 
 

@@ -28,7 +28,8 @@ def read_rows(path: Path, columns: int) -> Iterator[Row]:
 
 
 def read_records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """The same by the names that the header gives; UserError where one of `columns` is not among them."""
+    """The rows as dictionaries by the header's names; UserError where one of `columns` is not among these."""
+    # An empty sheet has no header; with an empty one, the error below names the columns.
     header, *rows = _cells(path) or [()]
     if missing := [column for column in columns if column not in header]:
         raise UserError(f"{path} has no column {' or '.join(missing)}: copy it again from the release")
@@ -39,6 +40,7 @@ def _cells(path: Path) -> list[Row]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # openpyxl's, of styles and extensions that it leaves out
+            # data_only: a formula's stored result in place of its text.
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             sheet = book.worksheets[0]
@@ -49,5 +51,6 @@ def _cells(path: Path) -> list[Row]:
     except (BadZipFile, InvalidFileException, KeyError, IndexError, OSError) as error:
         reason = type(error).__name__
         raise UserError(f"{path} is not an .xlsx spreadsheet ({reason}): download it again") from error
+    # Without dimensions each row ends at its last cell.
     width = max(map(len, rows), default=0)
     return [row + ("",) * (width - len(row)) for row in rows]

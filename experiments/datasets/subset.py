@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def limited(items: Sequence[T], id_of: Callable[[T], str], count: int | None, seed: int) -> Iterator[T]:
-    """Those of `items` whose ids `choose` takes, in their own order."""
+    """The items with the ids that `choose` takes, in their own order."""
     chosen = choose(map(id_of, items), count, seed)
     return (item for item in items if chosen is None or id_of(item) in chosen)
 
@@ -35,8 +35,8 @@ def choose(ids: Iterable[str], count: int | None, seed: int) -> frozenset[str] |
 def parted(ids: Iterable[str], train: int, limit: int | None, seed: int) -> tuple[frozenset[str], frozenset[str]]:
     """Training and evaluated ids, disjoint, of a benchmark that has labels for one split only.
 
-    Evaluated are the first `limit` in the shuffled order of `choose`, and trained on the last `train`; with a limit of
-    None all that are not trained on are evaluated.
+    The evaluated ids are the first `limit` in the shuffled order of `choose`, the training ids its last `train`; with a
+    limit of None all that are not trained on are evaluated.
     Raises UserError when there are too few, or for a count below 1.
     """
     ids = set(ids)
@@ -50,4 +50,5 @@ def parted(ids: Iterable[str], train: int, limit: int | None, seed: int) -> tupl
         )
     # From opposite ends of one order, so that the evaluated questions do not depend on how long a run learns.
     order = sorted(ids, key=lambda id: (derive_seed(seed, id), id))
+    # Not `order[-train:]`, which is everything for train=0.
     return frozenset(order[len(order) - train :]), frozenset(order[:evaluated])

@@ -15,6 +15,7 @@ from experiments.datasets.kind import DatasetKind
 from experiments.datasets.subset import limited
 
 RELEASE = "the dataset_raw/ folder of github.com/NExTplusplus/TAT-QA"
+# The whole dev file first.
 DEV = ("tatqa_dataset_dev.json", "tatqa_dataset_dev_part.json")
 
 
@@ -53,6 +54,7 @@ class TatQa:
 
         Not the official metric: the scale ("million") is not part of the answer.
         """
+        # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
         if answer is not None and item.tags["answer_type"] in ("arithmetic", "count"):
             equal = float(same_number(answer, item.gold[0]))
             return Score(equal, equal)
@@ -81,6 +83,7 @@ def report_items(report: Record) -> tuple[Item, ...]:
         raise UserError(f"its questions have no sources: report {table} needs paragraphs or a table with values")
     items = []
     for question in report["questions"]:
+        # The release names paragraphs by their `order`, here by id.
         supporting = [paragraphs[order] for order in question["rel_paragraphs"]]
         if "table" in question["answer_from"]:
             supporting.append(table)
@@ -117,12 +120,14 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
 
     A row with a label alone ("Assets") heads the rows that follow: their label becomes "Assets: Inventories".
     """
+    # `or 1`: where the very first row has values, it is the header all the same.
     first = next((n for n, row in enumerate(rows) if row[0] and any(row[1:])), len(rows)) or 1
     head, section = rows[:first], ""
     # A header's last row may be the label of the first section.
     if head[-1][0] and not any(head[-1][1:]) and any(any(row[1:]) for row in head):
         section = head.pop()[0].rstrip(":")
     headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
+    # Ids are places in the whole table, header rows included.
     for number, row in enumerate(rows[first:], start=first):
         label, values = row[0].rstrip(":"), row[1:]
         if label and not any(values):
@@ -137,6 +142,7 @@ def row_sources(table: str, rows: list[list[str]]) -> Iterator[Source]:
 
 def same_number(answer: str, gold: str) -> bool:
     """True where the only number in the answer is the gold one, to half a unit of the gold's last digit."""
+    # With sign, currency, thousands separators and brackets; an answer with several numbers is no answer.
     numbers = re.findall(r"\(?-?\$?\d[\d,]*\.?\d*\)?", answer)
     if len(numbers) != 1:
         return False

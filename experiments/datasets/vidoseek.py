@@ -32,13 +32,14 @@ from retrieval import ocr
 RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDataset of github.com/Alibaba-NLP/ViDoRAG"
 QUESTIONS = ("rag_dataset.json", "vidoseek.json")
 SOURCES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
+# The document takes all it can: only the last underscore separates the page.
 _PAGE = re.compile(r"(?P<document>.+)_(?P<page>\d+)")
 
 log = logging.getLogger(__name__)
 
 
 class ViDoSeek:
-    """`train` questions are held out for learning; `limit` caps the evaluated ones (None: all others).
+    """Questions over pages. `train` are held out for learning; `limit` caps the evaluated ones (None: all others).
 
     `read` recognises the text of pages that come without (None: such a page has its title only).
     """
@@ -80,6 +81,7 @@ class ViDoSeek:
                 if words:
                     yield Source(f"{id}:text", id, Kind.TEXT, title, words)
                 without_text += not words
+                # The words are the picture's text too: encoders without vision find the page by them.
                 yield Source(id, id, Kind.IMAGE, title, words, str(file))
         if without_text and self._read is None and docs is None:
             log.warning(
@@ -99,6 +101,7 @@ class ViDoSeek:
 
     @cached_property
     def _items(self) -> list[Item]:
+        # Where neither is there, `find` reports the first.
         names = [name for name in QUESTIONS if (self._root / name).is_file()] or QUESTIONS
         path = find(self._root, names[0], RELEASE)
         examples = read_json(path, dict).get("examples")
@@ -139,12 +142,14 @@ class ViDoSeek:
         for file in folder.iterdir():
             if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):
                 pages.setdefault(page["document"], {})[int(page["page"])] = file
+        # By number, so that page 10 comes after page 9; folders list in any order.
         return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
 
     def _words(self, id: str, picture: Path) -> str:
         """The text that the release's scripts recognised, or else the OCR of this run."""
         plain, structured = self._root / "ppocr" / f"{id}.txt", self._root / "vlmocr" / f"{id}.json"
         if plain.is_file():
+            # OCR output of any tool: a stray byte must not end the run.
             return plain.read_text(encoding="utf-8", errors="replace").strip()
         if structured.is_file():
             try:
@@ -181,8 +186,8 @@ def _make(request: DataRequest) -> ViDoSeek:
     root = request.root  # first, because a missing folder matters more than the warning
     if not request.whole_corpus:
         log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
-    read = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
-    return ViDoSeek(root, train=request.held_out, limit=request.settings.limit, seed=request.seed, read=read)
+    recogniser = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
+    return ViDoSeek(root, train=request.held_out, limit=request.settings.limit, seed=request.seed, read=recogniser)
 
 
 VIDOSEEK = DatasetKind("vidoseek", RELEASE, _make)

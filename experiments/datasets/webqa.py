@@ -22,7 +22,7 @@ from experiments.datasets.subset import limited
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
 RELEASE = "the downloads that github.com/WebQnA/WebQA links"
-NO_KEYWORDS = ("", "TBD")
+NO_KEYWORDS = ("", "TBD")  # the release's placeholders for keywords that it does not give
 LINES = 10_000_000  # a picture's line is the rest of its id by this
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ class WebQa:
     def _questions(self) -> dict[str, Record]:
         questions = read_json(find(self._root, self._path.name, RELEASE), dict)
         for id, record in questions.items():
+            # Checked once here, so that what follows may read every record's split.
             from_record(record, lambda record: record["split"], f"{self._path}, question {id}")
         return questions
 
@@ -132,8 +133,10 @@ class WebQa:
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {RELEASE}")
         with path.open("rb") as lines:
             lines.seek(starts[line])  # instead of reading tens of gigabytes
+            # A wrong offset may lead anywhere: undecodable bytes then fail the comparison of ids below.
             stored, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
         if stored != id:
+            # Cut, because a wrong offset may give a whole picture for an id.
             raise UserError(f"{path} has picture {stored[:40]!r} where imgs.lineidx has {id}: copy both again")
         return encoded
 
@@ -185,6 +188,7 @@ def facts(record: Record) -> tuple[Source, ...]:
 
 def unquoted(text: str) -> str:
     """Without the quotation marks that the release keeps around its image questions' text."""
+    # Inside, the release doubles quotation marks, as CSV does.
     text = text.strip()
     quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
     return text[1:-1].replace('""', '"').strip() if quoted else text

@@ -1,1 +1,1 @@
-"""What is retrieved for a question, and what systems may look up."""
+"""Retrieval of a question's evidence, and the library that systems search."""

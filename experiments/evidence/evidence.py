@@ -36,7 +36,8 @@ class Evidence:
         id = item.question.id
         evidence = self._kept.get(id)
         if evidence is None:
-            # In a thread: LanceDB would hold up the event loop, and with it every discussion.
+            # In a thread: LanceDB would hold up the event loop, and with it every discussion. Two discussions of one
+            # question may both get here; their results are equal.
             evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
@@ -51,9 +52,11 @@ class Evidence:
         settings, query = self._settings, query_of(item.question)
         evidence = tuple(
             hit.source
+            # Texts before pictures: `poison` plants its source at the head of one of the two.
             for k, kinds in ((settings.texts, TEXTS), (settings.pictures, PICTURES))
             for hit in self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
         )
+        # An incomplete copy of a release would otherwise score like a hard benchmark.
         if not evidence and self._always_finds and item.pool:
             raise UserError(
                 f"question {item.question.id}: none of its {len(item.pool)} sources ({item.pool[0]}, ...) is in the "
@@ -82,7 +85,7 @@ class Evidence:
 
         Where the pool comes before the corpus, scores are comparable within each of the two only.
         """
-        if not search.k:
+        if not search.k:  # the store refuses 0, which is how settings leave out a kind
             return ()
         spaces = self.spaces(item)
         return first(search.k, spaces, lambda space: self._store.search(search, space), attrgetter("source.id"))
@@ -104,5 +107,6 @@ def first(
     for space in spaces:
         if len(results) < k:
             for result in search(space):
+                # The corpus holds the pool as well: a result keeps its first place.
                 results.setdefault(id_of(result), result)
     return tuple(results.values())[:k]

@@ -22,12 +22,12 @@ class HasTriples(Protocol):
 
 
 def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
-    """Reads the data set's own triples; None where it has none, so that they are extracted from its sources."""
+    """A reader of the data set's own triples; None where it has none, so that they are extracted from its sources."""
     return dataset.triples if isinstance(dataset, HasTriples) else None
 
 
 class Knowledge:
-    """Searches the graph as `retrieval.scope` says: what the question's pool states, everything, or both in turn."""
+    """Searches the graph as `retrieval.scope` says: the statements of the question's pool, all, or both in turn."""
 
     def __init__(self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None) -> None:
         self._evidence = evidence

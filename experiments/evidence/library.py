@@ -55,8 +55,11 @@ class LabelledLibrary:
         return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
-        """As the protocol says. Raises UserError where the web cannot be searched: results must not depend on the state
-        of a network, so the run ends and can be resumed."""
+        """The k best results of the web, or of the corpus in its place.
+
+        Raises UserError where the web cannot be searched: results must not depend on the state of a network, so the run
+        ends and can be resumed.
+        """
         if self._web is None:
             return await asyncio.to_thread(self._evidence.instead_of_web, self._items[question.id], query, k)
         try:

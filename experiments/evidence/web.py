@@ -14,7 +14,7 @@ RECORDING = "web.jsonl"
 
 
 def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
-    """Raises UserError for a web that cannot be searched, before anything is started."""
+    """Checks, before anything is started, that the web can be searched. Raises UserError where it cannot."""
     if retrieval.web == "serper" and not replayed and not os.environ.get(retrieval.web_key_env):
         raise UserError(
             f"retrieval.web=serper needs a key of serper.dev in the environment variable {retrieval.web_key_env}: "
@@ -38,10 +38,11 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
         return None
     recording = folder / RECORDING
     before = Path(retrieval.web_file) if retrieval.web == "recorded" and retrieval.web_file else None
-    if replayed is not None:
+    if replayed is not None:  # its recording has all that its turns were given, whatever the settings name
         before = replayed / RECORDING
     live = None
     if retrieval.web == "serper" and replayed is None:
+        # `check_web` has made sure of the key before the run began.
         live = Serper(retrieval.web_url, os.environ.get(retrieval.web_key_env, ""), retrieval.web_key_env)
     try:
         # A run that is resumed goes on with its own recording, which begins with the earlier one.

@@ -14,6 +14,7 @@ COMMANDS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def find() -> str | None:
+    """The path of an installed browser; None where there is none."""
     return next((path for command in COMMANDS if (path := shutil.which(command))), None)
 
 
@@ -38,6 +39,7 @@ class Browser:
 @contextmanager
 def browser(width: int = 1400, height: int = 1000) -> Iterator[Browser]:
     with sync_playwright() as playwright:
+        # Chromium's sandbox cannot start as root, as in most containers.
         chromium = playwright.chromium.launch(executable_path=find(), args=["--no-sandbox"])
         opened = Browser(chromium.new_page(viewport={"width": width, "height": height}))
         opened.page.on("console", lambda message: opened.complaints.append(message.text))

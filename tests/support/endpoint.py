@@ -1,4 +1,4 @@
-"""A small HTTP server for tests: it keeps what it was asked, and does to its client whatever a test wants done."""
+"""A small HTTP server for tests: it records requests, and answers, fails or cuts the connection as a test says."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class Server:
             yield self
         finally:
             server.close()
+            # Closing stops new connections only; open ones finish, so that no task outlives the test.
             while self._serving:
                 await asyncio.wait(self._serving)
 
@@ -74,9 +75,10 @@ class Server:
         first, *lines = head.strip().split("\r\n")
         method, path, _ = first.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        asked = Asked(method, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
-        self.asked.append(asked)
-        handling = asyncio.ensure_future(self._handle(asked))
+        request = Asked(method, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
+        self.asked.append(request)
+        handling = asyncio.ensure_future(self._handle(request))
+        # A waiting client sends nothing more, so this read ends only when the client has gone.
         leaving = asyncio.ensure_future(reader.read(1))
         await asyncio.wait({handling, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not handling.done():
@@ -84,14 +86,15 @@ class Server:
             handling.cancel()
             return
         leaving.cancel()
-        told = handling.result()
-        content = told.content if isinstance(told.content, (str, bytes)) else json.dumps(told.content)
+        response = handling.result()
+        content = response.content if isinstance(response.content, (str, bytes)) else json.dumps(response.content)
         content = content.encode() if isinstance(content, str) else content
-        sent = {"content-type": "application/json", "connection": "close", "content-length": len(content)}
-        sent |= told.headers
-        writer.write(f"HTTP/1.1 {told.status} x\r\n".encode())
-        writer.write("".join(f"{name}: {value}\r\n" for name, value in sent.items()).encode() + b"\r\n")
-        writer.write(content[: int(len(content) * told.kept)])
+        reply_headers = {"content-type": "application/json", "connection": "close", "content-length": len(content)}
+        reply_headers |= response.headers
+        writer.write(f"HTTP/1.1 {response.status} x\r\n".encode())
+        writer.write("".join(f"{name}: {value}\r\n" for name, value in reply_headers.items()).encode() + b"\r\n")
+        # The header announces the whole length, so a shorter body looks like a cut connection.
+        writer.write(content[: int(len(content) * response.kept)])
         await writer.drain()
 
 

@@ -1,4 +1,4 @@
-"""A small run with hand-made discussions, written by the recorder itself: what reports are tested on."""
+"""A small run with hand-made discussions, written by the real recorder, on which reports are tested."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = T
                     id=f"{number}/{sample}/{round_}/{agent}",
                     agent=agent,
                     round=round_,
+                    # Markup and an ampersand, which reports must escape.
                     content="" if failed else f"The passage names <i>tower {number}</i> & no other.",
                     answer=None if failed else f"tower {number}",
                     confidence=None if failed else 0.75,
@@ -66,7 +67,7 @@ def trace(number: int, method: str = "m3prune", sample: int = 0, right: bool = T
 
 
 def cut(whole: Trace) -> Trace:
-    """The same discussion, two of whose turns were asked without some of their evidence."""
+    """The same discussion, with two turns that were asked without some of their evidence."""
     left_out = {"1/reader": ("p7", "p3"), "2/scene": ("i2",)}
     turns = (replace(turn, cut=left_out.get(f"{turn.round}/{turn.agent}", ())) for turn in whole.turns)
     return replace(whole, turns=tuple(turns))
@@ -74,6 +75,7 @@ def cut(whole: Trace) -> Trace:
 
 def learning_step(stage: int, step: int, steps: int) -> LearningStep:
     """Probabilities drift apart from 0.5 and the lowest go, intra blocks in stage 1 and inter blocks in stage 2."""
+    # The same drift at every step, so that probabilities move steadily instead of jumping.
     generator = torch.Generator().manual_seed(7)
     drift = torch.randn(2, 9, 9, generator=generator)
     text = torch.tensor([m == "text" for m in MODALITIES])
@@ -82,6 +84,7 @@ def learning_step(stage: int, step: int, steps: int) -> LearningStep:
     progress = torch.where(intra, 1.0 if stage == 2 else share, share if stage == 2 else 0.0)
     p = torch.sigmoid(2 * drift * progress)
     present = (p > 0.25) & (intra if stage == 1 else torch.ones_like(intra))
+    # No spatial edge leads from an agent to itself; temporal ones are its memory.
     present[0] &= ~torch.eye(9, dtype=torch.bool)
     return LearningStep(
         stage=stage,
@@ -100,7 +103,7 @@ def learn(recorder: Recorder, steps: int, samples: int = 2) -> None:
     total = recorder.checkpoint.state["theta"].clone() if recorder.checkpoint else torch.zeros(3, 3)
     for stage in (1, 2):
         for step in range(steps + 1):
-            if (stage, step) <= done:
+            if (stage, step) <= done:  # stages come first: tuples compare in that order
                 continue
             for sample in range(samples if step else 0):
                 recorder.trained(stage, trace(100 * stage + step, sample=sample))
@@ -113,6 +116,7 @@ def evaluate(recorder: Recorder, questions: int) -> None:
         done = recorder.done(method)
         for number in range(questions):
             if item(number).question.id not in done:
+                # Seeded by name, not drawn in turn: a run that goes on after a kill scores as a whole one.
                 right = random.Random(f"{method}/{number}").random() < ability
                 score = Score(utility=float(right), f1=1.0 if right else 0.5)
                 recorder.evaluated(trace(number, method, right=right), item(number), score)

@@ -1,4 +1,4 @@
-"""A sweep's folder with made-up scores: what its figures and comparisons are tested on."""
+"""A sweep's folder with made-up scores, on which figures and comparisons of sweeps are tested."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def make_sweep(
 
 
 def scored(method: str, question: int, ability: float, seed: int) -> Scored:
+    # One hardness for all methods and seeds, as paired tests assume; luck is each seed's own.
     hardness = np.random.default_rng(derive_seed(0, "hardness", question)).random()
     luck = np.random.default_rng(derive_seed(seed, "luck", question)).normal(0, 0.1)
     right = float(hardness < ability + luck)

@@ -53,6 +53,7 @@ def write_graph_of(questions: Path, root: Path) -> None:
     edges: dict[str, dict[tuple[str, str], None]] = {m: {(m, "Unseen Attack"): None} for m in monsters}
     for record in records:
         for path in record["Search Route"].split(";"):
+            # Names after a monster's are of its part of the graph.
             inside = before = record["Monster Name"]
             for name in path.split(">")[1:]:
                 edges[inside][before, name] = None
@@ -83,6 +84,7 @@ def write_small(root: Path) -> None:
     ]
     write_sheet(questions / "question_list.xlsx", LIST_HEADER, rows)
     write_picture(questions / "Roarer_Spin" / "Spin.png")
+    # By name 10 and 101 come before 9: only an order by number is right.
     for frame in (10, 9, 101):
         write_picture(questions / "Roarer_Spin" / "Spin" / f"frame-{frame}.png")
     roarer, white = root / "mmkg" / "Roarer", root / "mmkg" / "White Roarer"
@@ -111,4 +113,5 @@ def write_small(root: Path) -> None:
     write_sheet(
         white / "Node.xlsx", NODE_HEADER, [("White Roarer", None, None, None, None), ("Bite", None, None, "It snaps.")]
     )
+    # The other of the two names that the release uses for this sheet.
     write_sheet(white / "Relation.xlsx", RELATION_HEADER, [("White Roarer", "has attack", None, None, "Bite")])

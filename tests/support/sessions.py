@@ -10,12 +10,15 @@ from pathlib import Path
 
 
 def interrupt(process: subprocess.Popen[str]) -> str:
-    """Interrupt all processes of its session, as a terminal does, and return what it wrote to stderr once all of them
-    have ended. It is to have ended with 130 and without a traceback."""
+    """Interrupts all processes of a session, as a terminal does, and returns their stderr once all of them have ended.
+
+    Asserts that the first ended with 130 and without a traceback.
+    """
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
     assert "Traceback" not in error
+    # Workers may outlive the process that started them by a few seconds.
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and _alive(process.pid):
         time.sleep(0.2)
@@ -28,8 +31,9 @@ def _alive(session: int) -> list[int]:
     alive = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
+            # After the last bracket, because a command's name may itself hold blanks and brackets.
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
+        except OSError:  # it ended while the folder was being listed
             continue
         if int(fields[3]) == session and fields[0] != "Z":
             alive.append(int(stat.parent.name))

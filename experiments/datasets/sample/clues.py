@@ -1,4 +1,4 @@
-"""One hop each: descriptions of an entity by row, passage or picture, and what one asks of an entity so described."""
+"""One hop each: descriptions of an entity by row, passage or picture, and questions about an entity so described."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from experiments.datasets.sample.scene import NUMBERS, article, plural
 from experiments.datasets.sample.shapes import SHAPES
 from experiments.datasets.sample.world import Entity, Passage, Shelf
 
+# The share of paraphrases that may have no word of the fact: comparing words alone must not find every source.
 OTHER_WORDING = 0.25
 
 Answer = dict[str, Any]
@@ -50,7 +51,7 @@ class Clue:
 
     @property
     def entity(self) -> Entity:
-        """The one that it describes; ValueError where it describes several."""
+        """The only entity that it describes; ValueError where it describes several."""
         (only,) = self.fits
         return only
 
@@ -74,6 +75,7 @@ def answer_of(answer: str | float, modality: str, **instances: list[Any]) -> Ans
 
 def stated(passage: Passage, value: str) -> Answer:
     """An answer that stands in a passage. The world is ASCII, so that characters count as bytes."""
+    # Whole words: a value may be part of a longer name in the passage.
     match = re.search(rf"\b{re.escape(value)}\b", passage.text)
     if match is None:
         raise ValueError(f"the passage {passage.title!r} does not say {value!r}")
@@ -127,6 +129,7 @@ class Asker:
     # Descriptions. Those of one entity are noun phrases ("the film that Ana Brix directed"), those of several end one.
 
     def by_row(self) -> Clue:
+        # Not the group column: numbers and marks are unique in a table, so the clue fits one row.
         entity, column = self.any_entity(), self.rng.choice((self.domain.number, self.domain.mark))
         value = entity.cells[column.name]
         pseudo = f"{self.place}, the [{self.domain.header}] when the [{column.name}] was [{value}]"
@@ -157,9 +160,11 @@ class Asker:
     def by_picture(self, several: bool = False, placed: bool = False) -> Clue | None:
         """`placed` names the table in the description, for questions that do not name it anyway."""
         group = self.rng.choice(self.any_entity().scene.groups)
+        # The kind that pictures of a shelf share has another colour on each, so a colour would single one out.
         colour = "" if several or self.rng.random() < 0.4 else group.colour
         sight = Sight(group.kind, colour, many=group.count > 1 and not several)
         fits = tuple(entity for entity in self.shelf.entities if sight.on(entity))
+        # An ambiguous clue, or a single entity where several are needed, is no sound question.
         if (len(fits) > 1) is not several:
             return None
         picture, thing = self.domain.picture, sight.phrase()
@@ -187,9 +192,11 @@ class Asker:
         passage, value = entity.passage, entity.passage.facts[relation.name]
         own: Support = ((passage.id, "text"),)
         if turn < 0.12:
+            # Even odds. The place of the evidence is that of the true value, also where the answer is no.
             checked = self.rng.choice((value, self.other_value(relation, value)))
             answer = stated(passage, value) | {"answer": "yes" if checked == value else "no", "type": "yesno"}
             return Finding(relation.check.format(x=x, v=checked), f"is {checked} the {relation.name}", answer, own)
+        # Only values that are people have a `role` and a passage of their own.
         if turn < 0.6 and relation.role:
             person, further = self.shelf.people[value], self.rng.choice(PERSON)
             answer = stated(person, person.facts[further.name])
@@ -202,9 +209,10 @@ class Asker:
         """Colour, number, kind, lettering, or yes or no; `turn` sets how often each is drawn."""
         picture, scene, turn = self.domain.picture, entity.scene, self.rng.random()
         group = self.rng.choice(scene.groups)
-        one, things = group.count == 1, plural(group.kind)
-        thing, verb = (group.kind, "is") if one else (things, "are")
+        single, things = group.count == 1, plural(group.kind)
+        thing, verb = (group.kind, "is") if single else (things, "are")
         if turn < 0.1:
+            # Half of the time a kind that is there for certain, or most answers would be no.
             kind = self.rng.choice((group.kind, self.rng.choice([kind for kind in SHAPES if kind != group.kind])))
             questions = (f"Is there {article(kind)} {kind} on {{p}}?", f"Does {{p}} show {article(kind)} {kind}?")
             answer = "yes" if any(other.kind == kind for other in scene.groups) else "no"
@@ -214,8 +222,9 @@ class Asker:
         elif turn < 0.58:
             questions = (f"How many {things} are on {{p}}?", f"What is the number of {things} on {{p}}?")
             answer = NUMBERS[group.count]
+        # Only where no other group has the colour: two would make two right answers.
         elif turn < 0.78 and [other.colour for other in scene.groups].count(group.colour) == 1:
-            noun = "thing" if one else "things"
+            noun = "thing" if single else "things"
             questions = (
                 f"What {group.colour} {noun} can one see on {{p}}?",
                 f"Which {noun} on {{p}} {verb} {group.colour}?",

@@ -7,6 +7,8 @@ from random import Random
 
 from actors.errors import UserError
 
+# One choice is drawn from each list of a part. Any change to a list changes what every seed gives: raise
+# `release.VERSION` with it.
 _ONSET = "B Br C D Dr F G Gr H J K L M N P R S St T Tr V W Y".split()
 _VOWEL = "a e i o u".split()
 _MIDDLE = "d k l ll m n nn r rr s t v".split()
@@ -46,6 +48,7 @@ class Names:
 
     def fresh(self, pattern: str) -> str:
         """A draw that no call of `fresh` or `near` returned before. Raises UserError when the pattern runs dry."""
+        # A pattern in which a thousand draws in a row are taken has run dry, or nearly so.
         for _ in range(1000):
             name = self.fill(pattern)
             if name not in self._taken:
@@ -55,6 +58,7 @@ class Names:
 
     def near(self, name: str, pattern: str) -> str:
         """A new name that differs from `name` in its last word only, or any new one when those are used up."""
+        # Some last words have a handful of values, which are soon all taken for this first part.
         for _ in range(30):
             twin = f"{name.rsplit(maxsplit=1)[0]} {self.fill(pattern).split()[-1]}"
             if twin not in self._taken:
@@ -75,7 +79,7 @@ class Names:
         return "".join(rng.choice(choices) for choices in _PARTS[kind])
 
     def _family(self) -> str:
-        """Now and then a surname comes again, for people who are easily confused."""
+        """A surname, one in five drawn before: people with one surname are easily confused."""
         if self._families and self._rng.random() < 0.2:
             return self._rng.choice(self._families)
         self._families.append(self._part("surname"))

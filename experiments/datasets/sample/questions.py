@@ -25,10 +25,12 @@ class Draft:
 
 
 def about_passage(asker: Asker) -> Draft:
+    """A fact of the passage of an entity that is named."""
     return _named(asker, asker.of_passage)
 
 
 def about_picture(asker: Asker) -> Draft:
+    """Something to see on the picture of an entity that is named."""
     return _named(asker, asker.of_picture)
 
 
@@ -62,6 +64,7 @@ def _sum(asker: Asker) -> Draft | None:
         return None
     clue, group, mark = asker.by_group(), asker.domain.group.name, asker.domain.mark.name
     cells = [asker.cell(entity, mark) for entity in clue.fits]
+    # Every cell that is added up is evidence, not the total alone, which stands nowhere.
     where = [place for cell in cells for place in cell["table_indices"]]
     total = answer_of(float(sum(int(cell["answer"]) for cell in cells)), "table", table_indices=where)
     value = clue.fits[0].cells[group]
@@ -71,11 +74,12 @@ def _sum(asker: Asker) -> Draft | None:
 
 
 def about_pictures(asker: Asker) -> Draft | None:
+    """The entity, or the several, with a thing on their pictures."""
     clue = asker.by_picture(several=asker.rng.random() < 0.3)
     if clue is None or clue.sight is None:
         return None
-    thing, picture, one = clue.sight.phrase(), asker.domain.picture, len(clue.fits) == 1
-    noun, has, its = (asker.domain.noun, "has", "its") if one else (asker.domain.plural, "have", "their")
+    thing, picture, single = clue.sight.phrase(), asker.domain.picture, len(clue.fits) == 1
+    noun, has, its = (asker.domain.noun, "has", "its") if single else (asker.domain.plural, "have", "their")
     which = asker.rng.choice(
         (f"which {noun} {has} {thing} on {its} {picture}", f"on the {picture} of which {noun} can one see {thing}")
     )
@@ -83,21 +87,22 @@ def about_pictures(asker: Asker) -> Draft | None:
     return Draft(text, clue.pseudo, clue.answers, clue.support, sight=clue.sight)
 
 
-def _intersected(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
+def _intersected(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
     """Each condition alone leaves several entities, both together exactly one."""
-    if one is None or two is None or min(len(one.fits), len(two.fits)) < 2:
+    if left is None or right is None or min(len(left.fits), len(right.fits)) < 2:
         return None
-    both = [entity for entity in one.fits if entity in two.fits]
+    both = [entity for entity in left.fits if entity in right.fits]
     if len(both) != 1:
         return None
-    first, last = asker.rng.sample((one.text, two.text), 2)
+    # Either condition may come first, so that its place says nothing about its kind.
+    first, last = asker.rng.sample((left.text, right.text), 2)
     also = asker.rng.choice(("the", "also"))
     text = f"which {asker.domain.noun} {first} is {also} one {last}?"
-    pseudo = f"{{{one.pseudo}}} and {{{two.pseudo}}}"
-    support = tuple(dict.fromkeys((*one.support, *two.support)))
-    sight = one.sight or two.sight
+    pseudo = f"{{{left.pseudo}}} and {{{right.pseudo}}}"
+    support = tuple(dict.fromkeys((*left.support, *right.support)))
+    sight = left.sight or right.sight
     return Draft(
-        f"{_place(asker)}, {text}", pseudo, (asker.title(both[0]),), support, (one.answers, two.answers), sight
+        f"{_place(asker)}, {text}", pseudo, (asker.title(both[0]),), support, (left.answers, right.answers), sight
     )
 
 
@@ -125,25 +130,27 @@ def _by_name(asker: Asker) -> Clue:
     return Clue((entity,), asker.named(entity), f"[{entity.title}]", (asker.title(entity),), asker.table)
 
 
-def _compared(asker: Asker, one: Clue | None, two: Clue | None) -> Draft | None:
+def _compared(asker: Asker, left: Clue | None, right: Clue | None) -> Draft | None:
     """Asks which of two entities comes first or last by the table's number."""
-    if one is None or two is None or one.entity is two.entity:
+    if left is None or right is None or left.entity is right.entity:
         return None
     domain, least = asker.domain, asker.rng.random() < 0.5
-    first, last = sorted((one.entity, two.entity), key=lambda entity: int(entity.cells[domain.number.name]))
-    a, b = asker.rng.sample((one.text, two.text), 2)
+    # Numbers are unique in a table, so there are no ties.
+    first, last = sorted((left.entity, right.entity), key=lambda entity: int(entity.cells[domain.number.name]))
+    a, b = asker.rng.sample((left.text, right.text), 2)
     text = asker.rng.choice(domain.least if least else domain.most).format(o=asker.shelf.owner, a=a, b=b)
     how = f"which [{domain.header}] has {'lower' if least else 'higher'} [{domain.number.name}]"
-    pseudo = f"{asker.place}, {how} : {{{two.pseudo}}} or {{{one.pseudo}}}"
-    support = tuple(dict.fromkeys((*one.support, *two.support, *asker.table)))
+    pseudo = f"{asker.place}, {how} : {{{right.pseudo}}} or {{{left.pseudo}}}"
+    support = tuple(dict.fromkeys((*left.support, *right.support, *asker.table)))
     answer = asker.title(first if least else last)
-    between = () if one.support == two.support else (one.answers, two.answers)
-    return Draft(text, pseudo, (answer,), support, between, one.sight or two.sight)
+    # Two entities by name take one look at the table, with nothing to find out before it.
+    between = () if left.support == right.support else (left.answers, right.answers)
+    return Draft(text, pseudo, (answer,), support, between, left.sight or right.sight)
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`weight` in questions of a hundred; `modalities` in the order of the official records."""
+    """A question type: `weight` in questions of a hundred, `modalities` in the order of the official records."""
 
     weight: int
     modalities: tuple[str, ...]
@@ -155,6 +162,7 @@ def _then(clue: Clue | None, about: Callable[[Entity, str], Finding]) -> Draft |
 
 
 # The official proportions, with more weight on questions that need several hops and sources of both kinds.
+# Clues are drawn in the order in which they stand here, which is part of what a seed gives.
 TYPES = {
     "TextQ": Type(11, ("text",), about_passage),
     "TableQ": Type(7, ("table",), about_table),

@@ -70,7 +70,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         (part / MADE).write_text(made)
         part.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         _settle(part, folder, made)
-    except BaseException:
+    except BaseException:  # an interrupted run too leaves no part behind
         shutil.rmtree(part, ignore_errors=True)
         raise
 
@@ -82,6 +82,7 @@ def _holds(folder: Path, made: str) -> bool:
 def _settle(part: Path, folder: Path, made: str) -> None:
     """Rename `part` to `folder`. Of two processes that write the same data set at once, the second gives way."""
     try:
+        # Atomic, and refused where the folder is there with content.
         os.replace(part, folder)
     except OSError:
         if not _holds(folder, made):
@@ -95,13 +96,15 @@ def build(seed: int, train: int, dev: int) -> Release:
     endless = shelves(rng, seed)
     sets = {}
     for split, number in (("train", train), ("dev", dev)):
+        # Three shelves at least: pools need distractors from others than the question's own.
         own = [next(endless) for _ in range(max(3, math.ceil(number / QUESTIONS_PER_SHELF)))]
+        # A generator for each split's questions: how they are drawn leaves the world as it is.
         sets[split] = own, _questions(own, number, Random(derive_seed(seed, split)), f"{seed}/{split}")
-    every = [shelf for own, _ in sets.values() for shelf in own]
-    entities = [entity for shelf in every for entity in shelf.entities]
+    all_shelves = [shelf for own, _ in sets.values() for shelf in own]
+    entities = [entity for shelf in all_shelves for entity in shelf.entities]
     files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
-    files["MMQA_texts"] = [_text(passage) for shelf in every for passage in shelf.passages]
-    files["MMQA_tables"] = [_table(shelf) for shelf in every]
+    files["MMQA_texts"] = [_text(passage) for shelf in all_shelves for passage in shelf.passages]
+    files["MMQA_tables"] = [_table(shelf) for shelf in all_shelves]
     files["MMQA_images"] = [_image(entity) for entity in entities]
     return Release(files, {entity.image_id: entity.scene for entity in entities})
 
@@ -120,6 +123,7 @@ def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[R
     records: list[Record] = []
     used: set[str] = set()
     for place, name in enumerate(_shares(number, rng)):
+        # Sound new wordings get rare as a type's shelves are used up; by then a hundred shelves were tried.
         for attempt in range(2000):
             # The next shelf after twenty failures: a shelf may have no sound question of a type.
             shelf = own[(place + attempt // 20) % len(own)]
@@ -137,6 +141,7 @@ def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[R
 def _shares(number: int, rng: Random) -> list[str]:
     whole = sum(kind.weight for kind in TYPES.values())
     exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
+    # Every type once, where there is room: small samples should still show all of them.
     least = 1 if number >= len(TYPES) else 0
     counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
     # Rounding down leaves some over: they go to the types that are furthest below their share.
@@ -144,6 +149,7 @@ def _shares(number: int, rng: Random) -> list[str]:
     while sum(counts.values()) < number:
         counts[by_need[0]] += 1
         by_need.append(by_need.pop(0))
+    # The least of one each may have taken too many: the most frequent types give way.
     while sum(counts.values()) > number:
         counts[max(counts, key=lambda name: counts[name])] -= 1
     names = [name for name, count in counts.items() for _ in range(count)]
@@ -159,14 +165,17 @@ def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], r
     near = [passage.id for passage in shelf.passages]
     far = [passage.id for other in elsewhere for passage in other.passages]
     near_images = [entity.image_id for entity in shelf.entities]
+    # A picture elsewhere with the thing that is asked about would be a second right answer.
     far_images = [
         entity.image_id
         for other in elsewhere
         for entity in other.entities
         if draft.sight is None or not draft.sight.on(entity)
     ]
+    # The heuristic (autojunk) would drop letters that are frequent in texts of 200 characters and more.
     likeness = difflib.SequenceMatcher(None, draft.text, draft.pseudo, autojunk=False).ratio()
     return {
+        # Every key of the official records, also those that the loader does not read: other readers may.
         "qid": qid,
         "question": draft.text,
         "answers": list(draft.answers),
@@ -190,7 +199,9 @@ def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Ra
     """The needed documents, then most of what is left from the same shelf, then from like shelves; shuffled."""
     pool = list(dict.fromkeys(needed))
     rest = [doc for doc in near if doc not in pool]
+    # Two places at least stay for documents of other shelves.
     pool += rng.sample(rest, max(0, min(len(rest), size - 2 - len(pool))))
+    # From the first shelves only: those of the question's own kind, then others.
     pool += rng.sample(far[: 3 * size], max(0, min(len(far), size - len(pool))))
     rng.shuffle(pool)
     return pool
@@ -202,6 +213,7 @@ def _mentioned(text: str, shelf: Shelf) -> list[Record]:
 
 
 def _url(title: str) -> str:
+    # A top-level domain that is reserved: such an address never exists.
     return "https://sample.invalid/wiki/" + title.replace(" ", "_")
 
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from experiments.datasets.sample.shapes import SHAPES, Pen
 
-SIZE = 224
+SIZE = 224  # pixels
 COLOURS = {
     "red": (205, 35, 45),
     "blue": (35, 80, 190),
@@ -22,6 +22,7 @@ COLOURS = {
     "black": (25, 25, 30),
     "pink": (240, 120, 175),
 }
+# Indexed by a count.
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 GROUNDS = {"pale": (244, 240, 228), "grey": (208, 212, 218), "cream": (255, 247, 205), "mint": (216, 240, 226)}
 
@@ -85,14 +86,17 @@ def draw(scene: Scene) -> bytes:
     canvas = ImageDraw.Draw(image)
     things = [group for group in scene.groups for _ in range(group.count)]
     height = SIZE - 44 if scene.lettering else SIZE
+    # As many columns as make the largest square cells; 44 pixels below are for the lettering.
     columns = max(range(1, len(things) + 1), key=lambda n: min(SIZE / n, height / math.ceil(len(things) / n)))
     rows = math.ceil(len(things) / columns)
     cell = min(SIZE / columns, height / rows)
     left, top = (SIZE - cell * columns) / 2, (height - cell * rows) / 2
     for place, group in enumerate(things):
         x, y = left + cell * (place % columns), top + cell * (place // columns)
+        # A margin of 8% on each side keeps neighbours apart.
         SHAPES[group.kind](Pen(canvas, x + cell * 0.08, y + cell * 0.08, cell * 0.84, COLOURS[group.colour], ground))
     if scene.lettering:
+        # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)
         canvas.text((SIZE / 2, SIZE - 22), scene.lettering, fill=COLOURS["black"], font=font, anchor="mm")
     file = io.BytesIO()

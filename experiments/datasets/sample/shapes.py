@@ -11,7 +11,10 @@ Colour = tuple[int, int, int]
 
 
 class Pen:
-    """Draws on a unit square: coordinates run from 0 to 1 inside the box at `x`, `y` with side `side` (pixels)."""
+    """Draws on a unit square: coordinates run from 0 to 1 inside the box at `x`, `y` with side `side` (pixels).
+
+    A hole is drawn in the colour of the ground.
+    """
 
     def __init__(
         self, draw: ImageDraw.ImageDraw, x: float, y: float, side: float, colour: Colour, ground: Colour
@@ -32,6 +35,7 @@ class Pen:
         self.draw.rectangle(self.at((u, v), (u + w, v + h)), fill=self.ground if hole else self.colour)
 
     def line(self, *points: tuple[float, float], width: float = 0.07) -> None:
+        # One pixel at least: a thin line on a small square would not be drawn.
         self.draw.line(self.at(*points), fill=self.colour, width=max(1, round(width * self.side)), joint="curve")
 
     def ring(self, u: float, v: float, r: float, start: float = 0, end: float = 360, width: float = 0.07) -> None:
@@ -101,6 +105,7 @@ def umbrella(p: Pen) -> None:
 
 
 def star(p: Pen) -> None:
+    # Ten corners, five far from the centre and five near it by turns.
     turns = [math.pi * k / 5 for k in range(10)]
     reach = [(0.5, 0.2)[k % 2] for k in range(10)]
     p.area(*((0.5 + r * math.sin(a), 0.52 - r * math.cos(a)) for r, a in zip(reach, turns, strict=True)))

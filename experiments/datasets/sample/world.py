@@ -31,7 +31,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One row: its cells by column name, its passage and its picture."""
+    """One row of a table: its cells by column name, its passage and its picture."""
 
     title: str
     cells: dict[str, str]
@@ -59,6 +59,7 @@ class Shelf:
 
 def identity(*parts: str | int) -> str:
     """32 hexadecimal digits, as the official identifiers have."""
+    # The separator is in no part: without it ("a", "bc") and ("ab", "c") would be one.
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
@@ -75,6 +76,7 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
     owner = names.fresh(domain.owner)
     titles = [names.fresh(domain.title)]
     for _ in range(rng.randint(5, 8)):
+        # Names that differ in their last word only: matching some of the words is not enough.
         twin = " " in domain.title and rng.random() < 0.3
         titles.append(names.near(rng.choice(titles), domain.title) if twin else names.fresh(domain.title))
     size = len(titles)
@@ -95,10 +97,13 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
                 description=scene.describe(domain.picture, title, rng),
             )
         )
+    # After the entities are drawn, so that a row's place says nothing about what else it holds.
     entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
     named = [value for relation in domain.relations if relation.value == "{person}" for value in facts[relation.name]]
+    # Several entities may share a person, who has one passage.
     people = {person: _person(person, rng, names, seed) for person in dict.fromkeys(named)}
     header = [domain.number.name, domain.header, domain.group.name, domain.mark.name]
+    # As in real tables, the key column is not always the first.
     if rng.random() < 0.5:
         header[:2] = header[1], header[0]
     return Shelf(domain, owner, identity(seed, "table", owner), tuple(header), tuple(entities), people)
@@ -106,10 +111,13 @@ def _shelf(domain: Domain, rng: Random, names: Names, seed: int) -> Shelf:
 
 def _cells(domain: Domain, size: int, rng: Random, names: Names) -> dict[str, list[str]]:
     """The columns besides the entity's. Every group has two rows at least, so that it never singles one out."""
+    # Without repetition, so that a year describes one row and comparisons have no ties.
     years = [str(year) for year in rng.sample(range(1921, 2020), size)]
     groups = [names.fresh(pattern) if "{" in pattern else pattern for pattern in rng.sample(domain.groups, 3)]
+    # There are six rows at least: two for each group, the rest at random.
     shares = groups * 2 + [rng.choice(groups) for _ in range(size - 6)]
     rng.shuffle(shares)
+    # A dict, because a set of strings has another order in every process.
     marks: dict[str, None] = {}
     while len(marks) < size:
         marks[names.fill(domain.mark_value)] = None
@@ -132,10 +140,12 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
     colours = dict(zip(holders, rng.sample(list(COLOURS), len(holders)), strict=True))
     scenes = []
     for row in range(size):
+        # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
         kinds = rng.sample([kind for kind in SHAPES if kind != motif], rng.randint(1, 3))
         groups = [Group(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
         if row in colours:
             groups.insert(rng.randint(0, len(groups)), Group(rng.randint(1, 5), colours[row], motif))
+        # Names of its own, because lettering may come again and must use up no name of the world.
         lettering = f"{rng.choice(_SLOGANS)} {Names(rng).fill('{w}').upper()}" if rng.random() < 0.7 else ""
         scenes.append(Scene(tuple(groups), lettering, rng.choice(list(GROUNDS))))
     return scenes
@@ -143,11 +153,13 @@ def _scenes(size: int, rng: Random) -> list[Scene]:
 
 def _entity_text(domain: Domain, title: str, facts: dict[str, str], rng: Random, names: Names) -> str:
     """Four to six sentences; one in four after the first says `it` or `the film` instead of the name."""
+    # `{e}` stays in: whether it becomes the name or a pronoun depends on the sentence, below.
     statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
     statements += rng.sample(domain.asides, rng.randint(0, 1))
     if rng.random() < 0.4:
         statements.append(domain.bystander.format(e="{e}", v=names.fresh("{person}")))
     rng.shuffle(statements)
+    # The first sentence has the name, to which the pronouns of the others refer.
     sentences = [rng.choice(domain.opening).format(e=title)]
     for sentence in statements:
         noun = "it" if sentence.startswith("{e} ") and rng.random() < 0.5 else f"the {domain.noun}"
