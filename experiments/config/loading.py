@@ -195,13 +195,8 @@ def _unknown_key(error: ConfigKeyError) -> str:
     paths = list(_paths(Config))
     last = full.rpartition(".")[2]
     same_name = [path for path in paths if path.rpartition(".")[2] == last]
-<<<<<<< HEAD
-    hint = f" Did you mean {same_name[0]!r}?" if same_name else near_miss(full, paths) or near_miss(last, paths)
-=======
     # The whole key before its last part: a misspelt group is nearer to the intended one.
-    near = same_name or difflib.get_close_matches(full, paths, n=1) or difflib.get_close_matches(last, paths, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
->>>>>>> k/c4
+    hint = f" Did you mean {same_name[0]!r}?" if same_name else near_miss(full, paths) or near_miss(last, paths)
     group = full.rpartition(".")[0]
     siblings = [path for path in paths if path.rpartition(".")[0] == group]
     return f"unknown key {full!r}.{hint} Known here: {', '.join(siblings)}"

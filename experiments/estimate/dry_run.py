@@ -209,7 +209,7 @@ class _Estimate:
             await self._team.run_discussion(walk, question, self._config.seed, 0, tally)
 
     def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
-        """An upper bound: equal answers of several methods to a question are judged once, and no answer is not judged."""
+        """An upper bound: equal answers of several methods to a question are judged once, missing ones not at all."""
         tally = Tally()
         for item, _ in looked_at:
             request = judge.grading_request(item, ANSWER)

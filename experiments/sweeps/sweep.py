@@ -121,11 +121,7 @@ class _Sweep:
     warm_s: list[float] = field(default_factory=list)
 
     def run(self, left: Sequence[Trial]) -> None:
-<<<<<<< HEAD
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
-=======
-        """Runs the trials group by group; a group shares its agents. Ends everything it launched, even on errors."""
->>>>>>> k/c3
         config = self.config
         most = max(len(team_roles(trial.config)) for trial in left) + 2 + config.model.replicas
         check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)

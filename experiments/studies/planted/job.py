@@ -64,20 +64,9 @@ def run(
 
 
 def read_records(path: Path) -> dict[World, list[Outcome]]:
-<<<<<<< HEAD
-    """Outcomes by world that are recorded already; a line that a killed run left incomplete is cut off."""
+    """Recorded outcomes by world; a line that a killed run left incomplete is cut off."""
     jsonl.cut(path)
     recorded = jsonl.records(path, _outcomes, "delete the file to explore all worlds again")
-=======
-    """Recorded outcomes by world; a line that a killed run left incomplete is cut off."""
-    if not path.exists():
-        return {}
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    recorded = [[_outcome(**fields) for fields in json.loads(line)] for line in whole.splitlines()]
->>>>>>> k/c3
     return {outcomes[0].world: outcomes for outcomes in recorded}
 
 

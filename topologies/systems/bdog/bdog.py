@@ -7,9 +7,9 @@ moderator gives the final answer.
 
 Left open and decided: who draws the first graph (the agent that answers alone, as nobody has a side yet); `epsilon` (0,
 nothing changed) and the most rounds (3, with which the main results agree, Table 3); the distance (see
-`blueprint`). The Size constraint is stated in the prompts and enforced: what exceeds it is cut. Context
-and picture are what is part of the question; where nothing is, they are what was retrieved for it. In the final turn the moderator answers from its
-last conclusion: for the same answer in the form in which all answers are given.
+`blueprint`). The Size constraint is stated in the prompts and enforced: what exceeds it is cut. Context and picture are
+what is part of the question; where nothing is, they are what was retrieved for it. In the final turn the moderator
+answers from its last conclusion: for the same answer in the form in which all answers are given.
 
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, such a conclusion is the
 union of both graphs, and a round without the opponent's revision ends no debate, since nobody has said that nothing
