@@ -72,6 +72,7 @@ class ReplicaFull(ModelError):
 def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:
     """The first exception of a kind in a group, which may be nested: an error in one of many discussions is wrapped."""
     for error in group.exceptions:
+        # Groups nest once per group of tasks that the error has passed.
         first = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(first, kind):
             return first

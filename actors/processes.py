@@ -26,7 +26,7 @@ def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Send SIGKILL to each that still runs, and wait for none.
+    """Sends SIGKILL to each that still runs, and waits for none.
 
     Python's trackers of shared memory are spared: they free what the killed ones leave, and then end.
     """
@@ -39,7 +39,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:
-    """Wait until all have ended; False when some have not after WAIT_S (a killed one first frees its memory)."""
+    """Waits until all have ended; False when some have not after WAIT_S (a killed one first frees its memory)."""
     left = list(processes)
     for _ in range(round(WAIT_S / POLL_S)):
         left = [process for process in left if runs(process)]

@@ -100,6 +100,7 @@ class Graph:
         names = {}
         with reading(self._folder):
             rows = all_rows(self._entities, ["id", "name", "sources"])
+        # By id, so that the same graph has its nodes in the same order.
         for row in sorted(rows, key=lambda row: str(row["id"])):
             names[row["id"]] = row["name"]
             graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))

@@ -33,7 +33,7 @@ class RoleAgent:
         self._settings = settings or AgentSettings()
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]:
-        """Answer one turn. Failure is data: the message's status says `unparsed` or `failed`, with the error.
+        """Answers one turn. Failure is data: the message's status says `unparsed` or `failed`, with the error.
 
         The message depends on the turn and the model only. What crashes and repeated calls cost is in the usage.
 

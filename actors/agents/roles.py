@@ -49,6 +49,7 @@ SINGLE = Role(
     Modality.BOTH,
     "You are the scientist of the team and work alone. Find what the evidence says and answer the question.",
 )
+# Names are unique: `text_critic` and `visual_critic` are two roles.
 ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}
 
 DUMMY_SENTENCE = "I have nothing to contribute to this question."

@@ -266,7 +266,7 @@ def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
             schema.model_validate_json(text)
         else:
             json.loads(text)
-    # Before ValueError, of which it is a subclass.
+    # A ValueError too, so it comes first.
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

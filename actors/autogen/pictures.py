@@ -32,7 +32,7 @@ class SourceImage(Image):
 
 
 def source_of(image: Image) -> Source:
-    """The source that a picture came from, or a new one whose file, named by its content, is written once."""
+    """The source that a picture came from, or a new one with a file named by its content, written once."""
     if isinstance(image, SourceImage):
         return image.source
     pixels = image.image

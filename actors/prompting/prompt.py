@@ -96,7 +96,7 @@ def evidence_for(question: Question, modality: Modality) -> tuple[Source, ...]:
 
 def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
     """Question, choices, passages and rows, and the pictures' names, as every agent of a modality sees them; and the
-    pictures. Sources whose ids are `cut` are left out.
+    pictures. Sources with an id in `cut` are left out.
 
     A source goes by its number in the question's evidence, the same for every agent whatever it reads and whatever is
     cut: data sets' ids are long, and agents repeat them with all that they quote.
@@ -180,7 +180,7 @@ def _shown(message: Message, words: int | None) -> str:
 
 
 def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]:
-    """The fields of a task's reply as far as its content, `<name>: <value>; <name>: <value>`, was not cut; none where
+    """The fields of a task's reply that the cut of its content, `<name>: <value>; <name>: <value>`, left; none where
     it was rewritten on its way."""
     # `whole` is the content as it was written; `starts` are the places of the values in it.
     whole, starts = "", []
@@ -238,7 +238,7 @@ def build_request(
     settings: AgentSettings | None = None,
     cut: Sequence[str] = (),
 ) -> Request:
-    """The request for one turn, without the sources whose ids are `cut`.
+    """The request for one turn, without the sources with an id in `cut`.
 
     Two turns of agents of one modality on one question have the same `prefix`, whatever was cut: the replica that
     knows the pictures and the first passages is the one to ask all the same. The id tells how many were cut, since

@@ -84,7 +84,7 @@ def spoken(text: str, cut_off: bool) -> str:
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Reply | None:
-    """Read the form that the prompt asks for, or what models make of it; None when no answer is stated.
+    """Reads the form that the prompt asks for, or what models make of it; None when no answer is stated.
 
     Of several answers the last counts: models restate the form, or draft, before they settle. What stands in
     `<think>` blocks is not said. With `choices`, an answer has to name one of them, or be unknown. `cut_off` says that

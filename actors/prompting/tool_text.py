@@ -1,4 +1,4 @@
-"""Tools in words: how a prompt lists them and a reply calls them, for models of which nothing else is known; and the
+"""Tools in words: how a prompt lists them and a reply calls them, for models about which nothing else is known; and the
 other headings of a conversation."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
 def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
     """The text before the calls, and the calls; no calls when anything about them is wrong.
 
-    A reply that names an unknown tool, whose JSON is broken, or that goes on after its calls is plain text: a call is
+    A reply that names an unknown tool, has broken JSON, or goes on after its calls is plain text: a call is
     never made up from half of one. Fences around the calls are let pass.
     """
     # Models put calls in code fences although nobody asks for that.

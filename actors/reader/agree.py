@@ -17,11 +17,11 @@ def same(work: Work, line: Field) -> list[str]:
     return yes_or_no(line, agree(answers[0], answers[1])) if len(answers) > 1 else []
 
 
-def agree(one: str, other: str) -> bool:
+def agree(answer: str, other: str) -> bool:
     """True where two answers say the same; unknown (an empty text) agrees with itself only."""
-    if not one or not other:
-        return one == other
-    if max(len(one.split()), len(other.split())) <= SHORT:
-        return max(compare([one], other)[0], compare([other], one)[0]) >= 4
-    first, second = set(content_stems(one)), set(content_stems(other))
+    if not answer or not other:
+        return answer == other
+    if max(len(answer.split()), len(other.split())) <= SHORT:
+        return max(compare([answer], other)[0], compare([other], answer)[0]) >= 4
+    first, second = set(content_stems(answer)), set(content_stems(other))
     return len(first & second) >= SHARED * len(first | second)

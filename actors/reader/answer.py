@@ -183,17 +183,17 @@ def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]
     """The fit of a name by its kind: 1 where the evidence says that it is of the kind asked for, less where unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())
-    wanted: frozenset[str] = frozenset(form.head[-1:])
+    fitting: frozenset[str] = frozenset(form.head[-1:])
     if form.answer_type is AnswerType.PERSON:
-        wanted |= _PEOPLE_STEMS
+        fitting |= _PEOPLE_STEMS
         looks = 2 <= len(key.split()) <= 4 and not re.search(r"\d| of | the ", key)
     elif form.answer_type is AnswerType.PLACE:
-        wanted |= _PLACE_STEMS
+        fitting |= _PLACE_STEMS
         looks = len(key.split()) <= 3
     else:
         looks = True
     # Without a known kind, the shape of the name decides: people have two to four words, places at most three.
-    if known & wanted:
+    if known & fitting:
         return 1.0
     return (0.6 if looks else 0.25) if not known else 0.35 if looks else 0.15
 

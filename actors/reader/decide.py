@@ -21,7 +21,7 @@ FAINT = 0.1  # weight of likeness in spelling alone: it only breaks ties
 
 
 def compare(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
-    """Resolve both alternatives to something named in the evidence, read a number for each, order them."""
+    """Resolves both alternatives to something named in the evidence, reads a number for each, and orders them."""
     resolved = [_resolve(at, entries, option, hops) for option in at.form.options]
     # Alternatives without a word such as `larger` are compared by their years.
     group, smallest = at.form.order or ("time", True)
@@ -127,7 +127,7 @@ def yes_or_no(at: View, entries: Sequence[Entry], hops: int) -> list[Candidate]:
 def choose(at: View, entries: Sequence[Entry], choices: Sequence[str], hops: int) -> list[Candidate]:
     """Each choice by its overlap with what bears on the question, words that fewer choices have counting more.
 
-    A choice of which no word occurs may still have the faint support of its spelling (`magnetic` where `magnets` is
+    A choice without a word that occurs may still have the faint support of its spelling (`magnetic` where `magnets` is
     said); one that nothing supports is not an option.
     """
     reached = chains(at, entries, hops)

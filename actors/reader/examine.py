@@ -23,7 +23,7 @@ KEPT = 0.6  # of the best candidate's value, for another to be selected beside i
 
 
 def relevant(work: Work, line: Field) -> list[str]:
-    """Where the same form asks which parts to keep, yes if and only if some are kept."""
+    """Yes where the evidence bears on the question; in a form that also asks for a selection, where one is made."""
     selecting = work.field(FieldKind.SELECTED)
     if selecting:
         return yes_or_no(line, bool(selected(work, selecting)))

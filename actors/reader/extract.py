@@ -176,7 +176,7 @@ def _sentence(text: str, title: str) -> list[Parts]:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """Where names and numbers stand, in order; numbers within names are not counted apart."""
+    """The places of names and numbers, in order; numbers within names are not counted apart."""
     spans = sorted({(start, end) for _, start, end in name_spans(text)} | {m.span() for m in _SPAN.finditer(text)})
     return [span for span in spans if not any(o != span and o[0] <= span[0] and span[1] <= o[1] for o in spans)]
 

@@ -36,12 +36,12 @@ def next_question(work: Work) -> str:
 
     When all were, the names and the noun asked for, once; and then the question itself again.
     """
-    wanted = wanted_questions(work)
+    questions = wanted_questions(work)
     names = " ".join(name for name, _, _ in name_spans(work.question))
-    for text in (*wanted, names):
+    for text in (*questions, names):
         if text and not _done(text, work.done):
             return text
-    return wanted[-1]
+    return questions[-1]
 
 
 def wanted_questions(work: Work) -> list[str]:
@@ -173,5 +173,6 @@ def _done(text: str, done: Sequence[str]) -> bool:
 
 
 def _same(text: str, other: str) -> bool:
-    wanted = set(content_stems(text))
-    return bool(wanted) and wanted <= set(content_stems(other))
+    # The other may say more: then it was asked for too.
+    stems = set(content_stems(text))
+    return bool(stems) and stems <= set(content_stems(other))

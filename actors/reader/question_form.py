@@ -74,7 +74,7 @@ _ORDER_WORDS = tuple(
 
 
 def question_form(text: str) -> QuestionForm:
-    """Read the wording of one question; a description without a question word asks for a thing."""
+    """Reads the wording of one question; a description without a question word asks for a thing."""
     spoken = words(text)
     order = next((order for word, order in _ORDER_WORDS if word in spoken), None)
     # Elsewhere `or` only joins words of a description.

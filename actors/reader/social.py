@@ -38,6 +38,7 @@ def weigh(
     Weights are those stated in the prompt; with choices, only a choice is an option.
     """
     options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
+    # A message may spell a choice in another way: the option keeps the spelling of the question.
     allowed = {normal_name(choice): choice for choice in choices}
     for remark in remarks:
         answer, confidence = _stance(remark)

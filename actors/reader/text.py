@@ -61,7 +61,7 @@ def content_stems(text: str) -> list[str]:
 def features(text: str) -> list[str]:
     """Content stems and pairs of neighbours, which tell "red ball, blue hat" from "blue ball, red hat"."""
     single = content_stems(text)
-    return [*single, *(f"{one} {two}" for one, two in pairwise(single) if one != two)]
+    return [*single, *(f"{first} {second}" for first, second in pairwise(single) if first != second)]
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,7 +1,7 @@
 """The skill to use a tool: looks a question up where nothing that was read answers it, and reads what came back.
 
-It knows of tools what the prompt says of them, and only such as take one text: of those not yet used, the one whose
-description has most words in common with the question.
+It knows of tools what the prompt says of them, and uses only such as take one text: among those not yet used, the
+one with a description that has most words in common with the question.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Tools:
 
     def call(self, question: str) -> str | None:
         """The reply that uses the most promising tool; None when every one has been used."""
-        asked = set(content_stems(question))
+        question_stems = set(content_stems(question))
         left = [tool for tool in self.listed if tool.name not in self.used]
         if not left:
             return None
         # Of equals the first one listed.
-        best = max(left, key=lambda tool: len(asked & set(content_stems(f"{tool.name} {tool.description}"))))
+        best = max(left, key=lambda tool: len(question_stems & set(content_stems(f"{tool.name} {tool.description}"))))
         return call_line(best.name, {best.argument: _wanted(question, best.argument)})
 
 
@@ -90,7 +90,7 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
     source = ""
     for line in lines:
         match = _RETURNED.match(line)
-        # A result may have several lines, of which only the first one names the tool.
+        # A result may have several lines; only the first one names the tool.
         source, text = (match[1], match[2]) if match else (source, line)
         title, colon, rest = text.partition(": ")
         # So much text before a colon is no title.

@@ -40,7 +40,7 @@ class Batcher(Generic[T, R]):
 
     @property
     def pending(self) -> int:
-        """Items whose callers still wait."""
+        """Items with a caller that still waits."""
         return len(self._ready) + len(self._sent)
 
     async def __call__(self, item: T) -> R:

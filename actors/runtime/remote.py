@@ -12,7 +12,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from actors.errors import ModelError
 
 RESTARTS = 10
-"""How often Ray starts an agent or a replica again."""
+"""The times that Ray starts an agent or a replica again."""
 
 
 def pack(payload: object) -> bytes:

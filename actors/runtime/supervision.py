@@ -49,7 +49,7 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
 
 
 async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
-    """Have Ray restart a replica whose process does not answer or whose event loop stands still, until it can be
+    """Has Ray restart a replica with a process that does not answer or an event loop that stands still, until it can be
     restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
 
     Only the driver does so: of two supervisors, the second would end the new process.
