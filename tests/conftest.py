@@ -34,3 +34,10 @@ def ray_cluster() -> Iterator[None]:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     yield
     ray.shutdown()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as `fast` what starts no Ray, no engine and no browser and is not marked `slow`."""
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in ("ray", "slow", "vllm")):
+            item.add_marker(pytest.mark.fast)

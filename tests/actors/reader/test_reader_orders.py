@@ -23,7 +23,9 @@ from actors.prompting.reply import Reply, parse_reply
 from actors.reader.obey import SURE, given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks import contagion, response
-from experiments.attacks import input as input_attack
+from experiments.attacks.input import Input
+from experiments.attacks.kind import AttackContext
+from experiments.attacks.settings import AttackSettings
 from topologies.defences.challenger import CHALLENGE
 
 SHARP = ReaderSettings(error_rate=0, oversight=0, perception_error=0, dilution=0, temperature_noise=0)
@@ -80,7 +82,8 @@ def test_the_answer_is_read_from_the_orders_as_it_stands(answer: str) -> None:
 
 def test_orders_that_ask_for_nothing_in_particular_change_nothing() -> None:
     turn = Turn("d", QUESTION, "a", 1, 7, directive=Directive(challenge=True))
-    assert input_attack.from_prior_knowledge(turn).directive == NO_DIRECTIVE
+    unread = Input(AttackSettings(kind="input")).change(turn, AttackContext("Tom Elk", ("a",), 0, 7))
+    assert unread.directive == NO_DIRECTIVE
     assert read("Be kind.") == read()
 
 

@@ -260,7 +260,7 @@ def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: 
 
 @pytest.mark.parametrize("name", ["table1", "hm_rag_table", "bdog_table", "mh_mmkg_table"])
 def test_a_table_that_needs_data_says_which(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"needs data.root=<folder of the release>"):
+    with pytest.raises(UserError, match=r"needs data.root=<folder>"):
         open_dataset(load([f"experiment={name}"]), tmp_path)
 
 

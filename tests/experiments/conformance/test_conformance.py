@@ -31,6 +31,8 @@ from retrieval.embed import make_encoder
 from topologies.method import Method, MethodContext
 from topologies.single import Single
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:

@@ -25,6 +25,8 @@ from topologies.learning.learner import Learner
 from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
 from topologies.wiring import Edges, receiver_weights
 
+pytestmark = pytest.mark.slow
+
 TINY = OpinionSettings(text=3, visual=2)
 
 

@@ -36,6 +36,8 @@ from experiments.datasets.scienceqa import ScienceQa
 from experiments.running.methods import METHODS
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 NAMES = list(BY_NAME)
 FIELDS = frozenset(
     "Intents Sub-question Retrieve Enough Relevant Same Supported Visual Selected Best Triple Entity Keyword Theme "
