@@ -20,6 +20,8 @@ from experiments.records.recorder import RunFolder
 from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.fake_run import AGENTS, METHODS, MODALITIES, make_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:

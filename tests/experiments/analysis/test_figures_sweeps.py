@@ -17,6 +17,8 @@ from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.records.trials import TrialResult
 from tests.support.fake_sweep import make_sweep
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("single", "full", "m3prune")
 ATTACKS: list[dict[str, Any]] = [
     {"attack.kind": "none"},

@@ -62,6 +62,9 @@ whole_traces = st.builds(
 )
 
 
+pytestmark = pytest.mark.slow
+
+
 @given(whole_traces)
 def test_a_trace_survives_the_way_to_json_and_back(written: Trace) -> None:
     line = encode(written)

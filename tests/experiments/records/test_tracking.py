@@ -17,6 +17,8 @@ from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.fake_run import make_run
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:

@@ -43,6 +43,8 @@ from run import main
 from topologies.learning.learner import Learner
 from topologies.learning.settings import Estimator
 
+pytestmark = pytest.mark.slow
+
 AGENTS = ("text_critic", "text_scientist", "visual_critic")
 KNOWS, MISLEADS, SPEAKS, DECISION = range(4)
 TAUGHT = Edge("spatial", KNOWS, SPEAKS)

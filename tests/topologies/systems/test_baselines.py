@@ -28,6 +28,8 @@ from topologies.systems.llava_mr2ag import picked
 from topologies.systems.mad import ROUNDS
 from topologies.systems.self_correction import REVISIONS
 
+pytestmark = pytest.mark.slow
+
 ZERO_SHOT = ("sp", "cot", "self_correction", "ddcot", "ccot", "mad")
 RETRIEVING = ("wiki_llava", "rora_vlm", "echosight", "llava_mr2ag", "core_mmrag")
 
