@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
-from actors.messages import Completion, Heard, Kind, Message, Question, Request, Source, Trace, Turn, Usage
+from actors.messages import Heard, Kind, Message, Question, Source, Trace, Turn
 from actors.prompting.prompt import ORDERS
-from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.reader import ReaderSettings
 from experiments.attacks.attack import Attack, Phase
 from experiments.attacks.contagion import Contagion
 from experiments.attacks.kind import AttackContext, AttackKind
@@ -26,6 +25,7 @@ from experiments.attacks.settings import AttackSettings
 from experiments.datasets.item import Item, Score
 from experiments.metrics.text import exact_match, list_f1
 from experiments.records.traces import encode
+from tests.support.team import ReaderTeam
 from topologies.discussion import run_discussion
 from topologies.graphs import as_wirings, complete
 from topologies.learning.pruned import split
@@ -71,32 +71,11 @@ class Films:
         return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
 
 
-@dataclass
-class Office:
-    """Real agents with the embedded reader, in this process, and every request that they sent."""
+class Office(ReaderTeam):
+    """The team with its decision agent and the one that works alone."""
 
-    settings: ReaderSettings = field(default_factory=ReaderSettings)
-    recorded: ClassVar[bool] = False
-    usage: dict[str, Usage] = field(default_factory=dict)
-    requests: list[Request] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._reader = Reader(self.settings)
-        roles = (*(ROLES[name] for name in TEAM), DECISION, SINGLE)
-        self._agents = {role.name: RoleAgent(role, self) for role in roles}
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        return await self._reader.complete(request)
-
-    async def ask(self, turn: Turn) -> Message:
-        await asyncio.sleep(0)
-        message, _ = await self._agents[turn.agent].take(turn)
-        return message
-
-    def close(self, discussion: str) -> None:
-        for agent in self._agents.values():
-            agent.memory.forget([discussion])
+    def __init__(self, settings: ReaderSettings | None = None) -> None:
+        super().__init__((*(ROLES[name] for name in TEAM), DECISION, SINGLE), settings)
 
 
 def everybody(rounds: int = 2) -> Wired:

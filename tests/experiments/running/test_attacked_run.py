@@ -10,9 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.agents.agent import RoleAgent
-from actors.messages import Message, Turn, Usage
-from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis import summary
 from experiments.attacks.edge_scores import attackers_found, write_edge_scores
 from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round
@@ -32,6 +29,7 @@ from experiments.running.local import Local
 from experiments.running.opening import open_dataset, open_store
 from experiments.running.replay import RecordedTeam
 from tests.support.fake_run import item, trace
+from tests.support.team import ReaderTeam
 from topologies import discussion
 from topologies.learning.learner import Learner
 from topologies.wiring import Edges
@@ -40,24 +38,11 @@ SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2
 topology.text=[critic,scientist] topology.visual=[critic] methods=[single,full,m3prune]""".split()
 
 
-class Team:
-    """The roles of a configuration, in this process."""
-
-    recorded = False
+class Team(ReaderTeam):
+    """The roles of a configuration."""
 
     def __init__(self, config: Config) -> None:
-        self.usage: dict[str, Usage] = {}
-        reader = Reader(ReaderSettings())
-        self._agents = {role.name: RoleAgent(role, reader) for role in (*team_roles(config), *closing_roles(config))}
-
-    async def ask(self, turn: Turn) -> Message:
-        await asyncio.sleep(0)
-        message, _ = await self._agents[turn.agent].take(turn)
-        return message
-
-    def close(self, discussion: str) -> None:
-        for agent in self._agents.values():
-            agent.memory.forget([discussion])
+        super().__init__((*team_roles(config), *closing_roles(config)))
 
 
 def carry_out(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from actors.agents.agent import RoleAgent
-from actors.errors import ModelError, UserError
-from actors.messages import Completion, Message, Question, Request, Status, Trace, Turn, Usage, derive_seed
-from actors.models import Model
-from actors.reader.reader import Reader, ReaderSettings
+from actors.errors import UserError
+from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from actors.runtime.in_order import in_order
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
@@ -35,6 +30,7 @@ from experiments.running.methods import METHODS, learner_of, methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from tests.support.team import ReaderTeam
 from topologies.answers import normalised
 from topologies.defences import agreement, anomaly
 from topologies.defences.challenger import CHALLENGE
@@ -63,39 +59,12 @@ FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
 
 
-class Flaky:
-    """A model that cannot be reached."""
+class Room(ReaderTeam):
+    """The roles of a configuration, who take a while, each time another."""
 
-    async def complete(self, request: Request) -> Completion:
-        raise ModelError("the connection was refused")
-
-
-@dataclass
-class Room:
-    """Real agents with the embedded reader in this process, who take a while, each time another."""
-
-    config: Config
-    failing: str = ""
-    recorded: ClassVar[bool] = False
-    usage: dict[str, Usage] = field(default_factory=dict)
-    turns: list[Turn] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._lots = random.Random(id(self))
-        reader = Reader(ReaderSettings())
-        models: dict[str, Model] = {self.failing: Flaky()}
-        roles = (*team_roles(self.config), *closing_roles(self.config))
-        self._agents = {role.name: RoleAgent(role, models.get(role.name, reader), self.config.agents) for role in roles}
-
-    async def ask(self, turn: Turn) -> Message:
-        for _ in range(self._lots.randrange(4)):
-            await asyncio.sleep(0)
-        self.turns.append(turn)
-        return (await self._agents[turn.agent].take(turn))[0]
-
-    def close(self, discussion: str) -> None:
-        for agent in self._agents.values():
-            agent.memory.forget([discussion])
+    def __init__(self, config: Config, failing: str = "") -> None:
+        roles = (*team_roles(config), *closing_roles(config))
+        super().__init__(roles, agents=config.agents, failing=failing, delays=random.Random(id(self)))
 
 
 @dataclass
