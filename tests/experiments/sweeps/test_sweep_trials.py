@@ -14,6 +14,8 @@ from experiments.config.loading import experiments, load
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.trials import Trial, expand, groups, is_sweep
 
+pytestmark = pytest.mark.slow
+
 SWEEPS = {"mmqa_attack": 19, "attack_matrix": 24, "table8": 15, "pruning_rates": 32, "table3": 15}
 
 

@@ -36,6 +36,8 @@ from tests.support.mh_release import write_small
 from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk
 
+pytestmark = pytest.mark.slow
+
 
 def edge(head: str, tail: str) -> Triple:
     return Triple(f"{head}{tail}", head, "leads to", tail)
