@@ -105,11 +105,6 @@ class Definition:
         return tuple(dict.fromkeys(column.data for column in self.columns if column.data))
 
 
-def has_tables(experiment: str) -> bool:
-    """True if the experiment reproduces a table of a paper."""
-    return (FOLDER / f"{experiment}.yaml").is_file()
-
-
 @cache
 def tables_of(experiment: str) -> tuple[Definition, ...]:
     """The tables of an experiment; none where it is not one of a paper's tables.
