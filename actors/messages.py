@@ -125,12 +125,17 @@ class Role:
 
 @wire
 class Question:
-    """A question without its label, as everything outside `experiments/` sees it."""
+    """A question without its label, as everything outside `experiments/` sees it.
+
+    `own` holds the documents that are part of the question itself (its hint, its picture), wherever these are among
+    its evidence.
+    """
 
     id: str
     text: str
     choices: tuple[str, ...] = ()
     evidence: tuple[Source, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 class FieldKind(StrEnum):
@@ -150,6 +155,7 @@ class FieldKind(StrEnum):
     NODE = "Node"
     PARENTS = "Parents"
     QUERY = "Query"
+    REASONING = "Reasoning"
     RELEVANT = "Relevant"
     RETRIEVE = "Retrieve"
     SAME = "Same"
@@ -165,6 +171,22 @@ class FieldKind(StrEnum):
     VISUAL = "Visual"
 
 
+class Value(StrEnum):
+    """What a field holds. A field with `values` holds one of these, whatever its kind.
+
+    An `answer` is one of the question's choices where it has some, or else a text, or that it is not known; a `share`
+    a number from 0 to 1; `numbers` name what was shown by its numbers; a `triple` is `head | relation | tail`; a `call`
+    is `tool | what to look for`.
+    """
+
+    TEXT = "text"
+    ANSWER = "answer"
+    SHARE = "share"
+    NUMBERS = "numbers"
+    TRIPLE = "triple"
+    CALL = "call"
+
+
 class NodeType(StrEnum):
     """A step of a planning graph: state a question, look something up, answer, or end."""
 
@@ -176,11 +198,10 @@ class NodeType(StrEnum):
 
 @wire
 class Field:
-    """One line of a reply that is not an answer: `<name>: <value>`, and what the value should be, in words.
+    """One part of a reply: its name, what it holds, and in words what it should say.
 
-    With `values`, it has to be one of them, whatever its case. A line may come several times where there may be `many`,
-    and not at all where it is `optional`. `most` values are wanted (None: all there are), and a step may name `tools`:
-    `asks` and the task's instruction say so in words, for models that read.
+    With `values`, it has to be one of them, whatever its case. There may be `many` of it, and none at all where it is
+    `optional`. `most` are wanted (None: all there are), and a call names one of `tools`.
     """
 
     kind: FieldKind
@@ -190,6 +211,7 @@ class Field:
     optional: bool = False
     most: int | None = None
     tools: tuple[str, ...] = ()
+    value: Value = Value.TEXT
 
     @property
     def name(self) -> str:
@@ -245,8 +267,11 @@ class Message:
     `id` is `<round>/<agent>`, unique within its discussion; `heard` holds the ids of the messages that it read, and
     `cut` the ids of the sources that were left out because the prompt would not have fitted the model's context.
     `calls` counts the completions that the turn took (two when the first did not parse), and the tokens are theirs,
-    whether they were computed for this turn or not: that is `Usage`. `tampered` holds those of `heard` that reached
+    whether they were computed for this turn or not: that is `Usage`. `repair_tokens` are those of the second one,
+    prompt and reply. `tampered` holds those of `heard` that reached
     this agent rewritten on the way. What was said in answer to a task are its `fields`, as (name, value) in order.
+    `likelihoods` are the probabilities, by the model itself, of what it chose: (field's name, probability), of fields
+    that hold one of several values; empty where the model does not tell.
     """
 
     id: str
@@ -265,6 +290,8 @@ class Message:
     completion_tokens: int = 0
     tampered: tuple[str, ...] = ()
     fields: tuple[tuple[str, str], ...] = ()
+    repair_tokens: int = 0
+    likelihoods: tuple[tuple[str, float], ...] = ()
 
     def said(self, field: str) -> tuple[str, ...]:
         """All values of a field of the task's reply; none when the turn failed."""
@@ -402,6 +429,10 @@ class Request:
 
     `parts` are what the text says, as values (None: a conversation that is not one of ours). They say nothing that the
     text does not say, and leave out the evidence, which is too large to be sent twice.
+
+    `schema` is a JSON schema that the model is kept to ("": to none), and `likelihoods` asks for its tokens'
+    probabilities; only a model that can do so is asked for either. In a repair, `rejected` is the model's reply to all
+    this and `correction` what it is told then.
     """
 
     id: str
@@ -414,6 +445,10 @@ class Request:
     temperature: float = 0.0
     max_tokens: int = 512
     parts: Prompted | Grading | None = None
+    schema: str = ""
+    likelihoods: bool = False
+    rejected: str = ""
+    correction: str = ""
 
 
 @wire
@@ -423,6 +458,7 @@ class Completion:
     `stop` is `stop` or `length`; `too_long` where the prompt does not fit (`prompt_tokens` and `limit_tokens` say by
     how much, where known); or `error` where the model cannot answer this request, with the reason. `cached_tokens`
     of the prompt came from the replica's prefix cache; `reused` marks a reply that was not computed for this request.
+    `tokens` are the reply's, each with its natural log-probability, where the request asked for that.
     """
 
     id: str
@@ -434,6 +470,25 @@ class Completion:
     error: str = ""
     limit_tokens: int = 0
     reused: bool = False
+    tokens: tuple[tuple[str, float], ...] = ()
+
+
+@wire
+class Abilities:
+    """What a model can do, as declared in its settings or found out when it started.
+
+    pictures: it reads pictures; else they are described to it in words.
+    schema: it can be kept to a JSON schema. likelihoods: it tells its tokens' log-probabilities.
+    system_turn: its chat has one. seeds: equal requests get equal replies.
+    context_tokens: prompt and reply together; None where that is not known.
+    """
+
+    pictures: bool = True
+    schema: bool = False
+    likelihoods: bool = False
+    system_turn: bool = True
+    seeds: bool = True
+    context_tokens: int | None = None
 
 
 @wire

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
 
 
 class Model(Protocol):
-    """Gives completions. Where it also has `async start()`, a replica awaits that before the first request."""
+    """Gives completions. Where it also has `async start()`, a replica awaits that before the first request; where it
+    has `async abilities()`, that tells what it can do once it is started, and else `Abilities()` is taken for granted.
+    """
 
     async def complete(self, request: Request) -> Completion:
         """Answers one request.
@@ -20,3 +22,9 @@ class Model(Protocol):
             ModelError: the call itself failed (ModelLost: and so will all others).
             ModelGone: a pool of models has none left.
         """
+
+
+async def abilities_of(model: Model) -> Abilities:
+    """What a model can do: what it says itself, or else the least that every model can."""
+    tell = getattr(model, "abilities", None)
+    return Abilities() if tell is None else await tell()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 # Keys of a field's metadata, which `experiments.config.loading` checks for every group of settings.
 AT_LEAST, SHARE = "at least", "share"
@@ -39,6 +39,11 @@ class AgentSettings:
     """Sampling temperature; every turn has its own seed."""
     max_tokens: int = at_least(1, default=512)
     """Longest reply, in tokens."""
+    replies: Literal["auto", "enforced", "text"] = "auto"
+    """How replies keep to their form: `enforced` by the model's own decoder, as JSON that cannot have another form;
+    `text`, lines that are asked for and read tolerantly; `auto`, the first wherever the model can."""
+    likelihoods: bool = True
+    """Confidences are the probabilities of what was said wherever the model tells them, and otherwise what it states."""
     budget_words: int | None = at_least(1, default=None)
     """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
     (null: all of it). What they answered is always read."""

@@ -1,0 +1,76 @@
+"""Every form of a reply that the project asks for, by name: what the corpus of replies is read with."""
+
+from __future__ import annotations
+
+from actors.messages import Field, FieldKind, Value
+
+YES_NO = ("yes", "no")
+
+
+def _field(
+    kind: FieldKind, *values: str, many: bool = False, optional: bool = False, value: Value = Value.TEXT
+) -> Field:
+    return Field(kind, "", values, many, optional, value=value)
+
+
+THOUGHT = _field(FieldKind.THOUGHT)
+TRIPLES = _field(FieldKind.TRIPLE, many=True, value=Value.TRIPLE)
+MAYBE_TRIPLES = _field(FieldKind.TRIPLE, many=True, optional=True, value=Value.TRIPLE)
+RELEVANT = _field(FieldKind.RELEVANT, *YES_NO)
+SURE = _field(FieldKind.CONFIDENCE, value=Value.SHARE)
+NUMBERS = _field(FieldKind.SELECTED, value=Value.NUMBERS)
+MAYBE_NUMBERS = _field(FieldKind.SELECTED, optional=True, value=Value.NUMBERS)
+SUMMARY = _field(FieldKind.SUMMARY)
+
+FORMS: dict[str, tuple[Field, ...]] = {
+    "answer": (
+        _field(FieldKind.REASONING, optional=True),
+        _field(FieldKind.ANSWER, value=Value.ANSWER),
+        _field(FieldKind.CONFIDENCE, optional=True, value=Value.SHARE),
+    ),
+    "draw": (THOUGHT, MAYBE_TRIPLES),
+    "revise": (MAYBE_TRIPLES, _field(FieldKind.ANSWER, value=Value.ANSWER)),
+    "scene_graph": (TRIPLES,),
+    "choose": (RELEVANT, MAYBE_NUMBERS),
+    "critique": (THOUGHT, _field(FieldKind.SUPPORTED, *YES_NO)),
+    "same": (_field(FieldKind.SAME, *YES_NO),),
+    "intents": (_field(FieldKind.INTENTS, "1", "2", "3"),),
+    "sub_questions": (_field(FieldKind.SUB_QUESTION, many=True),),
+    "keywords": (_field(FieldKind.KEYWORD, many=True), _field(FieldKind.THEME, many=True, optional=True)),
+    "summary": (SUMMARY,),
+    "node": (
+        _field(FieldKind.TYPE, "Question", "Retrieval", "Answer", "Stop"),
+        _field(FieldKind.PARENTS, optional=True, value=Value.NUMBERS),
+        _field(FieldKind.INSTRUCTION, optional=True),
+    ),
+    "decompose": (
+        _field(FieldKind.KEYWORD, many=True),
+        _field(FieldKind.VISUAL, *YES_NO),
+        _field(FieldKind.ENTITY, many=True, optional=True),
+        _field(FieldKind.QUERY, optional=True),
+    ),
+    "examine": (RELEVANT, _field(FieldKind.SUMMARY, optional=True)),
+    "examine_picture": (RELEVANT, _field(FieldKind.DESCRIPTION, optional=True)),
+    "keep_triples": (MAYBE_TRIPLES,),
+    "reason": (THOUGHT, _field(FieldKind.ENOUGH, *YES_NO), _field(FieldKind.QUERY, optional=True)),
+    "visual": (_field(FieldKind.VISUAL, *YES_NO),),
+    "retrieve": (_field(FieldKind.RETRIEVE, *YES_NO), SURE),
+    "judge_passage": (RELEVANT, SURE),
+    "search": (
+        THOUGHT,
+        _field(FieldKind.ACTION, "texts", "pictures", "web", "answer"),
+        _field(FieldKind.SUB_QUESTION, optional=True),
+    ),
+    "describe": (_field(FieldKind.DESCRIPTION),),
+    "entities": (_field(FieldKind.ENTITY, many=True),),
+    "pick": (NUMBERS,),
+    "expand": (MAYBE_NUMBERS,),
+    "calls": (_field(FieldKind.STEP, many=True, optional=True, value=Value.CALL),),
+    "seek": (_field(FieldKind.THOUGHT, optional=True), MAYBE_NUMBERS),
+    "inspect": (
+        _field(FieldKind.ENOUGH, *YES_NO),
+        _field(FieldKind.QUERY, optional=True),
+        MAYBE_NUMBERS,
+        _field(FieldKind.ANSWER, optional=True, value=Value.ANSWER),
+    ),
+}
