@@ -94,7 +94,7 @@ def read_values(part: Part, choices: Sequence[str] = ()) -> Values | Fault | Non
     field = part.field
     if isinstance(part.value, Twice):
         return Fault(field, "it is given twice, with different values")
-    held = part.value if not part.lines else _json_in(part)
+    held = part.value if not part.lines else None if field.kind in PROSE else _json_in(part)
     if part.lines and held is None:
         return _of_lines(field, part.lines, part.several, choices, part.closed)
     if held is None:
