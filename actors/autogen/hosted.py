@@ -109,12 +109,13 @@ class HostedAgent:
         try:
             agent = self._factory(self.role, client)
             try:
-                form, reading, message = form_of(turn), None, task_message(request)
+                whole, reading, message = form_of(turn), None, task_message(request)
+                form = whole
                 for _ in range(2):
                     response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
-                    said = read(form, text, cut_off=client.cut_off)
+                    said = read(form, text, client.cut_off, whole)
                     reading = said if reading is None else reading.repaired_by(said)
                     reply = reply_of(turn, reading)
                     if reply is not None:

@@ -208,7 +208,7 @@ async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form()
     task = Task("Say whether that suffices.", (Field(FieldKind.ENOUGH, "whether it does", ("yes", "no")),))
     await hosted("sloppy").take(replace(TURN, task=task))
     again = MADE[0].heard[1].to_model_text()
-    assert again.endswith("Enough: whether it does; one of yes | no")
+    assert again.endswith("Enough: <whether it does: yes or no>")
     assert "Answer:" not in again
 
 
