@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import ModelError
-from actors.messages import Completion, Message, Request, Role, Status, Turn, Usage
-from actors.models import Model
-from actors.prompting.prompt import build_request, one_line, repair_request
-from actors.prompting.reply import Reply, read_reply
+from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
+from actors.models import Model, abilities_of
+from actors.prompting.form import Form, form_of
+from actors.prompting.likelihood import likelihoods
+from actors.prompting.prompt import build_request, repair_request
+from actors.prompting.reply import Reading, read, reply_of
+from actors.prompting.text import one_line
 from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
@@ -31,6 +34,7 @@ class RoleAgent:
         self.memory = Memory()
         self._model = model
         self._settings = settings or AgentSettings()
+        self._abilities: Abilities | None = None
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]:
         """Answers one turn. Failure is data: the message's status says `unparsed` or `failed`, with the error.
@@ -50,32 +54,38 @@ class RoleAgent:
         return message, usage
 
     async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
-        """Ask, and ask once more for the form alone where no answer could be read.
+        """Ask, and ask once more for what could not be read of the reply, and for that alone.
 
         The message's `calls` count completions, so a turn that failed for good keeps those from before it failed.
         """
+        abilities, form = await self._model_abilities(), form_of(turn)
 
         def first(cut: Sequence[str]) -> Request:
-            return build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
+            role = self.role
+            return build_request(turn, role.modality, role.instruction, recalled, self._settings, cut, abilities)
 
         responses = [await self._ask(turn, first)]
-        text = responses[0].completion.text
-        reply = responses[0].reply(turn)
+        reading = responses[0].reading(form)
         # Only for the form: a call that failed has had its retries.
-        if reply is None and not responses[0].error:
+        if reading is not None and reading.faults:
+            text, faults, partial = responses[0].completion.text, reading.faults, reading
             # The repair is longer than the first request, so what was cut from that would not fit here either.
             cut = responses[0].cut
-            responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, turn.task), cut))
-            reply = responses[1].reply(turn)
+            responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, form, faults), cut))
+            again = responses[1].reading(form.only([fault.field.name for fault in faults]))
+            reading = None if again is None else partial.repaired_by(again)
+        reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
         completions = [response.completion for response in responses if response.counts]
+        probable = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
+        confidence = reply.confidence if reply else None
         message = Message(
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
-            content=reply.content if reply else one_line(text),
+            content=reply.content if reply else one_line(responses[-1].completion.text),
             answer=reply.answer if reply else None,
-            confidence=reply.confidence if reply else None,
+            confidence=dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
             error=error,
             heard=tuple(heard.message.id for heard in turn.heard),
@@ -85,8 +95,16 @@ class RoleAgent:
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),
             completion_tokens=sum(completion.completion_tokens for completion in completions),
             fields=reply.fields if reply else (),
+            repair_tokens=sum(c.prompt_tokens + c.completion_tokens for c in completions[1:]),
+            likelihoods=probable,
         )
         return message, sum((response.usage for response in responses), Usage())
+
+    async def _model_abilities(self) -> Abilities:
+        if self._abilities is None:
+            # Asked once: they do not change while the model runs.
+            self._abilities = await abilities_of(self._model)
+        return self._abilities
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
@@ -144,11 +162,11 @@ class _Response:
     cut: tuple[str, ...]
     usage: Usage
 
-    def reply(self, turn: Turn) -> Reply | None:
-        """The reply as the turn asked for it; None where there is none to be read."""
+    def reading(self, form: Form) -> Reading | None:
+        """What the reply says of the form's fields; None where there is no reply."""
         if self.error:
             return None
-        return read_reply(turn, self.completion.text, cut_off=self.completion.stop == "length")
+        return read(form, self.completion.text, cut_off=self.completion.stop == "length")
 
 
 def _does_not_fit(completion: Completion) -> str:

@@ -26,8 +26,10 @@ from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
-from actors.prompting.prompt import ask_again, build_request, clean, one_line
-from actors.prompting.reply import Reply, read_reply
+from actors.prompting.form import form_of
+from actors.prompting.prompt import build_request, correction
+from actors.prompting.reply import Reply, read, reply_of
+from actors.prompting.text import clean, one_line
 from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
@@ -108,16 +110,20 @@ class HostedAgent:
         try:
             agent = self._factory(self.role, client)
             try:
-                again = f"Your last message could not be read. {ask_again(turn.task)}"
-                for message in task_message(request), TextMessage(content=again, source="user"):
+                form, reading, message = form_of(turn), None, task_message(request)
+                for _ in range(2):
                     # Zero before the first message, and what that one cost before the second.
                     first_tokens = _tokens(client.total_usage() if client.calls else reported)
                     response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
-                    reply = read_reply(turn, text, cut_off=client.cut_off)
+                    said = read(form, text, cut_off=client.cut_off)
+                    reading = said if reading is None else reading.repaired_by(said)
+                    reply = reply_of(turn, reading)
                     if reply is not None:
                         break
+                    message = TextMessage(content=correction(form, said.faults), source="user")
+                    form = form.only([fault.field.name for fault in said.faults])
             finally:
                 await agent.close()
         except ModelGone:  # ends the run: no later turn would fare better

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.messages import Request
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 # Some endpoints take no larger seed; engines get the same ones, so that both answer alike.
 SEEDS = 2**31

@@ -19,7 +19,7 @@ from actors.backends.openai_reply import Closed, Fault, read_reply
 from actors.backends.rate_limit import RateLimit
 from actors.errors import ModelError, ModelGone
 from actors.messages import Completion, Request, derive_seed
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 LOG = logging.getLogger(__name__)
 CONNECT_S = 10.0

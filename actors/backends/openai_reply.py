@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.messages import Completion, Request
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 QUOTED_CHARACTERS, READ_BYTES = 300, 10_000
 PASSING = (408, 425, 429)  # and every 5xx

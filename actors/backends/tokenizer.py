@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 LOG = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from actors.backends.vllm_chat import open_pictures, system_turns, template_para
 from actors.errors import ModelError, ModelLost
 from actors.messages import Completion, Request
 from actors.processes import descendants, ended, kill
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 BEAT_S = 1.0
 ABORT_S = 5.0  # the longest wait for vLLM to take a cancelled request out of its engine

@@ -1,24 +1,139 @@
-"""The form of a reply: its fields, and the choices that an answer is one of."""
+"""The form of a reply, and three ways to ask for it: in lines, as JSON, or by a JSON schema that a model is kept to."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 from actors.messages import Field, FieldKind, Turn, Value, wire
 
 ANSWER_FIELDS = (
     Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True),
-    Field(FieldKind.ANSWER, "the answer in as few words as possible", value=Value.ANSWER),
+    Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER),
     Field(FieldKind.CONFIDENCE, "how sure you are, a number from 0 to 1", optional=True, value=Value.SHARE),
 )
+IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
+AS_JSON = "Reply with one JSON object and nothing else, in this form:"
+_NONE = "none"
+_TRIPLE = ("head", "relation", "tail")
+_CALL = ("tool", "query")
 
 
 @wire
 class Form:
-    """`fields` in the order in which they are asked for. `choices` are the question's, for fields that hold an answer."""
+    """`fields` in the order in which they are asked for. `choices` are the question's, for fields that hold an
+    answer."""
 
     fields: tuple[Field, ...]
     choices: tuple[str, ...] = ()
+
+    def only(self, names: Collection[str]) -> Form:
+        """The fields with these names; without their answers, an optional one is asked for all the same."""
+        return replace(self, fields=tuple(field for field in self.fields if field.name in names))
 
 
 def form_of(turn: Turn) -> Form:
     """The form of the reply to a turn: its task's, or that of an answer."""
     return Form(turn.task.fields if turn.task else ANSWER_FIELDS, turn.question.choices)
+
+
+def in_lines(form: Form) -> str:
+    """A line for each field, with what belongs there in angle brackets."""
+    return "\n".join([IN_LINES, *(f"{field.name}: <{_placeholder(field, form.choices)}>" for field in form.fields)])
+
+
+def as_json(form: Form) -> str:
+    """One object with a key for each field."""
+    pairs = []
+    for field in form.fields:
+        text = f"<{_placeholder(field, form.choices, in_json=True)}>"
+        value = text if field.value is Value.SHARE else json.dumps(text, ensure_ascii=False)
+        pairs.append(f'"{key(field)}": {_items(field, value)}')
+    return f"{AS_JSON}\n{{{', '.join(pairs)}}}"
+
+
+def key(field: Field) -> str:
+    """The field's key in a JSON object."""
+    return field.name.lower().replace("-", "_")
+
+
+def letters(choices: Sequence[str]) -> list[str]:
+    """The letters by which choices go, in their order."""
+    return [chr(ord("A") + i) for i in range(len(choices))]
+
+
+@lru_cache(maxsize=1024)
+def schema(form: Form) -> str:
+    """The JSON schema of the form. All keys are required and optional ones may be null, as endpoints with strict schemas
+    demand."""
+    properties = {key(field): _schema(field, form.choices) for field in form.fields}
+    whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return json.dumps(whole)
+
+
+def _schema(field: Field, choices: Sequence[str]) -> dict[str, Any]:
+    text: dict[str, Any] = {"type": "string"}
+    one: dict[str, Any]
+    if field.values:
+        one = {"type": "string", "enum": list(field.values)}
+    elif field.value is Value.ANSWER and choices:
+        one = {"type": "string", "enum": letters(choices)}
+    elif field.value is Value.SHARE:
+        one = {"type": "number", "minimum": 0, "maximum": 1}
+    elif field.value is Value.NUMBERS:
+        one = {"type": "array", "items": {"type": "integer"}, **_bounds(field)}
+    elif field.value is Value.TRIPLE:
+        one = _object(dict.fromkeys(_TRIPLE, text))
+    elif field.value is Value.CALL:
+        one = _object({"tool": {"type": "string", "enum": list(field.tools)}, "query": text})
+    else:
+        one = text
+    if field.many:
+        return {"type": "array", "items": one, **_bounds(field)}
+    # An empty list says that there is none; of anything else null does.
+    return {"anyOf": [one, {"type": "null"}]} if field.optional and one.get("type") != "array" else one
+
+
+def _bounds(field: Field) -> dict[str, int]:
+    least = {} if field.optional else {"minItems": 1}
+    return least if field.most is None else {**least, "maxItems": field.most}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:
+    parts = [field.asks] if field.asks else []
+    if field.values:
+        parts.append(_either(field.values))
+    elif field.value is Value.ANSWER:
+        parts = [f"the letter of one choice: {_either(letters(choices))}"] if choices else [*parts, "or unknown"]
+    asked = ": ".join(parts) if field.values else ", ".join(parts)
+    if in_json:
+        return asked
+    if field.many:
+        most = "" if field.most is None else f" (at most {field.most})"
+        asked += f"; one such line for each{most}" + (f", or {_NONE}" if field.optional else "")
+    elif field.optional and field.value is not Value.SHARE:
+        asked += f"; or {_NONE}"
+    return asked
+
+
+def _items(field: Field, value: str) -> str:
+    if field.value is Value.NUMBERS:
+        return f"[{value}]"
+    if field.value is Value.TRIPLE:
+        value = json.dumps({part: f"<{part}>" for part in _TRIPLE})
+    elif field.value is Value.CALL:
+        value = json.dumps({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
+    if field.many:
+        return f"[{value}, ...]"
+    return value
+
+
+def _either(values: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(values[:-1]), values[-1]]))

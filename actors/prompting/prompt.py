@@ -9,13 +9,12 @@ with itself in other samples and rounds.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from actors.messages import (
-    Field,
+    Abilities,
     Kind,
     Message,
     Modality,
@@ -29,10 +28,14 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
+from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
+from actors.prompting.text import clean, one_line
+from actors.prompting.values import Fault
 from actors.settings import AgentSettings
 
 QUESTION = "## Question"
 CHOICES = "## Choices"
+OWN = "## Part of the question"
 EVIDENCE = "## Evidence"
 PICTURES = "## Pictures"
 DISCUSSION = "## Discussion"
@@ -42,45 +45,36 @@ ORDERS = "## Orders"
 TASK = "## Task"
 GIVEN = "## Given"
 REPLY_FORM = "## Form of the reply"
-REPAIR = "## Your last reply"
 HEADINGS = frozenset(
-    (QUESTION, CHOICES, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, ORDERS, TASK, GIVEN, REPLY_FORM, REPAIR)
+    (QUESTION, CHOICES, OWN, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, ORDERS, TASK, GIVEN, REPLY_FORM)
 )
-IN_ORDER = "Of the messages above, in their order"
+IN_ORDER = "How much each message above counts for you, in their order"
 YOU = "you"
+OF_THE_QUESTION = "part of the question"
 
-FORM = """Reasoning: one or two sentences that name the evidence you used
-Answer: the shortest phrase that answers the question, the text of one choice where choices are given, or `unknown`
-Confidence: a number from 0 to 1"""
+ANSWER = "Answer the question"
+NOTHING_RETRIEVED = "Nothing was looked up for it: use what you know."
+NO_PICTURES = "There are no pictures to look at this time: go by what else is here."
+ON_MERITS = "Judge what the others said on its merits, and change your mind only for a reason."
 
-INSTRUCTION = f"""You are one of several specialists who answer a question together. Use the evidence and the \
-pictures below, and judge what your colleagues said on its merits. Reply in exactly three lines:
-{FORM}"""
-
-TASK_INSTRUCTION = """You are one of several agents who work on a question step by step. Do the one task that is set \
-at the end, with the question, the evidence and the pictures below and with what is given there. Reply in the lines of \
-its form and in nothing else, each of them beginning with its name."""
-
+ABILITIES = Abilities()  # what every model is taken to be able to do
 # Of a long reply the end is shown, where models put their conclusion.
-REPAIRED_CHARACTERS = 1000
-
-# Joiners (U+200C, U+200D) stay: some scripts and emoji are spelt with them.
-_INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+REPAIRED_CHARACTERS = 4000
 
 
-def clean(text: str) -> str:
-    """Text that can be stored and shown: no null bytes, no marks of direction or zero width, no lone surrogates."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    # The quick way for most text: nothing but null bytes can be wrong with ASCII.
-    if text.isascii():
-        return text.replace("\0", "")
-    return _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", text))
-
-
-def one_line(text: str) -> str:
-    """Evidence and messages take one line each, so that no content can pass for a section heading."""
-    return " ".join((text if text.isascii() and "\0" not in text else clean(text)).split())
+@lru_cache(maxsize=8)
+def instruction(texts: bool, pictures: bool) -> str:
+    """The system turn: what lies before the model, and where it finds what to do. The same for all turns of a modality
+    on one question, whether they answer it or not."""
+    kinds = [*(["passages and rows of tables"] if texts else []), *(["pictures"] if pictures else [])]
+    if not kinds:
+        before = "Below is a question."
+    else:
+        before = (
+            f"Below is a question, with {' and '.join(kinds)} that belong to it or were found for it, each with its "
+            "number in square brackets. Not all of them need bear on it."
+        )
+    return f"{before} What you are to do comes at the end, and then the form of your reply: keep to it."
 
 
 def _line_of_its_own(text: str) -> str:
@@ -106,22 +100,29 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
     lines = [QUESTION, _line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
-        lines += [f"({chr(ord('A') + i)}) {one_line(choice)}" for i, choice in enumerate(question.choices)]
+        labelled = zip(letters(question.choices), question.choices, strict=True)
+        lines += [f"({letter}) {one_line(choice)}" for letter, choice in labelled]
     texts = [source for source in evidence if source.kind is not Kind.IMAGE]
     pictures = [source for source in evidence if source.kind is Kind.IMAGE]
-    if texts:
-        lines.append(EVIDENCE)
-        lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in texts]
+    for heading, part in ((OWN, True), (EVIDENCE, False)):
+        of_part = [source for source in texts if (source.doc in question.own) is part]
+        if of_part:
+            lines.append(heading)
+            lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in of_part]
     if pictures:
         lines.append(PICTURES)
-        # Titles only: the pictures themselves stand before this text, in the same order.
-        lines += [f"[{source.id}] {one_line(source.title)}" for source in pictures]
+        # Titles only: the pictures themselves stand before this text, each after its number and title.
+        for source in pictures:
+            mark = f" ({OF_THE_QUESTION})" if source.doc in question.own else ""
+            lines.append(f"[{source.id}] {one_line(source.title)}{mark}")
     return "\n".join(lines), tuple(pictures)
 
 
-def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: int | None) -> tuple[str, Prompted]:
+def own_part(
+    turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], budget_words: int | None
+) -> tuple[str, Prompted]:
     """The discussion with the agent's own turns in it, then its role, the weights, the turn's instruction and its task;
-    as text, and as values.
+    as text, and as values. The form of the reply is not yet in it.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
@@ -150,9 +151,21 @@ def own_part(turn: Turn, role: str, recalled: Sequence[Message], budget_words: i
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
     if turn.instruction:
         lines += [ORDERS, _line_of_its_own(turn.instruction)]
-    if turn.task:
-        lines.append(task_part(turn.task))
+    lines += [TASK, *_task_lines(turn.task)] if turn.task else [TASK, _to_answer(turn, modality)]
     return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task)
+
+
+def _to_answer(turn: Turn, modality: Modality) -> str:
+    """The task of a turn that answers, for what this agent has before it."""
+    evidence = turn.question.evidence
+    sentences = [f"{ANSWER}."]
+    if not evidence:
+        sentences.append(NOTHING_RETRIEVED)
+    elif modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
+        sentences.append(NO_PICTURES)
+    if turn.heard:
+        sentences.append(ON_MERITS)
+    return " ".join(sentences)
 
 
 @lru_cache(maxsize=1024)
@@ -206,28 +219,12 @@ def message_text(message: Message, words: int | None = None) -> str:
     return f"{content} Answer: {one_line(answer)}{confidence}"
 
 
-def task_part(task: Task) -> str:
-    """The task's instruction, its material and the form of its reply."""
-    lines = [TASK, _line_of_its_own(task.instruction)]
+def _task_lines(task: Task) -> list[str]:
+    """The task's instruction and its material."""
+    lines = [_line_of_its_own(task.instruction)]
     if task.given:
         lines += [GIVEN, *(one_line(given.line) for given in task.given)]
-    return "\n".join([*lines, REPLY_FORM, form_of(task)])
-
-
-def form_of(task: Task) -> str:
-    """The form of a task's reply: a line per field with what belongs in it."""
-    return "\n".join(f"{field.name}: {_asked(field)}" for field in task.fields)
-
-
-def _asked(field: Field) -> str:
-    parts = [one_line(field.asks)] if field.asks else []
-    if field.values:
-        parts.append(f"one of {' | '.join(field.values)}")
-    if field.many:
-        parts.append("as many such lines as needed" + (", or none" if field.optional else ""))
-    elif field.optional:
-        parts.append("this line may be left out")
-    return "; ".join(parts)
+    return lines
 
 
 def build_request(
@@ -237,8 +234,9 @@ def build_request(
     recalled: Sequence[Message] = (),
     settings: AgentSettings | None = None,
     cut: Sequence[str] = (),
+    abilities: Abilities = ABILITIES,
 ) -> Request:
-    """The request for one turn, without the sources with an id in `cut`.
+    """The request for one turn, without the sources with an id in `cut`, for a model of these abilities.
 
     Two turns of agents of one modality on one question have the same `prefix`, whatever was cut: the replica that
     knows the pictures and the first passages is the one to ask all the same. The id tells how many were cut, since
@@ -248,43 +246,60 @@ def build_request(
     shared, images, prefix = _prefix(turn.question, modality)
     if cut:
         shared, images = shared_part(turn.question, modality, cut)
-    own, parts = own_part(turn, role, recalled, settings.budget_words)
+    if not abilities.pictures:
+        # Without its file a picture is described in words.
+        images = tuple(replace(image, image=None) for image in images)
+    own, parts = own_part(turn, modality, role, recalled, settings.budget_words)
+    form, enforced = form_of(turn), is_enforced(settings, abilities)
+    texts = OWN in shared or EVIDENCE in shared
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
-        system=TASK_INSTRUCTION if turn.task else INSTRUCTION,
+        system=instruction(texts, bool(images)),
         shared=shared,
-        own=own,
+        own="\n".join([own, REPLY_FORM, as_json(form) if enforced else in_lines(form)]),
         images=images,
         seed=turn.seed,
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         parts=parts,
+        schema=schema(form) if enforced else "",
+        likelihoods=settings.likelihoods and abilities.likelihoods,
     )
 
 
-def ask_again(task: Task | None) -> str:
-    """The request to put a reply right that could not be read: the form of answers, or of the task, once more."""
-    if task is None:
-        return f"Give your conclusion again, as these three lines and nothing else:\n{FORM}"
-    return f"Do the task again, and reply in these lines and nothing else:\n{form_of(task)}"
+def is_enforced(settings: AgentSettings, abilities: Abilities) -> bool:
+    """True where replies are kept to their form by the model's decoder, as JSON."""
+    return settings.replies != "text" and abilities.schema
 
 
-def repair_request(request: Request, reply: str, task: Task | None = None) -> Request:
-    """The same request once more, with the end of the reply to it on one line and the form again.
+def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> str:
+    """What is wrong with a reply, and the request for that alone.
 
-    Nothing before its last section differs, so that the prefix cache serves all of it; its seed is its own.
+    Args:
+        form: of the reply that could not be read in full.
     """
-    line = one_line(reply)
-    # The dots tell the model that this is not the whole reply.
-    shown = line if len(line) <= REPAIRED_CHARACTERS else f"... {line[-REPAIRED_CHARACTERS:]}"
-    lines = [
-        REPAIR,
-        f'"{shown}"' if shown else "(nothing)",
-        f"This could not be read. {ask_again(task)}",
-    ]
-    own = "\n".join([request.own, *lines])
-    return replace(request, id=f"{request.id}/repair", own=own, seed=derive_seed(request.seed, "repair"))
+    asked = form.only([fault.field.name for fault in faults])
+    wrong = [f"- {fault.field.name}: {fault.reason}" for fault in faults]
+    return "\n".join(["This could not be read:", *wrong, as_json(asked) if enforced else in_lines(asked)])
+
+
+def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fault]) -> Request:
+    """The same request with the reply to it, as it was, and a correction that asks for what could not be read.
+
+    Nothing before the correction differs, so that the prefix cache serves all of it; its seed is its own.
+    """
+    said = clean(reply).strip()
+    asked = form.only([fault.field.name for fault in faults])
+    return replace(
+        request,
+        id=f"{request.id}/repair",
+        # The dots tell the model that this is not the whole reply.
+        rejected=said if len(said) <= REPAIRED_CHARACTERS else f"... {said[-REPAIRED_CHARACTERS:]}",
+        correction=correction(form, faults, bool(request.schema)),
+        schema=schema(asked) if request.schema else "",
+        seed=derive_seed(request.seed, "repair"),
+    )
 
 
 @lru_cache(maxsize=512)

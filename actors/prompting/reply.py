@@ -1,52 +1,55 @@
-"""Turns a model's reply into reasoning, answer and confidence, or says that it cannot. No guess is ever made.
-
-Linear in the reply's length: repetitions in patterns are bounded, possessive, or tried from one place only.
-"""
+"""Reads a reply in the form that was asked for, or what models make of it. What is not certain is not read: no guess is
+ever made."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.messages import Turn
-from actors.prompting.fields import parse_fields
-from actors.prompting.prompt import FORM, clean, one_line
-from actors.prompting.stated import BOXED, stated_answer, stated_confidence
+from actors.messages import Field, FieldKind, Question, Turn, Value
+from actors.prompting.form import ANSWER_FIELDS, Form, form_of
+from actors.prompting.parts import Part, find_parts, on_lines_of_their_own
+from actors.prompting.spoken import spoken
+from actors.prompting.stated import BOXED, stated_answer
+from actors.prompting.text import clean, one_line
+from actors.prompting.unlabelled import unlabelled_parts
+from actors.prompting.values import PROSE, Fault, Values, answer_text, chatter, read_values
 
-_NAME = "reasoning|reason|rationale|explanation|answer|confidence"
+_MISSING = "there is none"
 # The quick way: a reply in exactly the form that was asked for.
 _AS_ASKED = re.compile(r"Reasoning: ([^\n]*)\nAnswer: ([^\n]*)(?:\nConfidence: ([^\n]*))?")
-# Such as `**Final answer:** ...`, `2. My answer is: ...`, `"confidence": ...`, or a heading alone on its line.
-_FIELD = re.compile(
-    r"\s*+(?P<before>(?:\W|_){0,16}+(?:\d{1,2}[.)](?:\W|_){0,8}+)?)"
-    rf"(?:(?:the|my|our|final|correct)[ _]){{0,3}}(?P<name>{_NAME})(?:[ _](?:level|score))?(?:\sis(?=\s?[:：]))?"
-    r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:[:：﹕=](?P<closing>[*_`]{0,3}+)(?P<value>.*)|$)",
+# Words with which a reply takes back what it said.
+_RECONSIDERS = re.compile(
+    r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm|mistake|not right|wrong)\b",
     re.IGNORECASE,
 )
-# A line such as `Note: ...`, which is no part of the value above it.
-_OTHER_FIELD = re.compile(r"(?:\W|_){0,8}+\w{1,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
-_ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
-_OPENED = re.compile(r"[*_`\"'“‘]+$")
-# All other marks close with themselves.
-_CLOSED_BY = str.maketrans("“‘", "”’")
-_OBJECT = re.compile(rf"\{{\s{{0,80}}+[\"'“](?:final[ _])?({_NAME})[\"'”]\s{{0,8}}+:", re.IGNORECASE)
-_STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
-_PAIR = re.compile(
-    rf"[\"'“](?:final[ _])?({_NAME})[\"'”]\s{{0,8}}+:\s{{0,80}}+"
-    rf"(?:{_STRING}|\[([^\[\]{{}}]*+)\]|([^\s\"'\[\]{{}},][^,}}\n]*+))",
-    re.IGNORECASE | re.DOTALL,
-)
-_ITEM = re.compile(rf"{_STRING}|([^\s,\"'][^,]*+)", re.DOTALL)
-_THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought)>", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)(reasoning|answer|confidence)>", re.IGNORECASE)
-_TURN_START = re.compile(r"<\|im_start\|>\s?assistant\b|<\|start_header_id\|>\s?assistant\s?<\|end_header_id\|>")
-_TURN_END = re.compile(r"<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|end)\|>|</s>|^## Question$", re.MULTILINE)
-_FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
-_BULLET = re.compile(r"\s*+(?:[-*+•·]|\d{1,2}[.)])\s+(?=\S)")
-# The form's own words after each name: a model that repeats the form has not answered.
-_ECHO = frozenset(line.partition(": ")[2] for line in FORM.splitlines())
+_CUT_OFF = "the reply was too long and was cut off there"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read of a reply, and what could not.
+
+    values: (field's name, value) in the reply's order. An answer that is said not to be known has no value.
+    stated: names of fields about which something was said, if only that there is none.
+    faults: the fields that have to be asked for again. `before` is the text before the first field.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    stated: frozenset[str]
+    faults: tuple[Fault, ...]
+    before: str = ""
+
+    def value(self, kind: FieldKind) -> str | None:
+        """The last value of a field."""
+        return next((value for name, value in reversed(self.values) if name == kind), None)
+
+    def repaired_by(self, later: Reading) -> Reading:
+        """This reading with what a second reply says of the fields that could not be read."""
+        asked = {fault.field.name for fault in self.faults}
+        kept = tuple((name, value) for name, value in self.values if name not in asked)
+        return Reading((*kept, *later.values), self.stated | later.stated, later.faults, self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,193 +64,156 @@ class Reply:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-def fill_in(reply: Reply) -> str:
-    """The form filled in, as an agent that keeps to it writes it: `parse_reply` reads the same reply back."""
-    lines = [f"Reasoning: {reply.content}", f"Answer: {'unknown' if reply.answer is None else one_line(reply.answer)}"]
-    return "\n".join(lines if reply.confidence is None else [*lines, f"Confidence: {reply.confidence!r}"])
+def read(form: Form, text: str, cut_off: bool = False) -> Reading:
+    """What a reply says of each field of a form.
+
+    Of several values of a field that has one, the last counts: models restate the form, or draft, before they settle.
+    What stands in `<think>` blocks is not said. `cut_off` says that the text ended at a limit: its last line may lack
+    words, so it states nothing.
+    """
+    as_asked = _AS_ASKED.fullmatch(clean(text).strip()) if form.fields == ANSWER_FIELDS and not cut_off else None
+    if as_asked:
+        stated = [Part(field, (line,)) for field, line in zip(form.fields, as_asked.groups(), strict=True) if line]
+        settled = _settled(form, stated)
+        if not (settled.faults or settled.misses(form)):
+            return Reading(tuple(settled.values(stated)), frozenset(settled.outcomes), ())
+    text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
+    before, parts = find_parts(text, form, cut_off)
+    broken = _broken_off(parts) if cut_off else None
+    settled = _settled(form, parts, broken)
+    if not cut_off and (settled.faults or settled.misses(form)):
+        apart = on_lines_of_their_own(text, form)
+        if apart != text:
+            before, parts = find_parts(apart, form)
+            settled = _settled(form, parts)
+    missing = [
+        field for field in form.fields if field.name not in settled.outcomes and field.name not in settled.faults
+    ]
+    if not cut_off and (not parts or settled.misses(form)):
+        # Beside labelled parts only the text before them can be of a field without a label.
+        more = unlabelled_parts(before if parts else text, form, missing)
+        if more:
+            before = "" if parts else before
+            parts = [*more, *parts]
+            settled = _settled(form, parts)
+    # A reply in which no field can be found says that there is none only where it says so.
+    silent = not parts
+    unread = [
+        settled.faults.get(field.name) or Fault(field, _CUT_OFF if cut_off else _MISSING)
+        for field in form.fields
+        if field.name in settled.faults or (field.name not in settled.outcomes and (silent or not field.optional))
+    ]
+    return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), tuple(unread), before)
 
 
 def read_reply(turn: Turn, text: str, cut_off: bool = False) -> Reply | None:
     """The reply to a turn in the form that it asked for; None when that cannot be read."""
-    if turn.task is None:
-        return parse_reply(text, turn.question.choices, cut_off)
-    fields = parse_fields(spoken(text, cut_off), turn.task.fields)
-    if fields is None:
+    return reply_of(turn, read(form_of(turn), text, cut_off))
+
+
+def reply_of(turn: Turn, reading: Reading) -> Reply | None:
+    """The reply that was read; None where anything has to be asked for again."""
+    if reading.faults:
         return None
-    return Reply("; ".join(f"{name}: {value}" for name, value in fields), None, None, fields)
-
-
-def spoken(text: str, cut_off: bool) -> str:
-    """The part of a reply that is meant to be read: no thoughts, no marks of a chat template, no last line cut off."""
-    text = clean(text)
-    return _spoken((text.rpartition("\n")[0] if cut_off else text).strip())
+    if turn.task is not None:
+        return Reply("; ".join(f"{name}: {value}" for name, value in reading.values), None, None, reading.values)
+    confidence = reading.value(FieldKind.CONFIDENCE)
+    return Reply(
+        content=reading.value(FieldKind.REASONING) or one_line(reading.before),
+        answer=reading.value(FieldKind.ANSWER),
+        confidence=None if confidence is None else float(confidence),
+    )
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Reply | None:
-    """Reads the form that the prompt asks for, or what models make of it; None when no answer is stated.
-
-    Of several answers the last counts: models restate the form, or draft, before they settle. What stands in
-    `<think>` blocks is not said. With `choices`, an answer has to name one of them, or be unknown. `cut_off` says that
-    the text ended at a limit: its last line may lack words, so it states nothing.
-    """
-    text = clean(text)
-    text = (text.rpartition("\n")[0] if cut_off else text).strip()
-    as_asked = _AS_ASKED.fullmatch(text)
-    if as_asked:
-        before, fields = "", [("reasoning", as_asked[1]), ("answer", as_asked[2]), ("confidence", as_asked[3] or "")]
-    else:
-        before, fields = _fields(_spoken(text))
-    content, confidence, early = "", None, None
-    answer: str | None = ""  # nothing stated yet; None is a statement
-    for name, value in fields:
-        if name == "confidence":
-            number = stated_confidence(value)
-            if answer == "":
-                # A confidence before any answer is meant for the first one.
-                early = number
-            elif number is not None:
-                confidence = number
-        elif name == "answer":
-            if not value.strip() or one_line(value) in _ECHO:
-                continue
-            stated, number = stated_answer(value, choices)
-            # Another answer takes back the confidence in the one before; the same answer again keeps it.
-            if stated != answer:
-                answer, confidence, early = stated, early if answer == "" else None, None
-            confidence = confidence if number is None else number
-        elif value and (not content or name == "reasoning"):
-            content = one_line(value)
-    return None if answer == "" else Reply(content or one_line(before), answer, confidence)
+    """The reply to a question; None when no answer is stated."""
+    return read_reply(Turn("", Question("", "", tuple(choices)), "", 1, 0), text, cut_off)
 
 
-def _spoken(text: str) -> str:
-    """The part of a reply that is said: no thoughts, no tokens of the chat template, no code fences, tags as fields."""
-    kept: list[str] = []
-    depth, start = 0, 0
-    for tag in _THOUGHT.finditer(text):
-        if not depth:
-            kept.append(text[start : tag.start()])
-        if not tag[1]:
-            depth += 1
-        elif depth:
-            depth -= 1
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What a reply comes to: values by field's name (none where it says so), and what could not be read."""
+
+    outcomes: dict[str, Values]
+    faults: dict[str, Fault]
+
+    def misses(self, form: Form) -> bool:
+        """True where a required field is missing."""
+        known = {*self.outcomes, *self.faults}
+        return any(not field.optional and field.name not in known for field in form.fields)
+
+    def values(self, parts: Sequence[Part]) -> list[tuple[str, str]]:
+        """(name, value), fields in the order in which the reply first has them."""
+        order = dict.fromkeys([*(part.field.name for part in parts), *self.outcomes])
+        return [(name, value) for name in order for value in self.outcomes.get(name, ())]
+
+
+def _broken_off(parts: Sequence[Part]) -> Part | None:
+    """The last part of a reply that ended at a limit, unless its value had ended before."""
+    if not parts or not parts[-1].lines:
+        return None
+    last = parts[-1]
+    if len(last.lines) > 1 and any(map(chatter, last.lines[1:])):
+        return None  # what was cut off speaks about the reply
+    goes_on = last.field.many or last.field.kind in PROSE
+    return last if goes_on or len(last.lines) == 1 else None
+
+
+def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _Settled:
+    """The last value of each field that has one, and all of one that may have many."""
+    outcomes: dict[str, Values] = {}
+    faults: dict[str, Fault] = {}
+    last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label said that it was settled
+    between: dict[str, str] = {}
+    for part in parts:
+        field, name = part.field, part.field.name
+        said_since = between.pop(name, "")
+        for other in (*between, name):
+            between[other] = "\n".join([between.get(other, ""), *part.lines[1:]])
+        outcome: Values | Fault | None = _cut_off(field) if part is broken else read_values(part, form.choices)
+        if outcome is None:
+            continue
+        if isinstance(outcome, tuple) and not field.many and (field.value is Value.ANSWER or field.values):
+            before, was_settled = last.get(name, (outcome, False))
+            if before != outcome and not (part.settled and not was_settled) and not _RECONSIDERS.search(said_since):
+                outcome = Fault(field, "there are two different ones")
+            else:
+                last[name] = outcome, part.settled
+        if isinstance(outcome, Fault):
+            # A confidence in words is none; there need not be one.
+            if not (field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING)):
+                faults[name] = outcome
+        elif field.many:
+            kept = () if _RECONSIDERS.search(said_since) else outcomes.get(name, outcome[:0])
+            if name in outcomes and kept is outcomes[name] and bool(kept) != bool(outcome):
+                faults[name] = Fault(field, "it is said to be none, and there is one")
+            outcomes[name] = (*kept, *outcome)
         else:
-            kept.clear()  # the template opened the block, so that all up to here was thought
-        start = tag.end()
-    # Where a block was never closed, the rest was thought and nothing was said.
-    text = "".join(kept) + ("" if depth else text[start:])
-    begun = _TURN_START.match(text.lstrip())
-    text = text.lstrip()[begun.end() if begun else 0 :]
-    ended = _TURN_END.search(text)
-    # A mark before any text ends nothing: the reply comes after it.
-    if ended and text[: ended.start()].strip():
-        text = text[: ended.start()]
-    text = _TAG.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", text)
-    return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line))
+            faults.pop(name, None)
+            if field.value is Value.ANSWER:
+                _take_confidence(form, part, outcomes, outcome)
+            outcomes[name] = outcome
+    answered = next((outcomes.get(field.name) for field in form.fields if field.value is Value.ANSWER), None)
+    boxed = BOXED.findall("\n".join(line for part in parts for line in part.lines[1:]))
+    if answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered):
+        faults |= {f.name: Fault(f, "there are two different ones") for f in form.fields if f.value is Value.ANSWER}
+    return _Settled({name: values for name, values in outcomes.items() if name not in faults}, faults)
 
 
-def _fields(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """The text before the first field, and the fields with their values in order."""
-    # From the most explicit form to the loosest; the first that states an answer counts.
-    opening = _OBJECT.search(text)
-    pairs = list(_PAIR.finditer(text, opening.start())) if opening else []
-    if opening and any(pair[1].lower() == "answer" for pair in pairs):
-        # Lines after the object count as well: they may settle on another answer.
-        _, later = _lines(text[pairs[-1].end() :])
-        return text[: opening.start()], [*((_named(pair[1]), _unquoted(pair)) for pair in pairs), *later]
-    before, fields = _lines(text)
-    if any(name == "answer" and value.strip() for name, value in fields):
-        return before, fields
-    boxes = list(BOXED.finditer(text))
-    if boxes:
-        return text[: boxes[-1].start()], [("answer", boxes[-1][0]), *(f for f in fields if f[0] == "confidence")]
-    return _on_one_line(text) or (before, fields)
+def _cut_off(field: Field) -> Fault:
+    return Fault(field, _CUT_OFF)
 
 
-def _lines(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Fields that begin a line. A reasoning goes on to the next field, a confidence takes one line, an answer one line
-    or the lines of a list, or all lines down to the next field unless one of these is a sentence."""
-    before: list[str] = []
-    named: list[tuple[str, list[str]]] = []
-    for line in text.split("\n"):
-        field = _FIELD.match(line)
-        if field:
-            named.append((_named(field["name"]), [_after_colon(field)]))
-        else:
-            (named[-1][1] if named else before).append(line)
-    fields = []
-    for i, (name, lines) in enumerate(named):
-        value = " ".join(lines) if name == "reasoning" else _value(lines, closed=i + 1 < len(named))
-        fields.append((name, value))
-    return "\n".join(before), fields
+def _take_confidence(form: Form, part: Part, outcomes: dict[str, Values], answer: Values) -> None:
+    """Another answer takes back the confidence in the one before; one in the same breath is its own."""
+    if outcomes.get(part.field.name, answer) != answer:
+        outcomes.pop(FieldKind.CONFIDENCE, None)
+    share = _confidence_beside(part, form)
+    if share is not None and any(field.kind is FieldKind.CONFIDENCE for field in form.fields):
+        outcomes[FieldKind.CONFIDENCE] = (repr(share),)
 
 
-def _named(name: str) -> str:
-    name = name.lower()
-    return name if name in ("answer", "confidence") else "reasoning"
-
-
-def _after_colon(field: re.Match[str]) -> str:
-    """The value on the field's own line, without the end of an emphasis or quotation that began before the name."""
-    value = (field["value"] or "").strip()
-    opened = _OPENED.search(field["before"])
-    closed = field["after"].strip() + (field["closing"] or "")
-    if opened and closed:
-        if field["after"].startswith(('"', "'")):  # one line of an object that is none, or is broken off
-            return "" if value.startswith("{") else value.rstrip(",")
-        return value
-    # Marks are closed in the reverse order of opening.
-    return value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1]) if opened else value
-
-
-def _value(lines: list[str], closed: bool) -> str:
-    """The value that starts on the first of these lines, or on the next one that says anything."""
-    first = next((i for i, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
-    value, rest = lines[first].strip(), lines[first + 1 :]
-    if first and _OTHER_FIELD.match(value):
-        return ""
-    if _BULLET.match(value):
-        items = [value]
-        for line in rest:
-            if not _BULLET.match(line):
-                break
-            items.append(line)
-        # A single `1. ...` may be how the answer is spelt; only several make a list.
-        if len(items) > 1 or not value[0].isdigit():
-            return ", ".join(_BULLET.sub("", item, count=1).strip() for item in items)
-    while rest and not any(map(str.isalnum, rest[-1])):
-        rest.pop()
-    if closed and all(line.strip() and line.strip()[-1] not in ".!?" and not _OTHER_FIELD.match(line) for line in rest):
-        return " ".join([value, *map(str.strip, rest)])
-    return value
-
-
-def _on_one_line(text: str) -> tuple[str, list[tuple[str, str]]] | None:
-    """`... Answer: Paris (confidence 0.8)`: the last line on which an answer is followed by its confidence.
-
-    Without one it may be a quotation, or cut off.
-    """
-    for line in reversed(text.split("\n")):
-        match = _ON_ONE_LINE.match(line)
-        if match and stated_answer(match[2])[1] is not None:
-            reasoning = _FIELD.match(match[1])
-            return "", [("reasoning", (reasoning and reasoning["value"]) or match[1]), ("answer", match[2])]
-    return None
-
-
-def _unquoted(pair: re.Match[str]) -> str:
-    """The value of one pair of an object: a string, a number, or a list of them."""
-    _, double, single, items, bare = pair.groups()
-    if items is not None:
-        return ", ".join(_string(*item.groups()) for item in _ITEM.finditer(items))
-    return _string(double, single, bare)
-
-
-def _string(double: str | None, single: str | None, bare: str | None) -> str:
-    if double is None:
-        return (bare or "").strip() if single is None else single.replace("\\'", "'")
-    try:
-        # Not strict: models leave line breaks in strings as they are.
-        return clean(str(json.loads(f'"{double}"', strict=False)))
-    except ValueError:
-        return double
+def _confidence_beside(part: Part, form: Form) -> float | None:
+    """The confidence that is stated in the same breath as an answer: `Paris (confidence 0.80)`."""
+    text = answer_text(part.lines, part.closed) if part.lines else str(part.value)
+    return stated_answer(text, form.choices)[1]

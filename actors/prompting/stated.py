@@ -10,12 +10,14 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 
 _LONGEST_DECORATED = 1000  # characters; a longer answer is taken as it is
 _TAIL = re.compile(r"[\s,;.|*_]*(?:\(\s*confidence:?\s([^()]{1,20})\)|\bconfidence[*_]{0,3}:(.{1,40}))$", re.IGNORECASE)
 # `Answer: The final answer is: Paris` says so twice.
-_AGAIN = re.compile(r"(?:(?:the|my)\s)?(?:(?:final|correct)\s)?answer(?:\sis)?\s?[:：]\s?", re.IGNORECASE)
+_AGAIN = re.compile(
+    r"(?:(?:the|my)\s)?(?:(?:final|correct)\s)?(?:answer|confidence)(?:\sis)?\s?[:：]\s?", re.IGNORECASE
+)
 BOXED = re.compile(r"\\boxed\s?\{(?:[^{}\n]{0,300}+(?:\{[^{}\n]{0,300}+\})?){1,4}\}")
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|textit|mathbf|mathrm)\s?\{(.*)\}|\\\((.*)\\\)|\\\[(.*)\\\]")
 _QUOTES = {
@@ -31,8 +33,14 @@ _QUOTES = {
     "_": "_",
     "$": "$",
 }
+# The texts that a model has before it, when it says that these do not tell.
+_MATERIAL = (
+    r"(?:(?:the|this|these|no|none of the) )?(?:given |provided |available |retrieved )?(?:texts?|evidence|passages?|"
+    r"pictures?|images?|sources?|documents?|tables?|rows?|information|context|question|data)"
+)
 _UNKNOWN = re.compile(
-    r"(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
+    rf"{_MATERIAL} (?:(?:do|does) not|don't|doesn't) (?:say|state|mention|tell|specify|indicate|contain|provide|show|give"
+    r"|include|name|reveal|answer)\b.*|未知|不知道|无法确定|unbekannt|desconocid[oa]|inconnu|неизвестно|(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
     r"unknown|unclear|undetermined|indeterminate|unanswerable|n/a|null|no answer"
     r"|not (?:known|sure|available|applicable|determinable)"
     r"|not (?:explicitly )?(?:stated|specified|given|mentioned|provided)"
@@ -41,14 +49,18 @@ _UNKNOWN = re.compile(
     r"|(?:(?:i|we) )?(?:do not|don't|can ?not|can't|could not) (?:know|tell|say|determine|answer|help|assist|find)"
     r"|(?:(?:i am|i'm) )?(?:unable|not able) to (?:know|tell|say|determine|answer|help|assist|find)"
     r"|(?:i am|i'm) (?:sorry|not sure)"
-    r")(?:[\s,;:.(–-]++(?:from|in|based|with|given|by|to|as|because|since|due|but|the|this|that|it|there|here|which|who"
+    r")(?:[,;:.(–-]\s?.*|[\s,;:.(–-]++(?:from|in|based|with|given|by|to|as|because|since|due|but|the|this|that|it|there|here|which|who"
     r"|what|where|when|available|provided|for|if|is|i)\b.*)?"
 )
 _LEAD_IN = re.compile(
-    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|it is|it's|this is|that is)\s+"
+    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|that is)\s+"
 )
-_LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:–-]?|\s?[.:]|\s[–-]\s|$)\s?(?P<rest>.*)")
-_ASIDE = re.compile(r"\s?\(|\.\s|,?\s(?:because|since)\b")
+_LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:,–—-]?|\s?[.:,]|\s[–—-]\s|\s(?=\()|$)\s?(?P<rest>.*)")
+_ASIDE = re.compile(
+    r"\s?\(|\.\s|[,;:]?\s(?:[–—-]\s)?(?:because|since|as|see|based on|according to|not|which|from)\b|\s[–—-]\s"
+)
+_OPTIONS = re.compile(r"(?:[a-z](?:, | or |, or )){1,8}[a-z]\s?[:：]\s?")  # the form's own list of letters, repeated
+_YES_NO = frozenset(("yes", "no", "true", "false"))
 _ARTICLE = re.compile(r"(?:an?|the)\s+")
 # A part of a word or of a longer number (`v2`, `1.000,5`) is no number.
 _NUMBER = re.compile(
@@ -144,6 +156,8 @@ def _unwrapped(value: str) -> str:
         return latex[2] or latex[3] or ""
     if len(value) > 1 and _QUOTES.get(value[0]) == value[-1]:
         opening, closing = value[0], value[-1]
+        if re.fullmatch(r"__[a-z][a-z0-9_]*__", value):
+            return value  # a name of Python's, and not emphasis
         # As many marks as stand on both sides: `**Paris**` has two.
         wraps = min(len(value) - len(value.lstrip(opening)), len(value) - len(value.rstrip(closing)), len(value) // 2)
         inner = value[wraps : len(value) - wraps]
@@ -165,20 +179,55 @@ def _balanced(inner: str) -> bool:
 def _choice(value: str, choices: Sequence[str]) -> str:
     """The one choice that the value names, or ""."""
     texts = _texts(tuple(choices))
-    plain = _plain(value)
-    named = {i for i, text in enumerate(texts) if text and plain == text}
-    # Behind the text of a choice only an aside may follow: other words may say something else.
+    value = value.rstrip(" ✅✔☑️").rstrip("*") if value[-1:] in "✅✔☑️" else value
+    folded = _OPTIONS.sub("", _LEAD_IN.sub("", _folded(value), count=1), count=1)
+    named = _named_by_text(_plain(folded), texts)
     if not named:
-        named = {
-            i for i, text in enumerate(texts) if text and plain.startswith(text) and _ASIDE.match(plain, len(text))
-        }
-    label = _LABEL.fullmatch(_LEAD_IN.sub("", _folded(value), count=1))
+        # Accents may be left out where that confuses no two choices.
+        named = _named_by_text(_unaccented(_plain(folded)), [_unaccented(text) for text in texts])
+    label = _LABEL.fullmatch(folded)
     if label:
         i = ord(label["letter"]) - ord("a")
         rest = label["rest"]
-        if i < len(choices) and (not rest or _plain(rest) == texts[i] or _ASIDE.match(f" {rest}")):
+        if i < len(choices) and (not rest or _remarks_on(rest, texts[i]) or _speaks_of(rest, texts, i)):
             named.add(i)
     return choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
+
+
+def _named_by_text(plain: str, texts: Sequence[str]) -> set[int]:
+    """The choices whose text a value is, or begins with; behind it only an aside may follow, as other words may say
+    something else."""
+    named = {i for i, text in enumerate(texts) if text and plain == text}
+    if named:
+        return named
+    begun = {i for i, text in enumerate(texts) if text and plain.startswith(text) and _ASIDE.match(plain, len(text))}
+    # `yes, both are` and `no: neither is` cannot be read in another way.
+    return begun or {
+        i
+        for i, text in enumerate(texts)
+        if text in _YES_NO and re.match(rf"{text}[,:;]\s(?!{'|'.join(_YES_NO)})", plain)
+    }
+
+
+def _remarks_on(rest: str, text: str) -> bool:
+    """True where what follows a letter is the choice's own text, in brackets or not, or a remark."""
+    own = _plain(rest.lstrip(",:;–—- "))
+    return (
+        own == text
+        or _plain(own.strip("()")) == text
+        or bool(_named_by_text(own, [text]))
+        or bool(_ASIDE.match(f" {rest}"))
+    )
+
+
+def _speaks_of(rest: str, texts: Sequence[str], i: int) -> bool:
+    """True for a sentence behind a letter that names its choice and no other."""
+    spoken_of = [j for j, text in enumerate(texts) if text and re.search(rf"\b{re.escape(text)}\b", rest)]
+    return len(rest.split()) > 2 and spoken_of == [i]
+
+
+def _unaccented(text: str) -> str:
+    return "".join(mark for mark in unicodedata.normalize("NFKD", text) if not unicodedata.combining(mark))
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +239,7 @@ def _texts(choices: tuple[str, ...]) -> list[str]:
 def _plain(text: str) -> str:
     """A choice's text as it is compared: without case, decoration, closing punctuation, article and lead-in."""
     text = _folded(undecorated(one_line(text))[0])
-    text = _LEAD_IN.sub("", text, count=1).strip(" .,;:!?\"'*_`")
+    text = _LEAD_IN.sub("", text, count=1).strip(" .,;:!?\"'*_`✅✔☑️")
     return _ARTICLE.sub("", text, count=1)
 
 

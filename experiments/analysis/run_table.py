@@ -78,8 +78,8 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
     if any(row.get("repairs") for row in metrics["methods"].values()):
         yield (
-            "Repairs: turns asked a second time because their reply could not be read, as a share of all turns, and in "
-            "brackets their tokens as a share of all tokens."
+            "Repairs: turns asked a second time for what could not be read of their reply, as a share of all turns, "
+            "and in brackets what that cost, as a share of all tokens."
         )
     if _any(metrics, STRICT):
         yield (

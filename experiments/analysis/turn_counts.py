@@ -14,7 +14,7 @@ from experiments.records.recorder import RunFolder
 HEADERS = ("turns of", "turns", "read at once", "read after a repair", "not read", "failed", "repair tokens")
 REASONS = ("turns of", "turns", "reason")
 MOST_REASONS = 12  # rows for one method; the rest are one row
-UNREAD = "no reply could be read"
+UNREAD = "the reply could not be read"
 _NUMBER = re.compile(r"\d[\d.,]*(?<=\d)")
 
 
@@ -23,7 +23,7 @@ class TurnCounts:
     """Turns for which a model was asked, by how they ended; a dummy's are none.
 
     turns: all of them, and the sum of `at_once`, `repaired`, `unread` and `failed`.
-    repairs: turns asked a second time because their first reply could not be read, whatever came of it.
+    repairs: turns asked a second time for what could not be read of their first reply, whatever came of it.
     tokens: of all turns, prompt and completion; repair_tokens: those of second replies, None where a turn that was
         repaired does not tell (its trace was written before they were counted).
     reasons: turns by why they failed or could not be read, with the numbers in a reason as N.

@@ -10,7 +10,7 @@ from PIL import Image
 
 from actors.backends.chat import DESCRIPTIONS
 from actors.messages import Request, Source
-from actors.prompting.prompt import one_line
+from actors.prompting.text import one_line
 from experiments.config.config import Config
 from experiments.running.models import model_backend
 

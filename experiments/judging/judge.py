@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from actors.errors import ModelError
 from actors.messages import Completion, Grading, Request, Usage, derive_seed
 from actors.models import Model
-from actors.prompting.prompt import CHOICES, QUESTION, clean, one_line
+from actors.prompting.prompt import CHOICES, QUESTION
+from actors.prompting.text import clean, one_line
 from experiments.datasets.item import Item
 
 CORRECT = 4  # smallest grade that counts as correct

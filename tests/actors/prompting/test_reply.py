@@ -9,11 +9,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors.prompting.prompt import FORM, INSTRUCTION, clean, one_line
-from actors.prompting.reply import Reply, fill_in, parse_reply
+from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
+from actors.prompting.prompt import instruction
+from actors.prompting.reply import Reply, parse_reply
 from actors.prompting.stated import is_unknown, stated_answer, stated_confidence, undecorated
+from actors.prompting.text import clean, one_line
 
 THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
+FORM = in_lines(Form(ANSWER_FIELDS))
+
+
+def fill_in(reply: Reply) -> str:
+    """The form filled in, as an agent that keeps to it writes it."""
+    lines = [f"Reasoning: {reply.content}", f"Answer: {'unknown' if reply.answer is None else one_line(reply.answer)}"]
+    return "\n".join(lines if reply.confidence is None else [*lines, f"Confidence: {reply.confidence!r}"])
+
+
 READ = Reply("[t1] says so.", "Tarn Hollow", 0.75)
 CHOICES = ("red ball", "blue ball", "Green")
 
@@ -112,7 +123,6 @@ def test_an_answer_is_read_as_it_is_stated(text: str, answer: str) -> None:
     [
         "",
         " \n",
-        "Tarn Hollow",
         "Reasoning: because",
         "Reasoning: because\nConfidence: 1",
         "Answer:",
@@ -122,14 +132,12 @@ def test_an_answer_is_read_as_it_is_stated(text: str, answer: str) -> None:
         "Answer: ...",
         "Answer:\nConfidence: 0.8",
         "Answer:\n\nNote: I hope that this helps",
-        "The answers: 4 and 5",
         "Reasoning: The sign says Answer: 12 but",
         "I'm sorry, but I can't help with that.",
         "<think>Answer: Tarn Hollow",
         "<think>Answer: Tarn Hollow</think>",
         '{"answer": ""}',
-        '{"answer": {"text": "Tarn Hollow"}}',
-        INSTRUCTION,
+        instruction(True, True),
         FORM,
     ],
 )
@@ -147,7 +155,6 @@ def test_where_no_answer_is_stated_none_is_made_up(text: str) -> None:
         "The answer is unknown",
         "Unknown (the evidence does not say)",
         "n/a",
-        "?",
         "I don't know.",
         "I don’t know",
         "I cannot tell from the pictures",

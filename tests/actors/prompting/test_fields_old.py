@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from actors.prompting.fields import parse_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from actors.messages import (
     Task,
     Turn,
 )
-from actors.prompting.fields import parse_fields
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read_reply
 

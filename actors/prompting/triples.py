@@ -1,0 +1,162 @@
+"""Reads one triple, however a model writes it: with bars, arrows, brackets or as an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BULLET = re.compile(r"\A\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++|\[\d{1,2}\]\s++)?")
+_LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
+_ARROW = re.compile(
+    r"\s*(?:--?>|→|⟶|⇒|=>|➔|➜)\s*"  # a -> b
+    r"|\s*[-–—]{1,2}\s?[\[(]\s*([^\[\]()]{1,80}?)\s*[\])]\s?[-–—]{1,2}[>›→]?\s*"  # a -[r]-> b
+    r"|\s+--\s?([^->]{1,80}?)\s?--+>?\s+"  # a --r--> b
+)
+_DASH = re.compile(r"\s+[-–—]\s+")
+_ASIDE = re.compile(
+    r"\s*(?:\s[#←]\s.*|//\s.*|\s?[(\[](?:from|source|see|implied|inferred|as|based|stated|per|according|not|picture|passage|"
+    r"evidence|\d)[^()\[\]]*[)\]]|\s?\[\d{1,2}(?:,\s?\d{1,2})*\])\s*[.;]?$",
+    re.IGNORECASE,
+)
+_PAIRS = {"(": ")", "<": ">", "[": "]", "{": "}", "⟨": "⟩", "`": "`", "*": "*", '"': '"'}
+_BRACKETS = ("(", "<", "[", "{", "⟨")
+_HEADING = re.compile(
+    r"(?:(?:head|tail|first|second|source|target)\s?/?\s?)?(?:head|tail|entity|subject|object|source|target|relation(?:ship)?|"
+    r"predicate|attribute|property|value)(?:\s?(?:/|or)\s?(?:value|attribute|entity|relation|property))?(?: ?\d)?",
+    re.IGNORECASE,
+)
+_HEAD = ("head", "subject", "source", "from", "entity1", "object1", "start", "s", "h", "entity")
+_RELATION = (
+    "relation",
+    "predicate",
+    "relationship",
+    "property",
+    "attribute",
+    "type",
+    "label",
+    "edge",
+    "p",
+    "r",
+    "verb",
+)
+_TAIL = ("tail", "object", "target", "to", "value", "entity2", "object2", "end", "o", "t")
+
+Parts = tuple[str, str, str]
+
+
+def read_triple(value: Any) -> Parts | None:
+    """Head, relation and tail; None for anything that does not clearly have just these three."""
+    if isinstance(value, str):
+        return _of_text(value)
+    if isinstance(value, Mapping):
+        keys = {str(key).lower(): held for key, held in value.items()}
+        named = [next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)]
+        return _checked(named) if len(keys) >= 3 else _of_mapping_of_text(keys)
+    if isinstance(value, Sequence):
+        return _checked(value)
+    return None
+
+
+def _of_mapping_of_text(keys: Mapping[str, Any]) -> Parts | None:
+    """`{"triple": "a | b | c"}`."""
+    held = list(keys.values())
+    return read_triple(held[0]) if len(held) == 1 and isinstance(held[0], str | list) else None
+
+
+def are_headings(cells: Sequence[str]) -> bool:
+    """True for the headings of a table of triples: `Entity | Relation | Entity`."""
+    return len(cells) == 3 and all(_HEADING.fullmatch(cell) for cell in cells)
+
+
+def looks_like_triple(line: str) -> bool:
+    """True for a line that could be nothing but a triple: three parts between bars or arrows, or in one bracket."""
+    text = line.strip()
+    return bool(re.search(r"[|→]|->|^\W{0,6}[(<⟨].*[)>⟩]\W{0,2}$", text)) and _of_text(text) is not None
+
+
+def _of_text(text: str) -> Parts | None:
+    text = _LABEL.sub("", _BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1)
+    whole = text
+    text = _bare(text)
+    text = _ASIDE.sub("", text).rstrip(" .;,") if not text.endswith(")") or _ASIDE.search(text) else text
+    inner = _bare(text.rstrip(" .;,"))
+    bracketed = whole[:1] in _BRACKETS or text[:1] in _BRACKETS
+    if "|" in inner:
+        return _checked([part for part in re.split(r"\s*\|\s*", inner.strip().strip("|"))])
+    if (arrows := list(_ARROW.finditer(inner))) and inner.count('"') % 2 == 0:
+        return _between_arrows(inner, arrows)
+    if bracketed:
+        return _checked(_commas(inner) if "," in inner else inner.split(";"))
+    if len(parts := _DASH.split(inner)) == 3:
+        return _checked(parts)
+    quoted = re.fullmatch(r'\s*"([^"]+)"\s*,\s*"([^"]+)"\s*,\s*"([^"]+)"\s*', inner)
+    return _checked(quoted.groups()) if quoted else None
+
+
+def _bare(text: str) -> str:
+    """Without brackets, quotation marks or emphasis around the whole."""
+    text = text.strip()
+    while len(text) > 1 and _PAIRS.get(text[0]) == text[-1] and _closes_at_end(text):
+        text = text[1:-1].strip()
+    return text
+
+
+def _closes_at_end(text: str) -> bool:
+    opening, closing = text[0], text[-1]
+    if opening == closing:
+        return opening not in text[1:-1].strip(opening)
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += (mark == opening) - (mark == closing)
+        if not depth:
+            return place == len(text) - 1
+    return False
+
+
+def _between_arrows(text: str, arrows: Sequence[re.Match[str]]) -> Parts | None:
+    """`a -> r -> b`, or `a -[r]-> b`; two arrows without a relation between them make none."""
+    labelled = [arrow for arrow in arrows if arrow[1] or arrow[2]]
+    if len(arrows) == 1 and labelled:
+        return _checked([text[: arrows[0].start()], arrows[0][1] or arrows[0][2], text[arrows[0].end() :]])
+    if len(arrows) == 2 and not labelled:
+        first, second = arrows
+        return _checked([text[: first.start()], text[first.end() : second.start()], text[second.end() :]])
+    return None
+
+
+def _commas(text: str) -> list[str]:
+    """The parts between commas, those in quotation marks or brackets left out."""
+    parts, depth, quote, start = [], 0, "", 0
+    for place, mark in enumerate(text):
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark in '"“' or (mark == "'" and (place == 0 or text[place - 1] in " ,(")):
+            quote = "”" if mark == "“" else mark
+        elif mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        elif (
+            mark == ","
+            and not depth
+            and not (text[place - 1 : place].isdigit() and text[place + 1 : place + 2].isdigit())
+        ):
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _checked(parts: Sequence[Any]) -> Parts | None:
+    if len(parts) != 3 or any(isinstance(part, dict | list) or part is None for part in parts):
+        return None
+    head, relation, tail = (_plain(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
+    return (head, relation, tail) if head and relation and tail else None
+
+
+def _plain(part: str) -> str:
+    """A part on one line, without marks around the whole, and with another mark for the bar that separates parts."""
+    part = part.strip()
+    if len(part) > 1 and part[0] == part[-1] == "'":
+        part = part[1:-1]
+    return " ".join(_bare(part).replace("|", "/").split())

@@ -1,0 +1,147 @@
+"""Replies without labels that are clear all the same: only one field is left that they can be of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from actors.messages import Field, FieldKind, Value
+from actors.prompting.form import Form
+from actors.prompting.parts import Part
+from actors.prompting.stated import BOXED, is_unknown, stated_answer, undecorated
+from actors.prompting.text import one_line
+from actors.prompting.triples import looks_like_triple
+from actors.prompting.values import PROSE, Fault, chatter, one_of, read_values
+
+_BULLET = re.compile(r"\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++)(?=\S)")
+_ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
+_THE_ANSWER_IS = re.compile(
+    r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
+    r"(?:is|would be|must be|should be)\s?[:：]?\s+(?P<value>[^\n]{1,300})",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[\w\"'”’)*])[.!](?:\s|$)")
+_REFUSES = re.compile(
+    r"\b(?:sorry|help with|assist)\b|\b(?:am|'m|’m) (?:unable|not able)\b|\bi (?:cannot|can't|can’t)\b|\bas an ai\b",
+    re.IGNORECASE,
+)
+_NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
+_SHORT_WORDS = 6
+
+
+def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Part]:
+    """Parts of the fields that are `missing`, in a text that names no field; none where it is not clear what it says."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        return []
+    answer = next((field for field in missing if field.value is Value.ANSWER), None)
+    if answer and (parts := _answer(text, answer, form)):
+        return parts
+    if len(form.fields) == 1 and form.fields[0].optional and len(lines) == 1 and _NOTHING.fullmatch(lines[0].strip()):
+        return [Part(form.fields[0], ("none",))]
+    listed = next((field for field in missing if field.many), None)
+    if listed and (parts := _list(lines, listed)):
+        return parts
+    required = [field for field in missing if not field.optional]
+    left = required or (list(missing) if len(form.fields) == 1 else [])
+    if len(left) != 1 or left[0].value is Value.ANSWER or left[0].many:
+        return []
+    return _sole(lines, left[0])
+
+
+def _sole(lines: Sequence[str], field: Field) -> list[Part]:
+    """The whole text as the one value that is missing."""
+    if field.values:
+        told = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field.values))]
+        return [Part(field, (told[0],))] if len(set(told)) == 1 else []
+    if field.kind in PROSE:
+        kept = [line for line in lines if not (chatter(line) and line.rstrip().endswith((":", "：")))]
+        whole = one_line(" ".join(kept))
+        if len(whole.split()) < 3 or is_unknown(whole) or _REFUSES.search(whole) or whole[:1] in "<{[":
+            return []
+        return [Part(field, tuple(kept))]
+    if field.value is Value.NUMBERS and (boxes := BOXED.findall("\n".join(lines))):
+        return [Part(field, (undecorated(boxes[-1])[0],))]
+    if field.value is Value.NUMBERS and len(lines) == 1:
+        part = Part(field, (lines[0],))
+        return [] if isinstance(read_values(part), Fault) else [part]
+    return []
+
+
+def _list(lines: Sequence[str], field: Field) -> list[Part]:
+    """A list's items, with nothing but comments around them."""
+    if field.value is Value.TRIPLE:
+        items = [line for line in lines if looks_like_triple(line)]
+    elif field.value is Value.CALL:
+        items = [line for line in lines if not isinstance(read_values(Part(field, (line,))), Fault | None)]
+    elif len(lines) == 1 and not _BULLET.match(lines[0]) and _is_name(lines[0]):
+        items = list(lines)
+    else:
+        items = [line for line in lines if _BULLET.match(line)]
+        if items and all(line.rstrip(" *_").endswith("?") for line in items):
+            lines = items  # what stands between or after the questions explains them
+        if not items and field.kind is FieldKind.SUB_QUESTION:
+            items = [line for line in lines if line.rstrip().endswith("?")]
+    others = [line for line in lines if line not in items and not chatter(line)]
+    # Under several headings, some of the items may be those that were not kept.
+    headings = [line for line in lines if line.rstrip().endswith((":", "："))]
+    if not items or len(headings) > 1 or any(not _is_comment(line) for line in others):
+        return []
+    return [Part(field, (item,)) for item in items]
+
+
+def _is_name(line: str) -> bool:
+    """True for a few words that are no sentence."""
+    words = line.strip(" *_`\"'").split()
+    return 0 < len(words) <= 4 and words[0][0].isupper() and not line.rstrip().endswith((".", "!", ":", "?"))
+
+
+def _is_comment(line: str) -> bool:
+    return chatter(line) or line.strip().startswith(("#", "```", "---")) or line.rstrip().endswith((":", "：", "!"))
+
+
+def _answer(text: str, field: Field, form: Form) -> list[Part]:
+    """An answer in a box, after `Answer:` within a line, after `the answer is`, or alone."""
+    boxes = BOXED.findall(text)
+    if boxes:
+        return [Part(field, (boxes[-1],))]
+    for line in reversed(text.split("\n")):
+        match = _ON_ONE_LINE.match(line)
+        # Without a confidence it may be a quotation, or cut off.
+        if match and stated_answer(match[2], form.choices)[1] is not None:
+            return [*_reasoning(match[1], form), Part(field, (match[2],))]
+    said = [match["value"] for match in _THE_ANSWER_IS.finditer(text)]
+    if said:
+        # The sentence ends there, but a full stop may belong to the value (`St. Gallen`): the shorter one counts only
+        # where it is all that is left of the line.
+        values = {_sentence(value) for value in said}
+        return [Part(field, (values.pop(),))] if len(values) == 1 else []
+    lines = [line for line in text.split("\n") if line.strip()]
+    if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:]{1,80})", lines[-1])):
+        return [Part(field, (heading[1],))]
+    whole = one_line(text)
+    if _REFUSES.search(whole):
+        return []
+    if is_unknown(whole):
+        return [Part(field, ("unknown",))]
+    if len(lines) == 1 and _is_bare_answer(lines[0], form):
+        return [Part(field, (lines[0],))]
+    return []
+
+
+def _reasoning(text: str, form: Form) -> list[Part]:
+    field = next((field for field in form.fields if field.kind is FieldKind.REASONING), None)
+    return [Part(field, (re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", text, flags=re.IGNORECASE),))] if field else []
+
+
+def _sentence(value: str) -> str:
+    end = _SENTENCE_END.search(value)
+    return (value[: end.start()] if end else value).strip()
+
+
+def _is_bare_answer(line: str, form: Form) -> bool:
+    """True for a reply that is one of the choices, or a few words that are no sentence."""
+    if form.choices:
+        return stated_answer(line, form.choices)[0] not in ("",)
+    words = line.strip(" *_`\"'.").split()
+    return 0 < len(words) <= _SHORT_WORDS and not re.search(r"[:?<{\[|]|\b(?:is|are|was|I|it's|think|sure)\b", line)

@@ -1,0 +1,116 @@
+"""What the reader makes of a corpus of replies: read, repaired, refused or wrong.
+
+python -m tests.actors.prompting.corpus_report        (with `-v`, what differs from what a careful person reads)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from actors.messages import Field, FieldKind, Value
+from actors.prompting.form import Form
+from actors.prompting.reply import Reading, read
+from actors.prompting.text import one_line
+from tests.actors.prompting.forms import FORMS
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reply, and what a careful person reads in it (None: not enough to go by)."""
+
+    place: str
+    form: Form
+    reply: str
+    cut_off: bool
+    expected: dict[str, Any] | None
+
+    @property
+    def reading(self) -> Reading:
+        return read(self.form, self.reply, self.cut_off)
+
+    @property
+    def outcome(self) -> str:
+        """`read` as a person would; `refused` where a person would too; `asked again` where a person would read it; or
+        `wrong`."""
+        reading = self.reading
+        if reading.faults:
+            return "refused" if self.expected is None else "asked again"
+        if self.expected is None:
+            return "wrong"
+        return "read" if values_of(reading, self.form) == expected_values(self.expected, self.form) else "wrong"
+
+
+def cases() -> Iterator[Case]:
+    """All replies of the corpus."""
+    for path in sorted(CORPUS.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), 1):
+            case = json.loads(line)
+            form = Form(FORMS[case["form"]], tuple(case.get("choices", ())))
+            yield Case(f"{path.stem}:{number}", form, case["reply"], case.get("cut_off", False), case["read"])
+
+
+def values_of(reading: Reading, form: Form) -> dict[str, Any]:
+    """The values by field as a person would note them; fields without a value are left out."""
+    found: dict[str, Any] = {}
+    for field in form.fields:
+        values = [value for name, value in reading.values if name == field.name]
+        if field.name in reading.stated and not values and field.value is Value.ANSWER and not field.optional:
+            found[field.name] = None
+        elif values and field.kind is not FieldKind.REASONING:
+            found[field.name] = [_noted(field, v) for v in values] if field.many else _noted(field, values[-1])
+    return found
+
+
+def expected_values(expected: dict[str, Any], form: Form) -> dict[str, Any]:
+    by_name = {field.name: field for field in form.fields}
+    found: dict[str, Any] = {}
+    for name, value in expected.items():
+        field = by_name[name]
+        if field.many:
+            if value:
+                found[name] = [_plain(item) for item in value]
+        elif value is None:
+            if not field.optional:
+                found[name] = None
+        elif value != []:
+            found[name] = _plain(value) if isinstance(value, str) else value
+    return found
+
+
+def _noted(field: Field, value: str) -> Any:
+    if field.value is Value.SHARE:
+        return float(value)
+    if field.value is Value.NUMBERS:
+        return [int(number) for number in value.split(", ")]
+    return _plain(value)
+
+
+def _plain(text: str) -> str:
+    """A full stop at the end, and how blanks are set, are all the same to a person."""
+    return one_line(text).rstrip(".")
+
+
+def main() -> None:
+    counts: Counter[str] = Counter()
+    for case in cases():
+        outcome = case.outcome
+        counts[outcome] += 1
+        if "-v" in sys.argv and outcome in sys.argv:
+            print(f"=== {case.place} {outcome}\n{case.reply}\n--- expected {case.expected}")
+            print(
+                f"--- read {values_of(case.reading, case.form)} {[(f.field.name, f.reason) for f in case.reading.faults]}"
+            )
+    total = sum(counts.values())
+    print(f"{total} replies: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
