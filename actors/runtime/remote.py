@@ -74,9 +74,10 @@ def reason(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     if isinstance(error, RayActorError):
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        # Ray's text has many lines, with the reason in the last one.
-        return lines[-1] if lines else ""
+        # Ray's text has many lines: the class in one of them, and in the last the reason, with advice of its own.
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+        classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
+        return ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
     return " ".join(str(error).split())
 
 

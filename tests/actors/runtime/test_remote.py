@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import AgentLost, UserError
 from actors.runtime.remote import one_line, reason
 
 ELSEWHERE = RayTaskError("take", "Traceback ...\nKeyError: 'x'", KeyError("x"), proctitle="ray::take", pid=1, ip="::1")
+DIED = "The actor died.\n\tclass_name: Learner\n\tpid: 7\nIt is dead: end of file. Some common causes include: (1) ..."
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ ELSEWHERE = RayTaskError("take", "Traceback ...\nKeyError: 'x'", KeyError("x"), 
         (MemoryError(), "MemoryError"),
         (ExceptionGroup("of tasks", [ExceptionGroup("nested", [KeyError("x")]), ValueError()]), "KeyError: 'x'"),
         (ExceptionGroup("of tasks", [KeyError("x"), UserError("too few")]), "too few"),
+        (RayActorError(error_msg=DIED), "RayActorError: Learner: It is dead: end of file."),
         (ELSEWHERE, "KeyError: 'x'"),
         (ELSEWHERE.as_instanceof_cause(), "KeyError: 'x'"),
     ],
