@@ -28,7 +28,7 @@ from experiments.running.conclude import conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
-from experiments.running.launched import launch_agents, launch_learner, wait
+from experiments.running.launched import cluster_started, launch_agents, launch_learner, wait
 from experiments.running.methods import methods_of
 from experiments.running.models import COMPLETIONS
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
@@ -121,11 +121,14 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
     with _tracked(config, folder) as tracker:
         # The recorder first: a folder that is in use is refused before any process is started.
-        with Recorder(folder) as recorder, Cluster(config.ray) as cluster:
+        with (
+            Recorder(folder) as recorder,
+            Progress() as progress,
+            cluster_started(config.ray, progress) as cluster,
+        ):
             evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
-            with Progress() as progress:
-                context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-                asyncio.run(_discuss(context, cluster, cache, recorded))
+            context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
+            asyncio.run(_discuss(context, cluster, cache, recorded))
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         else:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,11 @@ from actors.models import Model
 from actors.runtime.agent_actor import AgentHandles
 from actors.runtime.cluster import Cluster
 from actors.runtime.replica_actor import PoolHandle
+from actors.settings import RaySettings
+from actors.signals import handlers_kept
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
-from experiments.records.progress import Progress
+from experiments.records.progress import PLAIN_EVERY_S, Progress
 from experiments.running.launch import launched_roles, learner_options
 from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
@@ -91,19 +96,40 @@ def launch_learner(config: Config, roles: Sequence[Role], cluster: Cluster) -> A
     return cluster.launch(Learner, [role.modality for role in roles], **learner_options(config))
 
 
+@contextmanager
+def cluster_started(settings: RaySettings, progress: Progress) -> Iterator[Cluster]:
+    """A cluster for the block, which ends with it; afterwards signals are handled as before."""
+    where = "on this machine" if settings.address is None else f"at {settings.address}"
+    bar = progress.phase("starting Ray", total=1, note=where)
+    with handlers_kept(), Cluster(settings) as cluster:
+        bar.advance()
+        yield cluster
+
+
 async def wait(cluster: Cluster, progress: Progress) -> None:
     """Waits until all that was launched is up, and shows the progress."""
+    loading, begun = cluster.loading, time.monotonic()
 
-    def left(loading: int) -> str:
+    def left() -> str:
         return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
 
-    loading = left(cluster.loading)
-    bar = progress.phase("starting replicas and agents", total=cluster.starting, note=loading)
+    def started(kind: str, still_loading: int) -> None:
+        nonlocal loading
+        loading = still_loading
+        bar.advance(note=left())
 
-    def started(kind: str, loading: int) -> None:
-        bar.advance(note=left(loading))
+    async def tick() -> None:
+        # A large model loads for minutes, in which nothing else would be shown.
+        while True:
+            await asyncio.sleep(PLAIN_EVERY_S)
+            bar.advance(0, note=left() and f"{left()}, {time.monotonic() - begun:.0f} s")
 
-    await cluster.wait_until_ready(started, on_event=progress.print)
+    bar = progress.phase("starting replicas and agents", total=cluster.starting, note=left())
+    ticking = asyncio.create_task(tick())
+    try:
+        await cluster.wait_until_ready(started, on_event=progress.print)
+    finally:
+        ticking.cancel()
 
 
 def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from actors.backends.settings import model_name
 from actors.errors import ClusterError, StoreError, UserError
-from actors.runtime.cluster import Cluster
 from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
 from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.analysis.report import sweep as report
@@ -37,7 +36,7 @@ from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
 from experiments.running.launch import team_roles
-from experiments.running.launched import launch_shared, wait
+from experiments.running.launched import cluster_started, launch_shared, wait
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
@@ -129,7 +128,7 @@ class _Sweep:
 
         with Progress() as progress:
             self._prepare(left, progress)
-            with _loop_beside() as loop, Cluster(config.ray) as cluster:
+            with _loop_beside() as loop, cluster_started(config.ray, progress) as cluster:
                 trials, bar = groups(left), None
                 for group in trials:
                     shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))

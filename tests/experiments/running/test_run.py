@@ -16,7 +16,7 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.launch import learner_options, team_roles
 from run import main
 from tests.support.paths import ROOT
-from tests.support.sessions import interrupt
+from tests.support.sessions import interrupt, terminate
 from topologies.learning.learner import Learner
 
 pytestmark = pytest.mark.ray
@@ -147,3 +147,18 @@ def test_an_interrupted_run_stops_cleanly_says_how_to_go_on_and_leaves_no_proces
     )
     folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
     assert f"resume={folder}" in interrupt(process)
+
+
+def test_a_terminated_run_ends_in_one_line_leaves_no_process_and_goes_on_where_it_was(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(output.glob("*-mmqa_prune"))
+    command = [sys.executable, "run.py", *words(output)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
+    assert terminate(process) == f"ended by SIGTERM; go on with: python run.py resume={folder}\n"
+    assert main([f"resume={folder}"]) == 0
+    capsys.readouterr()
+    assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
