@@ -114,9 +114,10 @@ async def test_pictures_come_first_and_one_without_a_file_is_told_in_words(tmp_p
     told = Source("blue", "blue", Kind.IMAGE, "flag", "a blue\nflag")
     async with endpoint() as (model, server):
         await model.complete(dataclasses.replace(REQUEST, images=(shown, told)))
-    picture, text = server.asked[0].json()["messages"][1]["content"]
+    label, picture, text = server.asked[0].json()["messages"][1]["content"]
+    assert label == {"type": "text", "text": "[red] flag"}
     assert base64.b64decode(picture["image_url"]["url"].removeprefix("data:image/png;base64,")) == path.read_bytes()
-    assert text["text"].split("\n")[2:4] == ["## What pictures without a file show", "[blue] a blue flag"]
+    assert text["text"].split("\n")[2:4] == ["## What pictures without a file show", "[blue] flag: a blue flag"]
 
 
 async def test_a_template_without_a_system_turn_beside_pictures_gets_its_text_in_the_user_turn(tmp_path: Path) -> None:
