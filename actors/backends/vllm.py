@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
-from actors.backends.settings import common_fields
+from actors.backends.settings import common_fields, layout
 from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_arguments import check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
@@ -35,7 +35,8 @@ class VllmBackend(Backend):
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""
         model = self.settings
-        known = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
+        known: dict[str, Any] = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
+        known |= layout(model.abilities)
         folder = Path(model.name)
         if not folder.is_dir():
             return known

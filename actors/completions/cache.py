@@ -19,8 +19,8 @@ from functools import lru_cache
 from sys import getsizeof
 
 from actors.completions.store import CompletionStore
-from actors.messages import Completion, Request
-from actors.models import Model
+from actors.messages import Abilities, Completion, Request
+from actors.models import Model, abilities_of
 
 DIGEST_BYTES = 16
 KEPT_STOPS = ("stop", "length")
@@ -75,6 +75,10 @@ class CachedModel:
         if (kept := self._kept(key)) is not None:
             return _reused(kept, request.id)
         return await self._compute(key, request)
+
+    async def abilities(self) -> Abilities:
+        """What the model behind the cache can do."""
+        return await abilities_of(self._model)
 
     def _kept(self, key: bytes) -> Completion | None:
         if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:

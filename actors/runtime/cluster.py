@@ -11,8 +11,8 @@ import ray
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError
-from actors.messages import Role
-from actors.models import Model
+from actors.messages import Abilities, Role
+from actors.models import Model, abilities_of
 from actors.runtime.agent_actor import AgentActor, AgentHandles
 from actors.runtime.connection import connect
 from actors.runtime.remote import RESTARTS, RemoteObject, collect_rarely
@@ -139,6 +139,13 @@ class Cluster:
         model = self._pools[pool].model(self._sender("driver"), reuse)
         self._models.append(model)
         return model
+
+    async def abilities(self, pool: str = "model") -> Abilities:
+        """What the model of a pool can do. Raises ModelGone where no replica is left.
+
+        Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
+        """
+        return await abilities_of(self._pools[pool].model(self._sender("driver"), reuse=None))
 
     def _sender(self, name: str) -> str:
         """A name that no other sender has, and that stays the same when the process behind it is started anew."""

@@ -26,8 +26,9 @@ from actors.completions.cache import CachedModel, Reuse, completion_key
 from actors.completions.file import file_name
 from actors.completions.store import CompletionStore
 from actors.errors import ModelError
-from actors.messages import Completion, Kind, Question, Request, Source, Turn
+from actors.messages import Abilities, Completion, Kind, Question, Request, Source, Turn
 from actors.messages import Modality as M
+from actors.models import abilities_of
 from actors.prompting.prompt import build_request
 
 KEY = bytes(16)
@@ -126,6 +127,17 @@ async def test_a_reply_is_given_again_with_its_tokens_probabilities(reuse: Reuse
     cached.close()
     assert again.reused
     assert again.tokens == tokens
+
+
+async def test_a_cached_model_can_do_what_its_model_can(folder: str) -> None:
+    class Able(Echo):
+        async def abilities(self) -> Abilities:
+            return Abilities(schema=True)
+
+    for model, abilities in ((Able(), Abilities(schema=True)), (Echo(), Abilities())):
+        cached = CachedModel(model, on_disk(folder))
+        assert await abilities_of(cached) == abilities
+        cached.close()
 
 
 async def test_tokens_count_in_what_memory_holds(folder: str) -> None:
