@@ -24,6 +24,7 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import replay
+from experiments.running.abilities import check_abilities, describe
 from experiments.running.conclude import conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
@@ -142,15 +143,24 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
     agents = launch_agents(config, context.roles, cluster, cache, recorded)
     if config.job == "redundancy":
         learners = launch_learners(config, context.roles, cluster)
-        await wait(cluster, context.progress)
+        await _wait(context, cluster, recorded)
         measured = await Redundancy(Job(context, agents, None), learners).run()
         redundancy_summary.write(context, measured)
         return
     learns = any(method.needs_graph for method in methods_of(config))
     # Launched before anything is waited for, so that all processes start side by side.
     learner = launch_learner(config, context.roles, cluster) if learns else None
-    await wait(cluster, context.progress)
+    await _wait(context, cluster, recorded)
     await Job(context, agents, learner).run()
+
+
+async def _wait(context: RunContext, cluster: Cluster, recorded: Team | None) -> None:
+    """Waits until all is up, and checks that the model can do what the run asks of it."""
+    await wait(cluster, context.progress)
+    if recorded is None:
+        abilities = await cluster.abilities()
+        check_abilities(context.config, abilities, context.recorder.run)
+        context.progress.print(describe(context.config, abilities))
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     return [*first, {"role": "user", "content": content}, *_repair(request)]
 
 
-def in_words(request: Request) -> Request:
+def pictures_in_words(request: Request) -> Request:
     """The same request for a model that reads no pictures: all of them are described."""
     if all(source.image is None for source in request.images):
         return request

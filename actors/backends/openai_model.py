@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from actors.backends.chat import SEEDS, chat, in_words
+from actors.backends.chat import SEEDS, chat, pictures_in_words
 from actors.backends.data_url import data_url
 from actors.backends.openai_probes import READY, Ask, keeps_to_schemas, reads_pictures, tells_likelihoods
 from actors.backends.openai_reply import Closed, Fault, read_reply
@@ -172,7 +172,7 @@ class OpenAIModel:
 
     async def _asked(self, request: Request, retries: int, patience_s: float) -> Completion:
         if self._abilities is not None and not (await self.abilities()).pictures:
-            request = in_words(request)
+            request = pictures_in_words(request)
         # What the first refusal showed is remembered.
         pictures = any(source.image for source in request.images)
         system_turn = self._system_turn[pictures]

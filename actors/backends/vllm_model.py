@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from actors.backends.chat import SEEDS, in_words
+from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.likelihoods import Tokens, of_text
 from actors.backends.settings import DeclaredAbilities
 from actors.backends.vllm_arguments import check_engine_arguments, check_folder
@@ -177,7 +177,7 @@ class VllmModel:
 
     async def _generate(self, request: Request) -> Completion:
         if self._abilities is not None and not self._abilities.pictures:
-            request = in_words(request)
+            request = pictures_in_words(request)
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:

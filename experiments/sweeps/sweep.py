@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from actors.backends.settings import model_name
-from actors.errors import ClusterError, StoreError, UserError
+from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.runtime.cluster import Cluster
 from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
 from experiments.analysis.figures.sweeps import draw_sweep
@@ -36,6 +36,7 @@ from experiments.config.references import check_named_again
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
+from experiments.running.abilities import check_abilities, describe
 from experiments.running.launch import team_roles
 from experiments.running.launched import launch_shared, wait
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
@@ -63,7 +64,7 @@ def run_sweep(config: Config, folder: RunFolder) -> bool:
                 _wait_for_writer(folder.path / TRIALS / trial.name)
             try:
                 sweep.run(left)
-            except (ClusterError, StoreError) as error:
+            except (ClusterError, StoreError, ModelGone) as error:
                 raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
     _conclude(config, trials[0].config, folder.path, sweep.failed)
@@ -135,6 +136,10 @@ class _Sweep:
                     shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
+                    abilities = asyncio.run_coroutine_threadsafe(cluster.abilities(), loop).result()
+                    for trial in group:
+                        check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name))
+                    progress.print(describe(group[0].config, abilities))
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}

@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image
 
-from actors.backends.chat import chat, in_words
+from actors.backends.chat import chat, pictures_in_words
 from actors.backends.vllm_chat import turns
 from actors.messages import Kind, Request, Source
 
@@ -35,7 +35,7 @@ def test_a_picture_without_a_file_is_described_under_its_number_and_title() -> N
 
 
 def test_a_model_that_reads_no_pictures_gets_all_of_them_in_words() -> None:
-    _, user = chat(in_words(REQUEST), [])
+    _, user = chat(pictures_in_words(REQUEST), [])
     assert "[3] Eiffel Tower: an iron tower\n[5] Golden Gate: a red bridge\nown" in user["content"]
 
 
