@@ -31,7 +31,7 @@ from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
 from experiments.running.launched import launch_agents, launch_learner, wait
 from experiments.running.methods import methods_of
-from experiments.running.models import COMPLETIONS
+from experiments.running.models import COMPLETIONS, model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
 from experiments.studies.planted import job as planted
@@ -116,7 +116,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     else:
         dataset = open_dataset(config, cache)
         # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
-        check_room(Path(config.output), actors=len(roles) + 3 + config.model.replicas)
+        check_room(Path(config.output), actors=len(roles) + 3 + model_backend(config).replicas)
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
@@ -140,7 +140,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
 async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded: Team | None) -> None:
     """Everything that needs agents: launch them, wait for them, and do the job."""
     config = context.config
-    agents = launch_agents(config, context.roles, cluster, cache, recorded)
+    agents = launch_agents(config, context.roles, cluster, cache, recorded, say=context.progress.print)
     if config.job == "redundancy":
         learners = launch_learners(config, context.roles, cluster)
         await _wait(context, cluster, recorded)

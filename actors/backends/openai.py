@@ -32,6 +32,10 @@ class OpenAIBackend(Backend):
         model = self.settings
         return {"base_url": model.base_url, "extra": model.extra, **layout(model.abilities)}
 
+    @property
+    def replicas(self) -> int:
+        return 1
+
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         return 1, 0.0  # one process keeps the rate limits of the endpoint's account, and computes nothing
 

@@ -47,8 +47,9 @@ class ModelSettings:
     that is called with these settings and gives an object with `async complete(request)`."""
     name: str = ""
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int = at_least(1, default=2)
-    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one)."""
+    replicas: int | None = at_least(1, default=None)
+    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one). null: vLLM one for each
+    `tensor_parallel` GPUs, or one on a CPU; others two."""
     capacity: int = at_least(1, default=64)
     """Requests that one replica works on at once; more wait where they come from."""
     cpus: float = at_least(0, default=0.5)
@@ -59,8 +60,10 @@ class ModelSettings:
     max_model_len: int | None = at_least(1, default=None)
     """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
+    """vLLM: the type of numbers to compute with. On a CPU, `auto` is float32 for weights of float32, else bfloat16."""
     engine: dict[str, Any] = field(default_factory=dict)
-    """Further engine arguments, passed to vLLM as they are."""
+    """Further engine arguments, passed to vLLM as they are. On a CPU, block_size=32 and enforce_eager=true are there
+    unless they are given."""
     hang_s: float = at_least(1, default=120.0)
     """vLLM: an engine that gives no sign of life for so long is restarted."""
     base_url: str = ""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import multiprocessing
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import psutil
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.likelihoods import Tokens, of_text
 from actors.backends.settings import DeclaredAbilities
-from actors.backends.vllm_arguments import check_engine_arguments, check_folder
+from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
 from actors.messages import Abilities, Completion, Request
@@ -124,10 +125,9 @@ class VllmModel:
             "tensor_parallel_size": self.settings.tensor_parallel,
             "max_model_len": self.settings.max_model_len,
             "dtype": self.settings.dtype,
-            # On a CPU, a seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
-            **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
-            # With blanks to choose from, a small model may write them for ever. vLLM 0.32 reads this here alone, and not
-            # with a request.
+            **(_on_a_cpu(self.settings.engine) if current_platform.is_cpu() else {}),
+            # With blanks to choose from, a small model may write them for ever. vLLM 0.32 passes over the same setting
+            # of a request.
             "structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True),
             **self.settings.engine,
             # No prompt here has a video, and vLLM sets memory aside for every kind of input that it must expect.
@@ -289,6 +289,15 @@ class VllmModel:
         engine.shutdown()
         kill(self._processes)
         await ended(self._processes)
+
+
+def _on_a_cpu(engine: Mapping[str, Any]) -> dict[str, Any]:
+    # A seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
+    arguments: dict[str, Any] = {"enable_chunked_prefill": False}
+    # Who gives a share of the memory means just that.
+    if "gpu_memory_utilization" not in engine:
+        arguments["kv_cache_memory_bytes"] = cache_bytes(engine)
+    return arguments
 
 
 def _refused(request: Request, reason: str) -> Completion:

@@ -39,6 +39,7 @@ from experiments.records.trials import TRIALS, Results, TrialResult, read_result
 from experiments.running.abilities import check_abilities, describe
 from experiments.running.launch import team_roles
 from experiments.running.launched import launch_shared, wait
+from experiments.running.models import model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
@@ -124,7 +125,7 @@ class _Sweep:
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
         config = self.config
-        most = max(len(team_roles(trial.config)) for trial in left) + 2 + config.model.replicas
+        most = max(len(team_roles(trial.config)) for trial in left) + 2 + model_backend(config).replicas
         check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
@@ -133,13 +134,14 @@ class _Sweep:
             with _loop_beside() as loop, Cluster(config.ray) as cluster:
                 trials, bar = groups(left), None
                 for group in trials:
-                    shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
+                    one, cache = group[0].config, open_cache(config)
+                    shared = launch_shared(one, team_roles(one), cluster, cache, progress.print)
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
                     abilities = asyncio.run_coroutine_threadsafe(cluster.abilities(), loop).result()
                     for trial in group:
                         check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name))
-                    progress.print(describe(group[0].config, abilities))
+                    progress.print(describe(one, abilities))
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}

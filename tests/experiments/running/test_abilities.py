@@ -53,14 +53,14 @@ def test_a_run_without_pictures_says_nothing_of_them() -> None:
 
 def test_enforced_replies_need_a_model_that_can_be_kept_to_a_schema(folder: RunFolder) -> None:
     check(ABLE, folder, "agents.replies=enforced")
-    with pytest.raises(UserError, match="reader cannot be kept to a JSON schema; leave it at auto") as refused:
+    with pytest.raises(UserError, match=r"reader cannot be kept to a JSON schema; leave it at auto") as refused:
         check(Abilities(), folder, "agents.replies=enforced")
     assert "\n" not in str(refused.value)
 
 
 def test_a_context_without_room_for_a_prompt_is_refused(folder: RunFolder) -> None:
     check(ABLE, folder, "agents.max_tokens=8191")
-    with pytest.raises(UserError, match="agents.max_tokens=8192 leaves no room .* a context of 8192 tokens"):
+    with pytest.raises(UserError, match=r"agents.max_tokens=8192 leaves no room .* a context of 8192 tokens"):
         check(ABLE, folder, "agents.max_tokens=8192")
 
 
@@ -68,13 +68,13 @@ def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -
     check(ABLE, folder)
     assert json.loads(folder.model.read_text())["abilities"]["context_tokens"] == 8192
     check(ABLE, folder)
-    with pytest.raises(UserError, match="reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
+    with pytest.raises(UserError, match=r"reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
         check(Abilities(likelihoods=True), folder)
 
 
 def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
     folder.model.write_text('{"abilities": ')
-    with pytest.raises(UserError, match="model.json is damaged"):
+    with pytest.raises(UserError, match=r"model.json is damaged"):
         check(ABLE, folder)
 
 
