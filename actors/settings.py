@@ -25,8 +25,8 @@ class RaySettings:
 
     address: str | None = None
     """`auto` or `host:port` of a running cluster."""
-    start_timeout_s: float = at_least(1, default=120.0)
-    """How long to wait for all actors to come up."""
+    start_timeout_s: float | None = at_least(1, default=None)
+    """How long to wait for all actors to come up (null: 120 s, or 600 s for vLLM)."""
 
 
 @dataclass

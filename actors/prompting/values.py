@@ -24,8 +24,8 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 _QUOTED_CHARACTERS = 80
 _FEW_WORDS = 8
 _NOTHING = re.compile(
-    r"[(\[]?\s?(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?\s?[)\]]?"
-    r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}",
+    r"[(\[]?\s?(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?"
+    r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}\s?[)\]]?",
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(
@@ -51,7 +51,8 @@ _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
 _CHATTER = re.compile(
     r"\W{0,4}(?:note\b|notes?:|let me know|please (?:let|note)|i hope|hope (?:this|that)|feel free|"
     r"if you (?:need|want|have|would)|is there anything|would you like|(?:these|this|those|the above) "
-    r"(?:triples?|lines?|answers?|keywords?|sub-questions?|reply|response|graph|format|form)\b|that(?:'s| is) (?:all|it)\b|end of)",
+    r"(?:triples?|lines?|answers?|keywords?|sub-questions?|reply|response|graph|format|form)\b|"
+    r"that(?:'s| is) (?:all|it)\b|end of)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(r".{0,120}[:：]\s*$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from actors.backends.backend import Backend
 from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
+from actors.memory import available_bytes
 from actors.messages import Role, Usage
 from actors.models import Model
 from actors.runtime.agent_actor import AgentHandles
@@ -29,6 +30,8 @@ from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
 
+Say = Callable[[str], None]
+
 
 @dataclass(frozen=True)
 class Launched:
@@ -43,17 +46,20 @@ class Launched:
 
 
 def launch_agents(
-    config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None = None
+    config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None, say: Say
 ) -> Launched:
-    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model."""
+    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model.
+
+    `say` gets a line for each model that has settings by its machine. Raises UserError where memory does not suffice.
+    """
     judge = None
     if judge_model := judge_backend(config):
         judge = Judge(
-            cluster.model(_launch_pool(config, judge_model, cluster, cache), "judge"), model_name(config.judge)
+            cluster.model(_launch_pool(config, judge_model, cluster, cache, say), "judge"), model_name(config.judge)
         )
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
-    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse).team(), judge)
 
 
@@ -72,13 +78,13 @@ class Shared:
         return pool.model(sender, reuse)
 
 
-def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
+def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, say: Say) -> Shared:
     """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
     judge = None
     if judge_model := judge_backend(config):
-        reuse = _launch_pool(config, judge_model, cluster, cache)
+        reuse = _launch_pool(config, judge_model, cluster, cache, say)
         judge = cluster.pool("judge"), reuse
-    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse), judge)
 
 
@@ -132,12 +138,22 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
         ticking.cancel()
 
 
-def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:
+def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path, say: Say) -> Reuse | None:
     """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
+    backend, taken = backend.on(cluster.gpus)
     model = backend.settings
-    # A backend says how many processes it needs on the GPUs that there are.
-    processes, gpus = backend.processes(cluster.gpus)
-    cluster.launch_replicas(backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key)
+    # A backend says how many processes it needs on the GPUs that there are. Where the judge has taken all of them, the
+    # cluster refuses what comes beside it.
+    processes, gpus = backend.processes(cluster.free_gpus or cluster.gpus)
+    # Other nodes may have more memory than this one.
+    if not cluster.gpus and config.ray.address is None:
+        backend.check_memory(processes, available_bytes())
+    if taken:
+        waits = "" if config.ray.start_timeout_s else f" ray.start_timeout_s={backend.start_timeout_s:g}"
+        say(f"{taken}{waits}")
+    cluster.launch_replicas(
+        backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key, backend.start_timeout_s
+    )
     completions = config.completions
     if not completions.reuse:
         return None
