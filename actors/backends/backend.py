@@ -46,7 +46,8 @@ class Backend:
         Raises:
             UserError: the settings cannot work. Nothing is loaded or asked for that.
         """
-        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
+        others = "choose reader, vllm, transformers or openai"
+        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): {others}")
 
     def identity(self) -> str:
         """The model and all that its completions depend on, as JSON: the key of what is cached."""
