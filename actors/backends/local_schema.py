@@ -19,9 +19,7 @@ class Schemas:
     def __init__(self, tokenizer: Any, vocabulary: int, stops: Set[int]) -> None:
         import xgrammar
 
-        tokens = xgrammar.TokenizerInfo.from_huggingface(
-            tokenizer, vocab_size=vocabulary, stop_token_ids=sorted(stops)
-        )
+        tokens = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary, stop_token_ids=sorted(stops))
         self._vocabulary = vocabulary
         self._compiler = xgrammar.GrammarCompiler(tokens, cache_limit_bytes=CACHE_BYTES)
 

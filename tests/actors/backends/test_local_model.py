@@ -88,9 +88,10 @@ async def test_a_reply_is_the_same_whatever_was_asked_before_and_beside_it(folde
     shared = replace(REQUEST, shared="the passages of a question " * 80, likelihoods=True)
     requests = [replace(shared, id=f"q/{n}", own=f"specialist {n}", seed=n) for n in range(4)]
     together = await asyncio.gather(*map(model.complete, [*requests, REQUEST, *requests]))
-    assert together[:4] == [replace(later, cached_tokens=first.cached_tokens) for first, later in zip(
-        together[:4], together[5:], strict=True
-    )]
+    assert together[:4] == [
+        replace(later, cached_tokens=first.cached_tokens)
+        for first, later in zip(together[:4], together[5:], strict=True)
+    ]
     assert together[3].cached_tokens >= 256
     alone = await fresh_answer(folder, requests[3])
     assert alone.cached_tokens == 0
@@ -148,7 +149,8 @@ async def test_a_prompt_that_does_not_fit_is_not_answered(model: LocalModel) -> 
     assert (answer.stop, answer.limit_tokens) == ("too_long", CONTEXT - REQUEST.max_tokens)
     assert answer.prompt_tokens > CONTEXT
     answer = await model.complete(replace(REQUEST, max_tokens=CONTEXT))
-    assert (answer.stop, answer.error) == ("error", f"{CONTEXT} tokens of reply leave no room in a context of {CONTEXT}")
+    assert answer.stop == "error"
+    assert answer.error == f"{CONTEXT} tokens of reply leave no room in a context of {CONTEXT}"
 
 
 async def test_a_smaller_context_can_be_asked_for(folder: Path) -> None:
@@ -192,7 +194,7 @@ async def test_without_a_system_turn_its_text_begins_the_user_turn(tmp_path: Pat
 
 
 async def test_a_model_without_a_chat_template_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^transformers cannot run .* no chat template; choose a model that was trained"):
+    with pytest.raises(ValueError, match=r"^transformers cannot run .* no chat template; choose a model that was"):
         await started(write_tiny_llama(tmp_path / "m", None))
 
 
@@ -209,7 +211,7 @@ async def test_a_missing_library_is_named_with_its_remedy(folder: Path, monkeypa
         await started(folder)
 
 
-async def test_without_xgrammar_it_answers_but_keeps_to_no_schema(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_xgrammar_it_keeps_to_no_schema(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgrammar", None)
     model = await started(folder)
     assert (await model.abilities()).schema is False

@@ -18,9 +18,7 @@ CHAT_TEMPLATE = """\
 <|im_start|>assistant
 {% endif -%}"""
 
-NO_SYSTEM_TURN = (
-    """{%- if messages[0].role == 'system' -%}{{ raise_exception('no system turn here') }}{%- endif -%}""" + CHAT_TEMPLATE
-)
+NO_SYSTEM_TURN = "{%- if messages[0].role == 'system' -%}{{ raise_exception('none') }}{%- endif -%}" + CHAT_TEMPLATE
 SILENT_SYSTEM_TURN = CHAT_TEMPLATE.replace("in messages -%}", "in messages if message.role != 'system' -%}")
 
 
@@ -56,14 +54,14 @@ def _tokenizer(chat_template: str | None):  # type: ignore[no-untyped-def]
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    bytewise = Tokenizer(models.BPE())
+    bytewise.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytewise.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=300,
         special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=END, chat_template=chat_template)
+    bytewise.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=bytewise, eos_token=END, pad_token=END, chat_template=chat_template)
