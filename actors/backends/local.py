@@ -28,7 +28,8 @@ class LocalBackend(Backend):
             raise UserError(f"{key}.dtype={model.dtype}: {key}=transformers takes one of {', '.join(DTYPES)}")
         if model.engine or model.tensor_parallel != 1:
             raise UserError(f"{key}.engine and {key}.tensor_parallel are for {key}=vllm: leave them out")
-        return partial(LocalModel, LocalSettings(**common_fields(LocalSettings, model)))
+        replicas, _ = self.processes(0)
+        return partial(LocalModel, LocalSettings(**common_fields(LocalSettings, model), sharing=replicas))
 
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""

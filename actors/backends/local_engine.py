@@ -120,7 +120,7 @@ def load(settings: LocalSettings) -> LocalEngine:
 def threads(settings: LocalSettings) -> int:
     """The number of threads: Ray would set one for a replica that reserves less than two cores."""
     cores = psutil.cpu_count(logical=False) or 1
-    return int(settings.cpus) if settings.cpus >= 1 else max(1, cores // settings.replicas)
+    return int(settings.cpus) if settings.cpus >= 1 else max(1, cores // settings.sharing)
 
 
 def best_device() -> torch.device:

@@ -34,14 +34,14 @@ class LocalSettings:
 
     `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
     the model's own context). `dtype=auto` is that of the weights; on a CPU without bfloat16 arithmetic, float32.
-    `cpus` are the threads; with less than one, all cores are shared by the `replicas`.
+    `cpus` are the threads; with less than one, all cores are shared by as many replicas as `sharing` says.
     """
 
     name: str
     max_model_len: int | None = None
     dtype: str = "auto"
     cpus: float = 0.5
-    replicas: int = 1
+    sharing: int = 1
 
 
 class LocalModel:

@@ -160,14 +160,19 @@ async def test_a_smaller_context_can_be_asked_for(folder: Path) -> None:
     await model.close()
 
 
-async def test_a_call_that_is_cancelled_gives_way_to_the_next(model: LocalModel) -> None:
-    """Also when it has not begun. None of the three would end within the test's time by itself."""
-    endless = replace(REQUEST, max_tokens=CONTEXT - 200, seed=1)
-    calls = [asyncio.create_task(model.complete(replace(endless, id=str(number)))) for number in range(3)]
-    await asyncio.sleep(0.05)
+async def test_a_cancelled_call_ends_after_the_step_in_hand_and_one_that_waits_never_begins(model: LocalModel) -> None:
+    pytest.importorskip("xgrammar")
+    long = replace(REQUEST, schema=json.dumps({"type": "string", "minLength": 5000}), max_tokens=CONTEXT - 200)
+    steps = []
+    hook = model._loaded().decoder._model.register_forward_hook(lambda *_: steps.append(1))
+    calls = [asyncio.create_task(model.complete(replace(long, id=str(number)))) for number in range(3)]
+    while len(steps) < 3:
+        await asyncio.sleep(0.01)
     for call in calls:
         call.cancel()
     assert (await model.complete(replace(REQUEST, max_tokens=1))).completion_tokens == 1
+    hook.remove()
+    assert len(steps) < long.max_tokens
     assert all(call.cancelled() for call in calls)
 
 
