@@ -48,7 +48,8 @@ class Backend:
         Raises:
             UserError: the settings cannot work. Nothing is loaded or asked for that.
         """
-        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
+        others = "choose reader, vllm, transformers or openai"
+        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): {others}")
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
         """This backend with the settings that were left open as they are best on a cluster of so many GPUs.

@@ -42,25 +42,29 @@ class ModelSettings:
     """A model. `model=vllm` is short for `model.kind=vllm`."""
 
     kind: str = "reader"
-    """`reader`, `vllm`, `openai` (any endpoint that speaks OpenAI's protocol), `replay` (what the run `replay.run`
-    recorded), `none` (nobody, for `judge`), or a model of your own, `package.module:MyModel`: a class or function
-    that is called with these settings and gives an object with `async complete(request)`."""
+    """`reader`, `vllm`, `transformers` (a small text model, without vLLM), `openai` (any endpoint that speaks OpenAI's
+    protocol), `replay` (what the run `replay.run` recorded), `none` (nobody, for `judge`), or a model of your own,
+    `package.module:MyModel`: a class or function that is called with these settings and gives an object with
+    `async complete(request)`."""
     name: str = ""
-    """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
+    """vLLM, transformers: a Hugging Face id or a local folder. Endpoint: the model's name there."""
     replicas: int | None = at_least(1, default=None)
-    """Engines of vLLM or copies of the reader, each in its own process (an endpoint needs one). null: vLLM one for each
+    """Engines of vLLM or copies of the model, each in its own process (an endpoint needs one). null: vLLM one for each
     `tensor_parallel` GPUs, or one on a CPU; others two."""
     capacity: int = at_least(1, default=64)
     """Requests that one replica works on at once; more wait where they come from."""
     cpus: float = at_least(0, default=0.5)
-    """Cores that Ray reserves for each replica."""
+    """Cores that Ray reserves for each replica. transformers: its threads too; with less than 1, the replicas share all
+    cores."""
     gpus: float | None = at_least(0, default=None)
-    """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has any, else 0)."""
+    """GPUs that Ray reserves for each replica (null, where the cluster has any: `tensor_parallel` for vLLM, one or an
+    equal part of one for transformers; else 0)."""
     tensor_parallel: int = at_least(1, default=1)
     max_model_len: int | None = at_least(1, default=None)
-    """vLLM: longest context, in tokens of prompt and reply (null: the model's own)."""
+    """vLLM, transformers: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
-    """vLLM: the type of numbers to compute with. On a CPU, `auto` is float32 for weights of float32, else bfloat16."""
+    """vLLM, transformers: the type of numbers to compute with. `auto` is the weights' own; on a CPU, for vLLM, float32
+    for weights of float32 and else bfloat16."""
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are. On a CPU, block_size=32 and enforce_eager=true are there
     unless they are given."""

@@ -13,6 +13,7 @@ import pytest
 from actors import lookup
 from actors.backends.backend import Backend
 from actors.backends.backends import BACKENDS, find_backend
+from actors.backends.local_model import LocalModel
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.settings import ModelSettings, model_name
 from actors.backends.vllm_model import VllmModel
@@ -57,13 +58,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_kind_has_a_name_of_its_own_and_a_line_that_describes_it() -> None:
-    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "openai", "replay", "none"]
+    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "transformers", "openai", "replay", "none"]
     assert all(kind.description and "\n" not in kind.description for kind in BACKENDS)
 
 
 def test_each_kind_makes_its_own_model() -> None:
     assert isinstance(backend("reader").maker()(), Reader)
     assert isinstance(backend("vllm", name="m").maker()(), VllmModel)
+    assert isinstance(backend("transformers", name="m").maker()(), LocalModel)
     assert isinstance(backend("openai", name="m", base_url="http://h/v1").maker()(), OpenAIModel)
 
 
@@ -72,6 +74,9 @@ def test_each_kind_makes_its_own_model() -> None:
     [
         ("vllm", {}, "judge=vllm needs judge.name"),
         ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine: engine argument 'dtype'"),
+        ("transformers", {}, "judge=transformers needs judge.name"),
+        ("transformers", {"name": "m", "dtype": "int8"}, "judge.dtype=int8: .* one of auto, float32, bfloat16"),
+        ("transformers", {"name": "m", "engine": {"block_size": 32}}, "judge.engine .* are for judge=vllm"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
         ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env=NO_SUCH_KEY"),
         ("replay", {}, "judge=replay cannot answer"),
@@ -96,10 +101,19 @@ def test_completions_depend_on_what_changes_an_answer_and_on_nothing_else(tmp_pa
     read = json.loads(backend("reader", reader=ReaderSettings(hops=3)).identity())
     assert (read["kind"], read["settings"]["hops"], len(read["code"])) == ("reader", 3, 32)
     (tmp_path / "weights").write_text("1")
-    assert json.loads(backend("vllm", name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
+    for kind in ("vllm", "transformers"):
+        assert json.loads(backend(kind, name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
 
 
-def test_only_vllm_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
+def test_replicas_of_a_local_model_share_a_gpu_where_there_are_fewer() -> None:
+    assert backend("transformers", replicas=2).processes(0) == (2, 0.0)
+    assert backend("transformers", replicas=2).processes(8) == (2, 1.0)
+    assert backend("transformers", replicas=2).processes(1) == (2, 0.5)
+    assert backend("transformers", replicas=3).processes(2) == (3, 0.5)
+    assert backend("transformers", replicas=2, gpus=0.25).processes(1) == (2, 0.25)
+
+
+def test_only_what_runs_here_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
     assert backend("vllm", tensor_parallel=2).processes(8) == (4, 2.0)
     assert backend("vllm", tensor_parallel=2, replicas=3).processes(8) == (3, 2.0)
     assert backend("vllm", tensor_parallel=2).processes(1) == (1, 2.0)
@@ -127,7 +141,8 @@ async def test_a_model_of_an_installed_package_goes_by_its_name(package: Path, m
     monkeypatch.setattr(lookup, "entry_points", lambda group: [entry] if group == entry.group else [])
     model = backend("echo", extra={"greeting": "Hi"}).maker()()
     assert (await model.complete(REQUEST)).text == "Hi own"
-    with pytest.raises(UserError, match=r"Did you mean 'echo'\? Known: reader, vllm, openai, replay, none, echo"):
+    known = "reader, vllm, transformers, openai, replay, none, echo"
+    with pytest.raises(UserError, match=rf"Did you mean 'echo'\? Known: {known}"):
         backend("ecco")
 
 
