@@ -85,7 +85,7 @@ class RoleAgent:
             round=turn.round,
             content=reply.content if reply else one_line(responses[0].completion.text),
             answer=reply.answer if reply else None,
-            confidence=dict(probable).get(FieldKind.ANSWER, confidence),
+            confidence=confidence if turn.task else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
             error=error or ("" if reply or reading is None else _unread(reading)),
             heard=tuple(heard.message.id for heard in turn.heard),

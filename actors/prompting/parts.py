@@ -224,7 +224,9 @@ def _untagged(text: str, names: Labels) -> str:
         field = names.field(tag[2])
         return tag[0] if field is None else "\n" if tag[1] else f"\n{field.name}: "
 
-    return re.sub(r"<(/?)([A-Za-z][\w -]{1,20})>", labelled, text)
+    text = re.sub(r"<(/?)([A-Za-z][\w -]{1,20})>", labelled, text)
+    # What is left around the whole, such as `<reply> ... </reply>`.
+    return re.sub(r"\A\s*<(\w{2,20})>(.*)</\1>\s*\Z", r"\2", text, flags=re.DOTALL)
 
 
 @lru_cache(maxsize=256)

@@ -182,7 +182,7 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
         outcome: Values | Fault | None = _cut_off(field) if part is broken else read_values(part, form.choices)
         if outcome is None:
             continue
-        if isinstance(outcome, tuple) and not field.many and (field.value is Value.ANSWER or field.values):
+        if isinstance(outcome, tuple) and not field.many and _holds_one(field):
             before, was_settled = last.get(name, (outcome, False))
             if before != outcome and not (part.settled and not was_settled) and not _RECONSIDERS.search(said_since):
                 outcome = Fault(field, "there are two different ones")
@@ -207,6 +207,11 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
     if answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered):
         faults |= {f.name: Fault(f, "there are two different ones") for f in form.fields if f.value is Value.ANSWER}
     return _Settled({name: values for name, values in outcomes.items() if name not in faults}, faults)
+
+
+def _holds_one(field: Field) -> bool:
+    """True for a field of which two different values contradict each other; of a text the later one is the better."""
+    return bool(field.values) or field.value in (Value.ANSWER, Value.NUMBERS)
 
 
 def _cut_off(field: Field) -> Fault:

@@ -234,7 +234,7 @@ def _says_nothing(field: Field, text: str, choices: Sequence[str]) -> bool:
 def _unwrapped(text: str) -> str:
     """Without a bullet, and without emphasis or quotation marks around the whole."""
     text = _BULLET.sub("", text, count=1) if not text[:1].isdigit() else text
-    text = undecorated(text.strip())[0].strip()
+    text = _decoded(undecorated(text.strip())[0].strip())
     return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
 
 
@@ -282,6 +282,11 @@ def _answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fault 
     return (stated if choices else _first_sentence(stated),)
 
 
+def _decoded(text: str) -> str:
+    """Characters that are spelt as in HTML as they are."""
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+
+
 def _first_sentence(answer: str) -> str:
     """An answer of a few words without the sentences that explain it."""
     match = _SENTENCE.match(answer)
@@ -324,7 +329,10 @@ def _answer_lines(lines: Sequence[str], closed: bool) -> str:
 
 def _uncited(value: str) -> str:
     value = re.sub(r"(?<=\d)\\text\{\s*([^{}]{1,40})\}", r" \1", value)
-    value = _ENTITY.sub(lambda entity: html.unescape(entity[0]), value)
+    if value.count("**") == 1:
+        # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
+        value = value.partition("**")[0] or value.partition("**")[2]
+    value = _decoded(value)
     while (cited := _CITED.sub("", value)) != value and cited.strip(" *_`."):
         value = cited
     return value
