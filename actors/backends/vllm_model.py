@@ -22,6 +22,7 @@ from actors.backends.settings import DeclaredAbilities
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
+from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
 from actors.processes import descendants, ended, kill
 from actors.prompting.prompt import one_line
@@ -65,6 +66,7 @@ class VllmModel:
         self._lost: asyncio.Future[str] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
+        self._kills = kills()
         self._system_turn: dict[bool, bool] = {}
         self._abilities: Abilities | None = None
 
@@ -166,7 +168,7 @@ class VllmModel:
             raise
         except Exception as error:
             if self._engine is None or self._engine.errored:
-                self._lose("vLLM's engine died")
+                self._lose(self._death())
                 raise ModelLost(lost.result()) from error
             raise ModelError(one_line(f"vLLM failed: {type(error).__name__}: {error}")) from error
         finally:
@@ -262,10 +264,13 @@ class VllmModel:
                 else:
                     return self._lose(f"vLLM's engine has not answered for {self.settings.hang_s:g} s")
                 if engine.errored or sign.exception() is not None:
-                    return self._lose("vLLM's engine died")
+                    return self._lose(self._death())
             finally:
                 sign.cancel()
             await asyncio.sleep(BEAT_S)
+
+    def _death(self) -> str:
+        return f"vLLM's engine {'was killed because memory ran out' if kills() > self._kills else 'died'}"
 
     def _lose(self, reason: str) -> None:
         assert self._lost is not None
