@@ -12,12 +12,13 @@ import multiprocessing
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
-from actors.backends.likelihoods import Tokens, of_text
+from actors.backends.likelihoods import Tokens, of_text, pieces
 from actors.backends.settings import DeclaredAbilities
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
@@ -211,7 +212,14 @@ class VllmModel:
     def _tokens(self, reply: Any) -> Tokens:
         """The tokens of the reply's text. Their probabilities are those after a schema has ruled tokens out."""
         chosen = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
-        return of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
+        tokens = of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
+        if tokens or not chosen:
+            return tokens
+        # A reply with bytes that are no characters: vLLM decodes them otherwise one by one than all together.
+        tokenizer = self._engine.renderer.get_tokenizer()
+        decode = partial(tokenizer.decode, skip_special_tokens=True)
+        parts = pieces(decode, list(reply.token_ids), reply.text)
+        return tuple((part, token.logprob) for part, token in zip(parts, chosen, strict=True))
 
     async def _render(self, messages: list[dict[str, Any]]) -> Any:
         """The engine's input, however long. vLLM's own limit would count a picture as one token and end there."""
