@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+
+INCOMPLETE = "\ufffd"  # for bytes that are no character, or not yet
 
 Tokens = tuple[tuple[str, float], ...]
 
@@ -25,3 +27,18 @@ def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
         if begin <= end - len(token[0]) and end <= begin + len(text)
     )
     return kept if "".join(token for token, _ in kept) == text else ()
+
+
+def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str) -> list[str]:
+    """A text in one piece for each token, by decoding ever more of them: for texts with bytes that are no characters.
+
+    Quadratic in the number of tokens. What is no character yet falls to the token that completes it, or to the last.
+    """
+    found, begin = [], 0
+    for number in range(1, len(ids) + 1):
+        whole = decode(ids[:number]).rstrip(INCOMPLETE)
+        end = len(text) if number == len(ids) else len(whole) if text.startswith(whole) else begin
+        end = max(begin, end)
+        found.append(text[begin:end])
+        begin = end
+    return found

@@ -33,8 +33,8 @@ SCHEMA = {
     "required": ["colour", "share", "numbers"],
     "additionalProperties": False,
 }
-# A small model may write numbers without end: how its reply begins is enough then.
-BEGINNING = re.compile(r'\s*\{\s*"colour"\s*:\s*"(red|green|blue)"\s*,')
+# A small model may write blanks or numbers without end: how its reply begins is enough then.
+BEGINNING = re.compile(r'\s*\{\s*(?:$|"colour"\s*:\s*"(?:red|green|blue)"\s*,)')
 SCHEMA_TOKENS = 48
 # For a model that thinks before it says anything.
 THINKING_TOKENS = 2048

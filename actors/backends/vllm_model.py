@@ -12,16 +12,18 @@ import multiprocessing
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
-from actors.backends.likelihoods import Tokens, of_text
+from actors.backends.likelihoods import Tokens, of_text, pieces
 from actors.backends.settings import DeclaredAbilities
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
+from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
 from actors.processes import descendants, ended, kill
 from actors.prompting.text import one_line
@@ -65,6 +67,7 @@ class VllmModel:
         self._lost: asyncio.Future[str] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
+        self._kills = kills()
         self._system_turn: dict[bool, bool] = {}
         self._abilities: Abilities | None = None
 
@@ -166,7 +169,7 @@ class VllmModel:
             raise
         except Exception as error:
             if self._engine is None or self._engine.errored:
-                self._lose("vLLM's engine died")
+                self._lose(self._death())
                 raise ModelLost(lost.result()) from error
             raise ModelError(one_line(f"vLLM failed: {type(error).__name__}: {error}")) from error
         finally:
@@ -209,7 +212,14 @@ class VllmModel:
     def _tokens(self, reply: Any) -> Tokens:
         """The tokens of the reply's text. Their probabilities are those after a schema has ruled tokens out."""
         chosen = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
-        return of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
+        tokens = of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
+        if tokens or not chosen:
+            return tokens
+        # A reply with bytes that are no characters: vLLM decodes them otherwise one by one than all together.
+        tokenizer = self._engine.renderer.get_tokenizer()
+        decode = partial(tokenizer.decode, skip_special_tokens=True)
+        parts = pieces(decode, list(reply.token_ids), reply.text)
+        return tuple((part, token.logprob) for part, token in zip(parts, chosen, strict=True))
 
     async def _render(self, messages: list[dict[str, Any]]) -> Any:
         """The engine's input, however long. vLLM's own limit would count a picture as one token and end there."""
@@ -262,10 +272,13 @@ class VllmModel:
                 else:
                     return self._lose(f"vLLM's engine has not answered for {self.settings.hang_s:g} s")
                 if engine.errored or sign.exception() is not None:
-                    return self._lose("vLLM's engine died")
+                    return self._lose(self._death())
             finally:
                 sign.cancel()
             await asyncio.sleep(BEAT_S)
+
+    def _death(self) -> str:
+        return f"vLLM's engine {'was killed because memory ran out' if kills() > self._kills else 'died'}"
 
     def _lose(self, reason: str) -> None:
         assert self._lost is not None

@@ -16,7 +16,7 @@ from actors.errors import AgentLost
 from actors.messages import Role, Turn
 from actors.models import Model
 from actors.runtime.batching import Results
-from actors.runtime.remote import collect_rarely, pack, stream
+from actors.runtime.remote import collect_rarely, loss, pack, stream
 from actors.runtime.replica_actor import PoolHandle
 from actors.runtime.team import RemoteTeam, TurnResult
 from actors.runtime.work_queue import WorkQueue
@@ -83,7 +83,7 @@ class RayAgent:
         except RayTaskError:
             raise
         except RayError as error:  # of the actor, or of the node that it was on
-            raise AgentLost(f"{self._name}: {type(error).__name__}") from error
+            raise AgentLost(f"{self._name}: {loss(error)}") from error
 
     def drop(self, ids: list[int]) -> None:
         self._handle.drop.remote(self._sender, ids)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from actors.errors import AgoraError, UserError, first_of
+
+OUT_OF_MEMORY = "killed because memory ran out"
+# Ray's own killing. Its text for any other death names the kernel's as one of several guesses.
+LOW_ON_MEMORY = re.compile(r"NODE_OUT_OF_MEMORY|running low on memory")
 
 RESTARTS = 10
 """The times that Ray starts an agent or a replica again."""
@@ -79,6 +84,13 @@ def _text(error: BaseException) -> str:
         classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
         return ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
     return " ".join(str(error).split())
+
+
+def loss(error: RayError) -> str:
+    """How a process was lost, in a few words."""
+    if isinstance(error, OutOfMemoryError) or LOW_ON_MEMORY.search(str(error)):
+        return OUT_OF_MEMORY
+    return type(error).__name__
 
 
 def collect_rarely() -> None:

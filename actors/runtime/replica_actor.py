@@ -19,7 +19,7 @@ from actors.models import Model
 from actors.processes import kill
 from actors.runtime.batching import Results
 from actors.runtime.pool import Pool
-from actors.runtime.remote import RESTARTS, one_line, pack, result, stream
+from actors.runtime.remote import RESTARTS, loss, one_line, pack, result, stream
 from actors.runtime.replica import Replica
 
 
@@ -77,7 +77,7 @@ class RayReplica:
         except RayTaskError as error:
             raise ModelLost(one_line(error.cause)) from error
         except RayError as error:
-            raise ModelLost(type(error).__name__) from error
+            raise ModelLost(loss(error)) from error
 
     async def ready(self) -> None:
         try:
@@ -86,7 +86,7 @@ class RayReplica:
         except ActorDiedError as error:
             raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
         except RayError as error:
-            raise ModelLost(type(error).__name__) from error
+            raise ModelLost(loss(error)) from error
 
     async def abilities(self) -> Abilities:
         try:
@@ -94,14 +94,14 @@ class RayReplica:
         except RayTaskError as error:
             raise ModelLost(one_line(error.cause)) from error
         except RayError as error:
-            raise ModelLost(type(error).__name__) from error
+            raise ModelLost(loss(error)) from error
         return abilities
 
     async def room(self) -> int:
         try:
             return int(await result(self._handle.room.remote()))
         except RayError as error:
-            raise ModelLost(type(error).__name__) from error
+            raise ModelLost(loss(error)) from error
 
     def drop(self, ids: list[int]) -> None:
         # Not awaited: if it gets lost, the work is merely done in vain.

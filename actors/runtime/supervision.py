@@ -12,12 +12,14 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
-from actors.runtime.remote import one_line, result
+from actors.memory import kills
+from actors.runtime.remote import OUT_OF_MEMORY, loss, one_line, result
 
 STARTS = 3
 RETRY_S = 2.0
 PULSE_S = 5.0
 HUNG_S = 60.0
+LESS = "as memory ran out and processes were killed: use fewer replicas or agents, or a smaller model"
 
 LOG = logging.getLogger(__name__)
 OnEvent = Callable[[str], None]
@@ -33,13 +35,16 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
     Raises:
         ClusterError: it died too often, or could not be started.
     """
+    killed_before = kills()
     for start in range(1, STARTS + 1):
         try:
             await result(handle.ready.remote())
             return kind
         except (RayActorError, ModelLost) as error:
             if start == STARTS or isinstance(error, ActorDiedError):
-                raise ClusterError(f"{name} died {start} times while it was starting: {one_line(error)}") from error
+                for_memory = kills() > killed_before or (isinstance(error, RayError) and loss(error) == OUT_OF_MEMORY)
+                reason = LESS if for_memory else one_line(error)
+                raise ClusterError(f"{name} died {start} times while it was starting: {reason}") from error
         except Exception as error:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
             raise ClusterError(f"{what}: {one_line(error)}") from error
@@ -55,6 +60,7 @@ async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
     Only the driver does so: of two supervisors, the second would end the new process.
     """
     process: str | None = None
+    killed_before = await killed_for_memory()
     while True:
         stalled_s, answering = 0.0, process
         try:
@@ -72,13 +78,37 @@ async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
         # Another process that answers means that Ray has restarted the replica between two pulses.
         if hung or process not in (None, answering):
-            _report(on_event, f"{name} {'hung' if hung else 'was lost'} and is started again")
+            killed = await killed_for_memory()
+            how = f", {LESS}," if killed > killed_before else ""
+            killed_before = killed
+            _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
             noticed = time.monotonic()
             if await _up_again(handle):
                 _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
             answering = None
         process = answering
         await asyncio.sleep(PULSE_S)
+
+
+async def killed_for_memory() -> int:
+    """Processes that were killed so far because memory ran out: by Ray on any node, or by the kernel on this one."""
+    return kills() + await asyncio.to_thread(_killed_by_ray)
+
+
+def _killed_by_ray() -> int:
+    if not ray.is_initialized():
+        return 0
+    try:
+        from ray._private.state import state
+        from ray.core.generated import common_pb2, gcs_pb2
+
+        rows = state._connect_and_get_accessor().get_worker_table()
+        exits = [gcs_pb2.WorkerTableData.FromString(row).exit_type for row in rows]  # type: ignore[attr-defined]
+        return exits.count(common_pb2.NODE_OUT_OF_MEMORY)  # type: ignore[attr-defined]
+    # Internal to Ray, and no reason to stop watching replicas.
+    except Exception as error:
+        LOG.warning("what Ray has killed for memory is not known: %r", error)
+        return 0
 
 
 def _report(on_event: OnEvent, line: str) -> None:

@@ -100,7 +100,7 @@ class Measurement:
         """What the engines report of training discussions, and of evaluation."""
         config = self.config
         roles = team_roles(config)
-        cluster.launch_replicas(make_model, config.model.replicas, cpus=0, gpus=0)
+        cluster.launch_replicas(make_model, config.model.replicas or 1, cpus=0, gpus=0)
         team = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
         await cluster.wait_until_ready()
         learner = Learner([role.modality for role in roles], rounds=config.topology.rounds, seed=config.seed)

@@ -70,6 +70,17 @@ class FaultyProxy:
         return Told(response.content, response.status_code)
 
 
+async def test_a_server_is_found_to_do_what_its_engine_does(served: OpenAIModel, model: VllmModel) -> None:
+    # A random model may not get far enough in the probe's few tokens to show that it keeps to a schema.
+    assert dataclasses.replace(await served.abilities(), schema=True) == await model.abilities()
+
+
+async def test_a_server_tells_the_tokens_of_a_reply(served: OpenAIModel, question: Question) -> None:
+    reply = await served.complete(request(question, likelihoods=True))
+    assert "".join(token for token, _ in reply.tokens) == reply.text
+    assert all(likelihood <= 0 for _, likelihood in reply.tokens)
+
+
 async def test_faults_on_the_way_change_no_text(
     served: OpenAIModel, question: Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:

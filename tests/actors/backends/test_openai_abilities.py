@@ -89,8 +89,16 @@ async def test_an_endpoint_that_refuses_everything_beside_text_can_do_none_of_it
         (completion('["colour", "share", "numbers"]'), False),
         (completion("Yes, I am", "length"), False),
         (completion('{ "colour": "red", "share": 1, "numbers": [1, 2, 3', "length"), True),
+        (completion("{ \n\n\n", "length"), True),
     ],
-    ids=["passed over", "another form", "no object", "prose that was cut off", "JSON that was cut off"],
+    ids=[
+        "passed over",
+        "another form",
+        "no object",
+        "prose that was cut off",
+        "JSON that was cut off",
+        "blanks that were cut off",
+    ],
 )
 async def test_a_schema_counts_only_where_the_reply_keeps_to_it(told: dict[str, Any], kept: bool) -> None:
     assert (await found(Endpoint(schema=Told(told)))).schema is kept

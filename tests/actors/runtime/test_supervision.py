@@ -1,0 +1,63 @@
+"""What is said of a replica that is lost, without Ray: a handle whose pulse comes from another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError
+
+from actors.runtime import supervision
+from actors.runtime.remote import loss
+from actors.runtime.supervision import supervise
+
+
+class Method:
+    def __init__(self, values: Iterator[object]) -> None:
+        self._values = values
+
+    async def remote(self) -> object:
+        value = next(self._values)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+class Handle:
+    """Restarted once, between its first pulse and its second, and ended for good after it."""
+
+    def __init__(self) -> None:
+        self.pulse = Method(iter([(0.0, "first"), (0.0, "second"), ActorDiedError()]))
+        self.ready = Method(iter([None]))
+
+
+async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str]:
+    counts = iter(killed)
+    monkeypatch.setattr(supervision, "kills", lambda: next(counts))
+    monkeypatch.setattr(supervision, "PULSE_S", 0)
+    said: list[str] = []
+    with suppress(StopIteration):
+        await asyncio.wait_for(supervise("model-0", Handle(), said.append), 20)
+    return said
+
+
+async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, again = await events(monkeypatch, [3, 4])
+    assert lost == (
+        "model-0 was lost, as memory ran out and processes were killed: use fewer replicas or agents, or a smaller "
+        "model, and is started again"
+    )
+    assert again.startswith("model-0 is up again")
+
+
+async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await events(monkeypatch, [3, 3]))[0] == "model-0 was lost and is started again"
+
+
+def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:
+    died = "The actor died. Worker exit type: {} Worker exit detail: (1) killed by SIGKILL by OOM killer due to ..."
+    assert loss(OutOfMemoryError("Task was killed due to the node running low on memory.")).startswith("killed because")
+    assert loss(ActorUnavailableError(died.format("NODE_OUT_OF_MEMORY"), None)).startswith("killed because")
+    assert loss(ActorUnavailableError(died.format("SYSTEM_ERROR"), None)) == "ActorUnavailableError"
