@@ -37,6 +37,8 @@ _PLACEHOLDER = re.compile(
 _PARTS = frozenset(
     "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
 )
+_PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
+_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 _UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);")
 _ABBREVIATED = frozenset("prof capt dept corp univ messrs".split())
@@ -373,6 +375,11 @@ def _numbers(field: Field, lines: Sequence[str]) -> Values | Fault:
 
 def _list(field: Field, lines: Sequence[str], several: bool) -> Values | Fault | None:
     """The values of a field that may have many: on its line, on a line each, or as a list."""
+    if field.value is Value.TRIPLE and len(lines) == 1:
+        # The quick way: nothing but words between the bars, and not those of the form.
+        plain = _PLAIN_TRIPLE.fullmatch(lines[0])
+        if plain and plain[1] not in _PARTS:
+            return (lines[0],)
     items = list(_list_lines(field, lines, several))
     if field.value is Value.TRIPLE:
         # Several on one line: `(a, b, c); (d, e, f)`.
