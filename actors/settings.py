@@ -25,8 +25,8 @@ class RaySettings:
 
     address: str | None = None
     """`auto` or `host:port` of a running cluster."""
-    start_timeout_s: float = at_least(1, default=120.0)
-    """How long to wait for all actors to come up."""
+    start_timeout_s: float | None = at_least(1, default=None)
+    """How long to wait for all actors to come up (null: 120 s, or 600 s for vLLM)."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class AgentSettings:
     """How replies keep to their form: `enforced` by the model's own decoder, as JSON that cannot have another form;
     `text`, lines that are asked for and read tolerantly; `auto`, the first wherever the model can."""
     likelihoods: bool = True
-    """Confidences are the probabilities of what was said wherever the model tells them, and otherwise what it states."""
+    """Confidences are the probabilities of what was said where the model tells them, and else what it states."""
     budget_words: int | None = at_least(1, default=None)
     """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
     (null: all of it). What they answered is always read."""

@@ -24,13 +24,14 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import replay
+from experiments.running.abilities import check_abilities, describe
 from experiments.running.conclude import conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
-from experiments.running.launched import launch_agents, launch_learner, wait
+from experiments.running.launched import cluster_started, launch_agents, launch_learner, wait
 from experiments.running.methods import methods_of
-from experiments.running.models import COMPLETIONS
+from experiments.running.models import COMPLETIONS, model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
 from experiments.studies.planted import job as planted
@@ -115,17 +116,20 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     else:
         dataset = open_dataset(config, cache)
         # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
-        check_room(Path(config.output), actors=len(roles) + 3 + config.model.replicas)
+        check_room(Path(config.output), actors=len(roles) + 3 + model_backend(config).replicas)
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
     with _tracked(config, folder) as tracker:
         # The recorder first: a folder that is in use is refused before any process is started.
-        with Recorder(folder) as recorder, Cluster(config.ray) as cluster:
+        with (
+            Recorder(folder) as recorder,
+            Progress() as progress,
+            cluster_started(config.ray, progress) as cluster,
+        ):
             evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
-            with Progress() as progress:
-                context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-                asyncio.run(_discuss(context, cluster, cache, recorded))
+            context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
+            asyncio.run(_discuss(context, cluster, cache, recorded))
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         else:
@@ -139,18 +143,27 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
 async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded: Team | None) -> None:
     """Everything that needs agents: launch them, wait for them, and do the job."""
     config = context.config
-    agents = launch_agents(config, context.roles, cluster, cache, recorded)
+    agents = launch_agents(config, context.roles, cluster, cache, recorded, say=context.progress.print)
     if config.job == "redundancy":
         learners = launch_learners(config, context.roles, cluster)
-        await wait(cluster, context.progress)
+        await _wait(context, cluster, recorded)
         measured = await Redundancy(Job(context, agents, None), learners).run()
         redundancy_summary.write(context, measured)
         return
     learns = any(method.needs_graph for method in methods_of(config))
     # Launched before anything is waited for, so that all processes start side by side.
     learner = launch_learner(config, context.roles, cluster) if learns else None
-    await wait(cluster, context.progress)
+    await _wait(context, cluster, recorded)
     await Job(context, agents, learner).run()
+
+
+async def _wait(context: RunContext, cluster: Cluster, recorded: Team | None) -> None:
+    """Waits until all is up, and checks that the model can do what the run asks of it."""
+    await wait(cluster, context.progress)
+    if recorded is None:
+        abilities = await cluster.abilities()
+        check_abilities(context.config, abilities, context.recorder.run)
+        context.progress.print(describe(context.config, abilities))
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class RoleAgent:
             # The repair is longer than the first request, so what was cut from that would not fit here either.
             cut = responses[0].cut
             responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, form, faults), cut))
-            again = responses[1].reading(form.only([fault.field.name for fault in faults]))
+            again = responses[1].reading(form.only([fault.field.name for fault in faults]), form)
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
@@ -83,11 +83,11 @@ class RoleAgent:
             id=f"{turn.round}/{self.role.name}",
             agent=self.role.name,
             round=turn.round,
-            content=reply.content if reply else one_line(responses[-1].completion.text),
+            content=reply.content if reply else one_line(responses[0].completion.text),
             answer=reply.answer if reply else None,
             confidence=dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error,
+            error=error or ("" if reply or reading is None else _unread(reading)),
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -162,11 +162,16 @@ class _Response:
     cut: tuple[str, ...]
     usage: Usage
 
-    def reading(self, form: Form) -> Reading | None:
+    def reading(self, form: Form, among: Form | None = None) -> Reading | None:
         """What the reply says of the form's fields; None where there is no reply."""
         if self.error:
             return None
-        return read(form, self.completion.text, cut_off=self.completion.stop == "length")
+        return read(form, self.completion.text, self.completion.stop == "length", among)
+
+
+def _unread(reading: Reading) -> str:
+    """What could not be read of a reply that was asked for twice."""
+    return "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in reading.faults)
 
 
 def _does_not_fit(completion: Completion) -> str:

@@ -47,7 +47,7 @@ DECISION = Role(
 SINGLE = Role(
     "single",
     Modality.BOTH,
-    "You are the scientist of the team and work alone. Find what the evidence says and answer the question.",
+    "You are a scientist. Work out what is asked, find what bears on it, and answer.",
 )
 # Names are unique: `text_critic` and `visual_critic` are two roles.
 ROLES = {role.name: role for role in (*TEXTUAL, *VISUAL, DECISION, SINGLE)}

@@ -215,7 +215,8 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
     @property
     def model_info(self) -> ModelInfo:
-        # The same for every model: tools and JSON are asked for in words, and pictures go with the request.
+        # The same for every model: tools and JSON are asked for in words, and pictures go with the request. A model
+        # that reads none gets them in words.
         return ModelInfo(
             vision=True,
             function_calling=True,

@@ -15,7 +15,7 @@ from typing import cast
 from autogen_agentchat.base import ChatAgent, Response
 from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
 from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient
+from autogen_core.models import ChatCompletionClient, RequestUsage
 
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
@@ -100,21 +100,25 @@ class HostedAgent:
             prompt_tokens=total.prompt_tokens,
             completion_tokens=total.completion_tokens,
             fields=reply.fields if reply else (),
+            repair_tokens=_tokens(total) - outcome.first_tokens if outcome.first_tokens else 0,
         )
         return message, usage
 
     async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
         """A new agent's reply to a request; it gets a second chance where the first one cannot be read."""
-        text, reply, reported = "", None, Usage()
+        text, reply, reported, first_tokens = "", None, Usage(), 0
         try:
             agent = self._factory(self.role, client)
             try:
-                form, reading, message = form_of(turn), None, task_message(request)
+                whole, reading, message = form_of(turn), None, task_message(request)
+                form = whole
                 for _ in range(2):
+                    # Zero before the first message, and what that one cost before the second.
+                    first_tokens = _tokens(client.total_usage() if client.calls else reported)
                     response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
-                    said = read(form, text, cut_off=client.cut_off)
+                    said = read(form, text, client.cut_off, whole)
                     reading = said if reading is None else reading.repaired_by(said)
                     reply = reply_of(turn, reading)
                     if reply is not None:
@@ -126,8 +130,8 @@ class HostedAgent:
         except ModelGone:  # ends the run: no later turn would fare better
             raise
         except Exception as error:  # the user's agent may raise anything
-            return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported)
-        return _Outcome(text, reply, "", reported)
+            return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported, first_tokens)
+        return _Outcome(text, reply, "", reported, first_tokens)
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
@@ -137,12 +141,16 @@ class HostedAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """An agent's last message, the reply in it, or why there is none, and the usage that the agent itself reports."""
+    """An agent's last message, the reply in it, or why there is none, and the usage that the agent itself reports.
+
+    `first_tokens` are those of its first message where it was asked for a second one, else 0.
+    """
 
     text: str
     reply: Reply | None
     error: str
     reported: Usage
+    first_tokens: int
 
 
 def task_message(request: Request) -> BaseChatMessage:
@@ -158,6 +166,10 @@ def _reported(response: Response) -> Usage:
     messages = (*(response.inner_messages or ()), response.chat_message)
     counts = [message.models_usage for message in messages if message.models_usage]
     return sum((Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts), Usage())
+
+
+def _tokens(usage: Usage | RequestUsage) -> int:
+    return usage.prompt_tokens + usage.completion_tokens
 
 
 def load_factory(spec: str) -> Factory:

@@ -35,6 +35,8 @@ class Backend:
 
     name: ClassVar[str]
     description: ClassVar[str]
+    usual_replicas: ClassVar[int] = 2
+    start_timeout_s: ClassVar[float] = 120.0
 
     key: str
     settings: ModelSettings
@@ -46,7 +48,18 @@ class Backend:
         Raises:
             UserError: the settings cannot work. Nothing is loaded or asked for that.
         """
-        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
+        others = "choose reader, vllm, transformers or openai"
+        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): {others}")
+
+    def on(self, cluster_gpus: float) -> tuple[Backend, str]:
+        """This backend with the settings that were left open as they are best on a cluster of so many GPUs.
+
+        Returns with it a line that names these (empty: there are none). It answers as if they had been given.
+        """
+        return self, ""
+
+    def check_memory(self, replicas: int, available_bytes: int) -> None:
+        """Raises UserError where so many replicas cannot have the memory that they need on a machine without GPUs."""
 
     def identity(self) -> str:
         """The model and all that its completions depend on, as JSON: the key of what is cached."""
@@ -57,9 +70,14 @@ class Backend:
         """The settings and files on which completions depend, beside the kind and the name."""
         return {}
 
+    @property
+    def replicas(self) -> int:
+        """The replicas that are asked for, or as many as this kind usually has."""
+        return self.settings.replicas or self.usual_replicas
+
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         """The number of replicas, and the GPUs that each reserves on a cluster that has `cluster_gpus`."""
-        return self.settings.replicas, self.settings.gpus or 0.0
+        return self.replicas, self.settings.gpus or 0.0
 
     def counting(self) -> TokenCounting | None:
         """The model's own count of tokens, without loading the model; None where only a guess can be made."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.backends.backend import Backend
+from actors.backends.local import LocalBackend
 from actors.backends.openai import OpenAIBackend
 from actors.backends.own import OwnBackend
 from actors.backends.reader import ReaderBackend
@@ -24,7 +25,14 @@ class NoModel(Backend):
     description = "nobody, for `judge`"
 
 
-BACKENDS: tuple[type[Backend], ...] = (ReaderBackend, VllmBackend, OpenAIBackend, Replay, NoModel)
+BACKENDS: tuple[type[Backend], ...] = (
+    ReaderBackend,
+    VllmBackend,
+    LocalBackend,
+    OpenAIBackend,
+    Replay,
+    NoModel,
+)
 
 
 def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> Backend:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.messages import Completion, Request
+from actors.backends.settings import DeclaredAbilities
+from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
 
@@ -45,7 +46,10 @@ class ModelChoice(BaseModel):
 @lru_cache(maxsize=8)
 def _made(kind: str, settings: str, key_env: str) -> Model:
     fields = json.loads(settings)
-    return Endpoint(OpenAISettings(**fields), key_env) if kind == "openai" else Reader(ReaderSettings(**fields))
+    if kind == "reader":
+        return Reader(ReaderSettings(**fields))
+    abilities = DeclaredAbilities(**fields.pop("abilities", {}))
+    return Endpoint(OpenAISettings(**fields, abilities=abilities), key_env)
 
 
 class Endpoint:
@@ -58,16 +62,23 @@ class Endpoint:
         self._started: asyncio.Task[OpenAIModel] | None = None
 
     async def complete(self, request: Request) -> Completion:
+        try:
+            model = await self._model()
+        except ValueError as error:
+            return Completion(request.id, "", stop="error", error=str(error))
+        return await model.complete(request)
+
+    async def abilities(self) -> Abilities:
+        """What the model can do. Raises ValueError where the endpoint does not answer."""
+        return await (await self._model()).abilities()
+
+    async def _model(self) -> OpenAIModel:
         loop = asyncio.get_running_loop()
         # A client's connections belong to the loop that opened them, and AutoGen teams may run in one after another.
         if self._started is None or self._loop is not loop:
             self._loop, self._started = loop, loop.create_task(self._start())
-        try:
-            # Shielded: a request that is cancelled must not cancel the start for the others.
-            model = await asyncio.shield(self._started)
-        except ValueError as error:
-            return Completion(request.id, "", stop="error", error=str(error))
-        return await model.complete(request)
+        # Shielded: a request that is cancelled must not cancel the start for the others.
+        return await asyncio.shield(self._started)
 
     async def close(self) -> None:
         """Closes the connections; the next request opens them again."""

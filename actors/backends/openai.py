@@ -10,7 +10,7 @@ from typing import Any
 from actors.backends.backend import Backend
 from actors.backends.model_choice import ModelChoice
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.settings import common_fields
+from actors.backends.settings import common_fields, layout
 from actors.errors import UserError
 from actors.models import Model
 
@@ -29,11 +29,17 @@ class OpenAIBackend(Backend):
         return partial(OpenAIModel, settings)
 
     def dependencies(self) -> Mapping[str, Any]:
-        return {"base_url": self.settings.base_url, "extra": self.settings.extra}
+        model = self.settings
+        return {"base_url": model.base_url, "extra": model.extra, **layout(model.abilities)}
+
+    @property
+    def replicas(self) -> int:
+        return 1
 
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         return 1, 0.0  # one process keeps the rate limits of the endpoint's account, and computes nothing
 
     def choice(self) -> ModelChoice:
         model = self.settings
-        return ModelChoice(kind="openai", settings=common_fields(OpenAISettings, model), key_env=model.key_env)
+        settings = common_fields(OpenAISettings, model) | {"abilities": model.abilities.declared()}
+        return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)

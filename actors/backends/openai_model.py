@@ -7,18 +7,21 @@ import json
 import logging
 import re
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from actors.backends.chat import SEEDS, chat
+from actors.backends.chat import SEEDS, chat, pictures_in_words
 from actors.backends.data_url import data_url
+from actors.backends.openai_probes import READY, Ask, keeps_to_schemas, reads_pictures, tells_likelihoods
 from actors.backends.openai_reply import Closed, Fault, read_reply
 from actors.backends.rate_limit import RateLimit
+from actors.backends.settings import DeclaredAbilities
 from actors.errors import ModelError, ModelGone
-from actors.messages import Completion, Request, derive_seed
+from actors.messages import Abilities, Completion, Request, derive_seed
 from actors.prompting.text import one_line
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +33,7 @@ RETRIES_AT_START = 2
 LINE_CHARACTERS = 600
 # A shorter key is a word such as EMPTY, for an endpoint that wants none, and may be part of replies.
 KEY_CHARACTERS = 12
-# Errors of chat templates that take no system turn beside pictures, such as Llama-3.2-Vision's.
+# Errors of chat templates that take no system turn (Gemma's), or none beside pictures (Llama-3.2-Vision's).
 NO_SYSTEM_TURN = re.compile(r"system[ _](message|prompt|role|turn|instruction)", re.IGNORECASE)
 CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
 
@@ -41,7 +44,7 @@ class OpenAISettings:
 
     `timeout_s` is for one attempt, the reply read to its end; `retries` for attempts after one that met a fault (a
     rate limit is waited out and takes none of them). `extra` goes into the body of every request and wins over what
-    is there; null takes a field out (`extra.seed=null`).
+    is there; null takes a field out (`extra.seed=null`). `abilities` are those that need not be found out.
     """
 
     base_url: str
@@ -51,6 +54,7 @@ class OpenAISettings:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
     key: str | None = field(default=None, repr=False)
 
 
@@ -68,10 +72,14 @@ class OpenAIModel:
         self._limit = RateLimit(settings.requests_per_minute, settings.tokens_per_minute)
         self._client: httpx2.AsyncClient | None = None
         self._missed_usage = False
-        self._system_turn = True
+        declared = settings.abilities.system_turn
+        # Without pictures (False) and beside them (True): some templates refuse one only there.
+        self._system_turn = dict.fromkeys((False, True), declared is not False)
+        self._abilities: Abilities | None = None
 
     async def start(self) -> None:
-        """Asks for a few tokens with the settings of every later request, so that mistakes show before the run.
+        """Asks for a few tokens with the settings of every later request, so that mistakes show before the run, and
+        then finds out what the model can do.
 
         Raises ValueError, which names the request, the reply, and what to do.
         """
@@ -86,19 +94,51 @@ class OpenAIModel:
             # Requests in flight are bounded by the pool's capacity; the client's own bound would only queue them.
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
         )
-        probe = Request(
-            "start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16
-        )
         try:
-            problem = (await self._answer(probe, self._body(probe), RETRIES_AT_START, PATIENCE_AT_START_S)).error
+            problem = (await self._probe(READY)).error
+            if not problem:
+                self._abilities = await self._find_abilities()
         except (ModelError, ModelGone) as error:
             problem = str(error)
         if problem:
-            listed = await self._listed()
+            listed = self._others_listed(await self._models())
             await self.close()
             raise ValueError(
                 f"{self._line(f'no reply from model {self.settings.name!r} at {self._base}: {problem}')}{listed}"
             )
+
+    async def abilities(self) -> Abilities:
+        """What the model can do, as declared or found out at the start."""
+        if self._abilities is None:
+            raise RuntimeError("OpenAIModel.abilities before start")
+        # A template may turn out later to take no system turn.
+        return self.settings.abilities.over(replace(self._abilities, system_turn=self._system_turn[False]))
+
+    async def _find_abilities(self) -> Abilities:
+        declared = self.settings.abilities
+        # All at once: an endpoint may take long for each.
+        pictures, schema, likelihoods, context_tokens = await asyncio.gather(
+            _unless_declared(declared.pictures, reads_pictures, self._probe),
+            _unless_declared(declared.schema, keeps_to_schemas, self._probe),
+            _unless_declared(declared.likelihoods, tells_likelihoods, self._probe),
+            self._context_tokens(),
+        )
+        # Every request has a seed, unless it is taken out.
+        seeds = self.settings.extra.get("seed", 0) is not None
+        return Abilities(pictures, schema, likelihoods, seeds=seeds, context_tokens=context_tokens)
+
+    async def _probe(self, request: Request) -> Completion:
+        return await self._asked(request, RETRIES_AT_START, PATIENCE_AT_START_S)
+
+    async def _context_tokens(self) -> int | None:
+        """The context that the endpoint lists for the model, as vLLM's server does."""
+        if self.settings.abilities.context_tokens is not None:
+            return None
+        for model in await self._models():
+            tokens = model.get("max_model_len")
+            if model["id"] == self.settings.name and isinstance(tokens, int) and tokens > 0:
+                return tokens
+        return None
 
     def _check(self) -> None:
         try:
@@ -128,25 +168,31 @@ class OpenAIModel:
         """
         if self._client is None:
             raise RuntimeError("OpenAIModel.complete before start, or after close")
-        # Templates that refuse a system turn do so beside pictures only; what the first refusal showed is remembered.
-        system_turn = self._system_turn or not any(source.image for source in request.images)
-        reply = await self._laid_out(request, system_turn)
-        if system_turn and request.images and reply.stop == "error" and NO_SYSTEM_TURN.search(reply.error):
-            without = await self._laid_out(request, False)
+        return await self._asked(request, self.settings.retries, PATIENCE_S)
+
+    async def _asked(self, request: Request, retries: int, patience_s: float) -> Completion:
+        if self._abilities is not None and not (await self.abilities()).pictures:
+            request = pictures_in_words(request)
+        # What the first refusal showed is remembered.
+        pictures = any(source.image for source in request.images)
+        system_turn = self._system_turn[pictures]
+        reply = await self._laid_out(request, system_turn, retries, patience_s)
+        if system_turn and reply.stop == "error" and NO_SYSTEM_TURN.search(reply.error):
+            without = await self._laid_out(request, False, retries, patience_s)
             if without.stop != "error":
-                self._system_turn = False
+                self._system_turn[pictures] = False
                 return without
         return reply
 
-    async def _laid_out(self, request: Request, system_turn: bool) -> Completion:
+    async def _laid_out(self, request: Request, system_turn: bool, retries: int, patience_s: float) -> Completion:
         try:
             # Pictures are read and encoded, which would hold up the event loop.
             body = await asyncio.to_thread(self._body, request, system_turn)
         except (OSError, ValueError) as error:
             return Completion(request.id, "", stop="error", error=self._line(str(error)))
-        return await self._answer(request, body, self.settings.retries, PATIENCE_S)
+        return await self._answer(request, body, retries, patience_s)
 
-    def _body(self, request: Request, system_turn: bool = True) -> bytes:
+    def _body(self, request: Request, system_turn: bool) -> bytes:
         urls = [data_url(source) for source in request.images if source.image is not None]
         body = {
             "model": self.settings.name,
@@ -154,6 +200,8 @@ class OpenAIModel:
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             "seed": request.seed % SEEDS,
+            **(_constraint(request.schema) if request.schema else {}),
+            **({"logprobs": True} if request.likelihoods else {}),
             **self.settings.extra,
         }
         return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
@@ -213,14 +261,18 @@ class OpenAIModel:
             LOG.warning("%s does not say how many tokens its replies took: they count as 0", self._base)
         return replace(outcome, error=self._line(outcome.error))
 
-    async def _listed(self) -> str:
-        """The models that the endpoint lists, where that explains why it did not answer; else nothing."""
+    async def _models(self) -> list[dict[str, Any]]:
+        """The models that the endpoint lists, each with its `id`; none where it lists none in the usual form."""
         assert self._client is not None
         try:
             response = await self._client.get(f"{self._base}/models", timeout=CONNECT_S)
-            names = sorted(str(model["id"]) for model in response.json()["data"])
+            return [model for model in response.json()["data"] if isinstance(model["id"], str)]
         except (httpx2.RequestError, ValueError, LookupError, TypeError):
-            return ""
+            return []
+
+    def _others_listed(self, models: Sequence[Mapping[str, Any]]) -> str:
+        """The models that the endpoint has, where that explains why it did not answer; else nothing."""
+        names = sorted(model["id"] for model in models)
         if not names or self.settings.name in names:
             return ""
         return " " + self._line(f"(it serves {', '.join(names[:8])}{' and others' if len(names) > 8 else ''})")
@@ -241,6 +293,16 @@ class OpenAIModel:
             await client.aclose()
 
 
+async def _unless_declared(declared: bool | None, find: Callable[[Ask], Awaitable[bool]], ask: Ask) -> bool:
+    return await find(ask) if declared is None else declared
+
+
+def _constraint(schema: str) -> dict[str, Any]:
+    """The field of a request that keeps the reply to a JSON schema."""
+    named = {"name": "reply", "strict": True, "schema": json.loads(schema)}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
 def growing(first_s: float, number: int, request: Request) -> float:
     """A pause that doubles each time, and differs between requests so that they do not all come back at once."""
     spread = 0.75 + derive_seed(request.id, number) / 2**64
@@ -249,5 +311,6 @@ def growing(first_s: float, number: int, request: Request) -> float:
 
 def estimated_tokens(request: Request) -> int:
     """The tokens that a request may take, for the rate limit, until its reply reports them."""
-    characters = len(request.system) + len(request.shared) + len(request.own)
+    parts = request.system, request.shared, request.own, request.rejected, request.correction
+    characters = sum(map(len, parts))
     return characters // CHARACTERS_PER_TOKEN + TOKENS_PER_PICTURE * len(request.images) + request.max_tokens

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.backends.likelihoods import Tokens, of_text
 from actors.messages import Completion, Request
 from actors.prompting.text import one_line
 
@@ -90,7 +91,7 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
     try:
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
-        content, refusal = message.get("content"), message.get("refusal")
+        content, refusal, likelihoods = message.get("content"), message.get("refusal"), choice.get("logprobs")
     except (LookupError, TypeError, AttributeError):
         return Fault(f"HTTP 200 without a choice: {_beginning(body)}")
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
@@ -107,7 +108,17 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         error = f"the reply has no text (finish_reason {finish})"
     stop = "error" if error else "length" if finish == "length" else "stop"
     text = "" if error else content or ""
-    return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error)
+    tokens = _tokens(likelihoods, text)
+    return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)
+
+
+def _tokens(likelihoods: Any, text: str) -> Tokens:
+    """The text's tokens with their log-probabilities; none where the reply does not have them in the usual form."""
+    try:
+        listed = likelihoods["content"]
+        return of_text([(str(entry["token"]), float(entry["logprob"])) for entry in listed], text)
+    except (LookupError, TypeError, ValueError):
+        return ()
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from actors.lookup import near_miss
+
+CPU_CACHE_BYTES = 4 * 2**30
 
 # Set by VllmSettings itself; as engine arguments they would contradict it.
 SETTINGS = {
@@ -32,6 +35,17 @@ def check_engine_arguments(engine: Mapping[str, Any]) -> None:
     for key in engine:
         if known and key not in known:
             raise ValueError(f"vLLM has no engine argument {key!r}.{near_miss(key, known)}")
+
+
+def cache_bytes(engine: Mapping[str, Any]) -> int:
+    """The memory that an engine on a CPU sets aside for its cache.
+
+    vLLM itself would take nearly all memory of the machine, or end where other programs have some of it.
+    """
+    given = os.environ.get("VLLM_CPU_KVCACHE_SPACE", "")
+    if given.isdigit():
+        return int(given) * 2**30
+    return int(engine.get("kv_cache_memory_bytes") or CPU_CACHE_BYTES)
 
 
 def check_folder(name: str) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from PIL import Image
 
 from actors.backends.chat import chat
-from actors.messages import Request
+from actors.messages import Kind, Request, Source
 
 LOG = logging.getLogger(__name__)
 PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role")
+PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
 
 
 def open_pictures(request: Request) -> list[Image.Image]:
@@ -41,6 +43,13 @@ def template_parameters() -> Any:
     return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
 
 
+def takes_pictures(renderer: Any) -> bool:
+    """Whether the model reads pictures, and the engine was not told to take none."""
+    # Of a text model there is no processor.
+    processor = renderer.mm_processor
+    return processor is not None and processor.info.allowed_mm_limits.get("image", 0) > 0
+
+
 async def system_turns(renderer: Any) -> dict[bool, bool]:
     """Tests whether the chat template renders a system turn: without pictures (False) and beside them (True).
 
@@ -53,7 +62,8 @@ async def system_turns(renderer: Any) -> dict[bool, bool]:
 
     async def rendered(with_picture: bool, system_turn: bool) -> str:
         pictures = [Image.new("RGB", (64, 64))] if with_picture else []
-        _, prompt = await renderer.render_messages_async(turns(PROBE, pictures, system_turn), template_parameters())
+        probe = replace(PROBE, images=(PICTURE,)) if with_picture else PROBE
+        _, prompt = await renderer.render_messages_async(turns(probe, pictures, system_turn), template_parameters())
         text: str = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
         return text
 

@@ -10,16 +10,19 @@ import asyncio
 import logging
 import multiprocessing
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
 
-from actors.backends.chat import SEEDS
-from actors.backends.vllm_arguments import check_engine_arguments, check_folder
-from actors.backends.vllm_chat import open_pictures, system_turns, template_parameters, turns
+from actors.backends.chat import SEEDS, pictures_in_words
+from actors.backends.likelihoods import Tokens, of_text
+from actors.backends.settings import DeclaredAbilities
+from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
+from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
 from actors.processes import descendants, ended, kill
 from actors.prompting.text import one_line
 
@@ -35,6 +38,7 @@ class VllmSettings:
 
     `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
     the model's own context); `engine` goes to vLLM as it is (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
+    `abilities` are those that are declared and win over what the engine says.
     An engine that answers nothing for `hang_s` is given up. It must be longer than the engine's longest step, which is
     one chunk of prompts (`max_num_batched_tokens`) or one token for each running request, never a whole request.
     """
@@ -45,6 +49,7 @@ class VllmSettings:
     dtype: str = "auto"
     engine: dict[str, Any] = field(default_factory=dict)
     hang_s: float = 120.0
+    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
 
 
 class VllmModel:
@@ -61,6 +66,7 @@ class VllmModel:
         self._heartbeat: asyncio.Task[None] | None = None
         self._in_flight = 0
         self._system_turn: dict[bool, bool] = {}
+        self._abilities: Abilities | None = None
 
     async def start(self) -> None:
         """Loads the model; takes seconds to minutes, during which the event loop stands still.
@@ -91,8 +97,27 @@ class VllmModel:
         except ValueError as error:
             await self.close()
             raise ValueError(f"{self.settings.name!r} cannot chat: {one_line(str(error))}") from error
+        declared = self.settings.abilities
+        if declared.system_turn is not None:
+            self._system_turn = dict.fromkeys(self._system_turn, declared.system_turn)
+        self._abilities = declared.over(
+            Abilities(
+                pictures=takes_pictures(self._engine.renderer),
+                schema=True,
+                likelihoods=True,
+                system_turn=self._system_turn[False],
+                context_tokens=self._engine.model_config.max_model_len,
+            )
+        )
+
+    async def abilities(self) -> Abilities:
+        """What the model can do, as declared or as the engine says."""
+        if self._abilities is None:
+            raise RuntimeError("VllmModel.abilities before start")
+        return self._abilities
 
     def _arguments(self) -> dict[str, Any]:
+        from vllm.config import StructuredOutputsConfig
         from vllm.platforms import current_platform
 
         return {
@@ -100,8 +125,10 @@ class VllmModel:
             "tensor_parallel_size": self.settings.tensor_parallel,
             "max_model_len": self.settings.max_model_len,
             "dtype": self.settings.dtype,
-            # On a CPU, a seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
-            **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
+            **(_on_a_cpu(self.settings.engine) if current_platform.is_cpu() else {}),
+            # With blanks to choose from, a small model may write them for ever. vLLM 0.32 passes over the same setting
+            # of a request.
+            "structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True),
             **self.settings.engine,
             # No prompt here has a video, and vLLM sets memory aside for every kind of input that it must expect.
             "limit_mm_per_prompt": {"video": 0, **self.settings.engine.get("limit_mm_per_prompt", {})},
@@ -149,6 +176,8 @@ class VllmModel:
                 await asyncio.wait({work}, timeout=ABORT_S)
 
     async def _generate(self, request: Request) -> Completion:
+        if self._abilities is not None and not self._abilities.pictures:
+            request = pictures_in_words(request)
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:
@@ -174,7 +203,13 @@ class VllmModel:
             completion_tokens=len(reply.token_ids),
             cached_tokens=final.num_cached_tokens or 0,
             stop=reply.finish_reason,
+            tokens=self._tokens(reply) if request.likelihoods else (),
         )
+
+    def _tokens(self, reply: Any) -> Tokens:
+        """The tokens of the reply's text. Their probabilities are those after a schema has ruled tokens out."""
+        chosen = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
+        return of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
 
     async def _render(self, messages: list[dict[str, Any]]) -> Any:
         """The engine's input, however long. vLLM's own limit would count a picture as one token and end there."""
@@ -195,13 +230,16 @@ class VllmModel:
 
     async def _run(self, prompt: Any, request: Request) -> Any:
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
+        kept_to = StructuredOutputsParams(json=request.schema) if request.schema else None
         sampling = SamplingParams(
             seed=request.seed % SEEDS,
             temperature=request.temperature,
             max_tokens=request.max_tokens,
             output_kind=RequestOutputKind.FINAL_ONLY,
+            structured_outputs=kept_to,
+            logprobs=0 if request.likelihoods else None,  # of the chosen tokens alone
         )
         async for output in self._engine.generate(prompt, sampling, request.id):
             final = output
@@ -251,6 +289,15 @@ class VllmModel:
         engine.shutdown()
         kill(self._processes)
         await ended(self._processes)
+
+
+def _on_a_cpu(engine: Mapping[str, Any]) -> dict[str, Any]:
+    # A seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
+    arguments: dict[str, Any] = {"enable_chunked_prefill": False}
+    # Who gives a share of the memory means just that.
+    if "gpu_memory_utilization" not in engine:
+        arguments["kv_cache_memory_bytes"] = cache_bytes(engine)
+    return arguments
 
 
 def _refused(request: Request, reason: str) -> Completion:

@@ -19,12 +19,13 @@ from functools import lru_cache
 from sys import getsizeof
 
 from actors.completions.store import CompletionStore
-from actors.messages import Completion, Request
-from actors.models import Model
+from actors.messages import Abilities, Completion, Request
+from actors.models import Model, abilities_of
 
 DIGEST_BYTES = 16
 KEPT_STOPS = ("stop", "length")
 ENTRY_BYTES = 500  # of memory beside the text, measured
+TOKEN_BYTES = 150  # a token's text, its log-probability and the pair
 MAX_FILES = 50_000
 
 
@@ -75,6 +76,10 @@ class CachedModel:
             return _reused(kept, request.id)
         return await self._compute(key, request)
 
+    async def abilities(self) -> Abilities:
+        """What the model behind the cache can do."""
+        return await abilities_of(self._model)
+
     def _kept(self, key: bytes) -> Completion | None:
         if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:
             self._memory.put(key, completion)
@@ -105,10 +110,12 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
     request's `parts` do not count: they say as values what its text says.
     """
     parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
+    parts += [str(request.likelihoods), request.rejected, request.correction]
     for source in request.images:
         parts += [source.id, source.title, source.text]
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    encoded += [_digest(model), _digest(request.system), _digest(request.shared), *(file or b"" for file in files)]
+    encoded += map(_digest, (model, request.system, request.shared, request.schema))
+    encoded += [file or b"" for file in files]
     # The lengths first, so that no two requests are the same bytes differently divided.
     lengths = " ".join(map(str, map(len, encoded)))
     return hashlib.blake2b(b"".join([lengths.encode(), b"\n", *encoded]), digest_size=DIGEST_BYTES).digest()
@@ -116,7 +123,7 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> bytes:
-    """Cached, because the long shared part is the very same string in all requests on a question."""
+    """Cached, because the long shared part is the very same string in all requests on a question, as a schema is."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
@@ -178,4 +185,4 @@ class _Memory:
 
 
 def _size(completion: Completion) -> int:
-    return getsizeof(completion.text) + ENTRY_BYTES
+    return getsizeof(completion.text) + ENTRY_BYTES + TOKEN_BYTES * len(completion.tokens)

@@ -11,6 +11,7 @@ has a file of its own, named after it, with a bound of its own; nothing is share
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sqlite3
@@ -24,18 +25,21 @@ import psutil
 
 from actors.messages import Completion
 
+Tokens = tuple[tuple[str, float], ...]
+
 # Raise VERSION whenever the table or what its keys are digests of changes: older files then start anew.
-APPLICATION, VERSION = 0x41474F52, 1
+APPLICATION, VERSION = 0x41474F52, 2
 SCHEMA = (
     "CREATE TABLE completions (key BLOB NOT NULL, used_ns INTEGER NOT NULL, stop TEXT NOT NULL,"
-    " prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, text BLOB NOT NULL, sum INTEGER NOT NULL)",
+    " prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, text BLOB NOT NULL, tokens BLOB NOT NULL,"
+    " sum INTEGER NOT NULL)",
     "CREATE UNIQUE INDEX by_key ON completions (key)",
     "CREATE INDEX by_use ON completions (used_ns)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-FIND = "SELECT stop, prompt_tokens, completion_tokens, text, sum FROM completions WHERE key = ?"
-INSERT = "INSERT OR IGNORE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?)"
+FIND = "SELECT stop, prompt_tokens, completion_tokens, text, tokens, sum FROM completions WHERE key = ?"
+INSERT = "INSERT OR IGNORE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 TOUCH = "UPDATE completions SET used_ns = ? WHERE key = ?"
 EVICT = "DELETE FROM completions WHERE rowid IN (SELECT rowid FROM completions ORDER BY used_ns LIMIT 100)"
 EVICTIONS, FREED = 20, 1000  # at most in one transaction (of EVICT, and pages), so that other writers get their turn
@@ -105,9 +109,17 @@ def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
     row = db.execute(FIND, (key,)).fetchone()
     if row is None:
         return None
-    if not isinstance(row[3], bytes) or row[4] != _sum(key, *row[:4]):
+    stop, prompt_tokens, completion_tokens, text, tokens, checksum = row
+    if not (isinstance(text, bytes) and isinstance(tokens, bytes)) or checksum != _sum(key, *row[:5]):
         raise sqlite3.DatabaseError("the file is damaged")
-    return Completion("", row[3].decode("utf-8", "surrogatepass"), row[1], row[2], stop=row[0])
+    return Completion(
+        id="",
+        text=text.decode("utf-8", "surrogatepass"),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        stop=stop,
+        tokens=_unpacked(tokens) if tokens else (),
+    )
 
 
 def write(
@@ -117,7 +129,8 @@ def write(
     now = time.time_ns()
     rows = []
     for i, (key, c) in enumerate(new.items()):
-        values = c.stop, c.prompt_tokens, c.completion_tokens, c.text.encode("utf-8", "surrogatepass")
+        text, tokens = c.text.encode("utf-8", "surrogatepass"), _packed(c.tokens) if c.tokens else b""
+        values = c.stop, c.prompt_tokens, c.completion_tokens, text, tokens
         rows.append((key, now + i, *values, _sum(key, *values)))
     with _transaction(db):
         db.executemany(INSERT, rows)
@@ -147,9 +160,19 @@ def _shrink(db: sqlite3.Connection, limit: int) -> bool:
     return (evicted or free) > 0 and _number(db, "page_count") > most
 
 
-def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes) -> int:
+def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes, tokens: bytes) -> int:
     """A checksum that ties a completion to its key, for SQLite does not notice every damage."""
-    return zlib.crc32(text, zlib.crc32(f"{stop} {prompt_tokens} {completion_tokens} ".encode() + key))
+    about = f"{stop} {prompt_tokens} {completion_tokens} {len(text)} ".encode() + key
+    return zlib.crc32(tokens, zlib.crc32(text, zlib.crc32(about)))
+
+
+def _packed(tokens: Tokens) -> bytes:
+    # As JSON numbers keep their last digit; compressed they take about ten bytes a token.
+    return zlib.compress(json.dumps(tokens, separators=(",", ":")).encode(), level=1)
+
+
+def _unpacked(packed: bytes) -> Tokens:
+    return tuple((text, log_probability) for text, log_probability in json.loads(zlib.decompress(packed)))
 
 
 @contextmanager

@@ -67,8 +67,7 @@ def letters(choices: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def schema(form: Form) -> str:
-    """The JSON schema of the form. All keys are required and optional ones may be null, as endpoints with strict schemas
-    demand."""
+    """The JSON schema of the form. All keys are required and optional ones may be null, as strict schemas demand."""
     properties = {key(field): _schema(field, form.choices) for field in form.fields}
     whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return json.dumps(whole)

@@ -73,7 +73,7 @@ def find_parts(text: str, form: Form, cut_off: bool = False) -> tuple[str, list[
 
 
 def _is_quoted(before: str, text: str, form: Form, names: Labels) -> bool:
-    """True for an object within a line, where lines state all that is required: `Reasoning: the record {...} is wrong`."""
+    """True for an object within a line, where lines state all that is required: `Reasoning: the record {...} is`."""
     if not before.rpartition("\n")[2].strip():
         return False
     stated = {part.field for part in _in_lines(text, form, names)[1]}
@@ -105,10 +105,7 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         if field is None:
             continue
         _, double, single, items, bare = pair.groups()
-        if items is not None:
-            value = literal(items)
-        else:
-            value = _string(double, single, bare)
+        value = literal(items) if items is not None else _string(double, single, bare)
         if value is not None:
             parts.append(Part(field, value=value))
             end = pair.end()

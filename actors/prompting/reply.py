@@ -21,7 +21,8 @@ _MISSING = "there is none"
 _MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[")
 # Words with which a reply takes back what it said.
 _RECONSIDERS = re.compile(
-    r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm|mistake|not right|wrong)\b",
+    r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm"
+    r"|mistake|not right|wrong)\b",
     re.IGNORECASE,
 )
 _CUT_OFF = "the reply was too long and was cut off there"
@@ -49,7 +50,9 @@ class Reading:
         """This reading with what a second reply says of the fields that could not be read."""
         asked = {fault.field.name for fault in self.faults}
         kept = tuple((name, value) for name, value in self.values if name not in asked)
-        return Reading((*kept, *later.values), self.stated | later.stated, later.faults, self.before)
+        # Of a reply that could not be read at all, nothing is told to others.
+        before = self.before if kept else later.before
+        return Reading((*kept, *later.values), self.stated | later.stated, later.faults, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ class Reply:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-def read(form: Form, text: str, cut_off: bool = False) -> Reading:
-    """What a reply says of each field of a form.
+def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None) -> Reading:
+    """What a reply says of each field of a form, which is a part of the form `among`.
 
     Of several values of a field that has one, the last counts: models restate the form, or draft, before they settle.
     What stands in `<think>` blocks is not said. `cut_off` says that the text ended at a limit: its last line may lack
@@ -76,13 +79,13 @@ def read(form: Form, text: str, cut_off: bool = False) -> Reading:
         if not (settled.faults or settled.misses(form)):
             return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), ())
     text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
-    before, parts = find_parts(text, form, cut_off)
+    before, parts = _parts(text, form, among or form, cut_off)
     broken = _broken_off(parts) if cut_off else None
     settled = _settled(form, parts, broken)
     if not cut_off and (settled.faults or settled.misses(form)):
         apart = on_lines_of_their_own(text, form)
         if apart != text:
-            before, parts = find_parts(apart, form)
+            before, parts = _parts(apart, form, among or form)
             settled = _settled(form, parts)
     missing = [
         field for field in form.fields if field.name not in settled.outcomes and field.name not in settled.faults
@@ -118,6 +121,12 @@ def _as_asked(form: Form, text: str) -> list[Part]:
             return []
         parts.append(Part(fields[name], (value,), closed=number < len(lines)))
     return parts
+
+
+def _parts(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[Part]]:
+    """The parts of a form; those of the other fields `among` which it stands end them, and are left out."""
+    before, parts = find_parts(text, among, cut_off)
+    return before, [part for part in parts if part.field in form.fields]
 
 
 def read_reply(turn: Turn, text: str, cut_off: bool = False) -> Reply | None:

@@ -39,8 +39,9 @@ _MATERIAL = (
     r"pictures?|images?|sources?|documents?|tables?|rows?|information|context|question|data)"
 )
 _UNKNOWN = re.compile(
-    rf"{_MATERIAL} (?:(?:do|does) not|don't|doesn't) (?:say|state|mention|tell|specify|indicate|contain|provide|show|give"
-    r"|include|name|reveal|answer)\b.*|未知|不知道|无法确定|unbekannt|desconocid[oa]|inconnu|неизвестно|(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
+    rf"{_MATERIAL} (?:(?:do|does) not|don't|doesn't) (?:say|state|mention|tell|specify|indicate|contain|provide"
+    r"|show|give|include|name|reveal|answer)\b.*|未知|不知道|无法确定|unbekannt|desconocid[oa]|inconnu|неизвестно"
+    r"|(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
     r"unknown|unclear|undetermined|indeterminate|unanswerable|n/a|null|no answer"
     r"|not (?:known|sure|available|applicable|determinable)"
     r"|not (?:explicitly )?(?:stated|specified|given|mentioned|provided)"
@@ -53,7 +54,8 @@ _UNKNOWN = re.compile(
     r"|what|where|when|available|provided|for|if|is|i)\b.*)?"
 )
 _LEAD_IN = re.compile(
-    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|that is)\s+"
+    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
+    r"that is)\s+"
 )
 _LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:,–—-]?|\s?[.:,]|\s[–—-]\s|\s(?=\()|$)\s?(?P<rest>.*)")
 _ASIDE = re.compile(

@@ -83,7 +83,7 @@ def _of_text(text: str) -> Parts | None:
     inner = _bare(text.rstrip(" .;,"))
     bracketed = whole[:1] in _BRACKETS or text[:1] in _BRACKETS
     if "|" in inner:
-        return _checked([part for part in re.split(r"\s*\|\s*", inner.strip().strip("|"))])
+        return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
     if (arrows := list(_ARROW.finditer(inner))) and inner.count('"') % 2 == 0:
         return _between_arrows(inner, arrows)
     if bracketed:

@@ -30,7 +30,7 @@ _SHORT_WORDS = 6
 
 
 def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Part]:
-    """Parts of the fields that are `missing`, in a text that names no field; none where it is not clear what it says."""
+    """Parts of the fields that are `missing`, in a text that names no field; none where that is not clear."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return []
@@ -93,7 +93,7 @@ def _list(lines: Sequence[str], field: Field) -> list[Part]:
 def _is_name(line: str) -> bool:
     """True for a few words that are no sentence."""
     words = line.strip(" *_`\"'").split()
-    return 0 < len(words) <= 4 and words[0][0].isupper() and not line.rstrip().endswith((".", "!", ":", "?"))
+    return 0 < len(words) <= 4 and words[0][0].isupper() and not re.search(r"[:|=<{]|[.!?]\W*$", line)
 
 
 def _is_comment(line: str) -> bool:

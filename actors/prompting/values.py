@@ -24,13 +24,14 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 _QUOTED_CHARACTERS = 80
 _FEW_WORDS = 8
 _NOTHING = re.compile(
-    r"[(\[]?\s?(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?\s?[)\]]?"
-    r"(?:\s(?:needed|required|applicable|found|given|given here|missing|relevant|at all|to add|of (?:them|these))){0,2}",
+    r"[(\[]?\s?(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?"
+    r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}\s?[)\]]?",
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(
-    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]|\[0-1\]|your (?:answer|reasoning)|see (?:above|"
-    r"below|text|reasoning|explanation)\.?",
+    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>"
+    r"|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]"
+    r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
     re.IGNORECASE,
 )
 # The form's own words for the parts of a triple.
@@ -50,15 +51,16 @@ _NONE_BECAUSE = re.compile(r"none\s?[,;:.(–—-].*", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
 # How models take their leave, or comment on what they said.
 _CHATTER = re.compile(
-    r"\W{0,4}(?:note\b|notes?:|let me know|please (?:let|note)|i hope|hope (?:this|that)|feel free|if you (?:need|want|have|"
-    r"would)|is there anything|would you like|(?:these|this|those|the above) (?:triples?|lines?|answers?|keywords?|"
-    r"sub-questions?|reply|response|graph|format|form)\b|that(?:'s| is) (?:all|it)\b|end of)",
+    r"\W{0,4}(?:note\b|notes?:|let me know|please (?:let|note)|i hope|hope (?:this|that)|feel free|"
+    r"if you (?:need|want|have|would)|is there anything|would you like|(?:these|this|those|the above) "
+    r"(?:triples?|lines?|answers?|keywords?|sub-questions?|reply|response|graph|format|form)\b|"
+    r"that(?:'s| is) (?:all|it)\b|end of)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(r".{0,120}[:：]\s*$")
 _BY = (
-    r"(?:from |see |sources?:? |as (?:stated|given|shown|seen|mentioned|described|per)\b|based on |according to |stated in |"
-    r"per |because |since |mentioned in |shown in )"
+    r"(?:from |see |sources?:? |as (?:stated|given|shown|seen|mentioned|described|per)\b|based on |"
+    r"according to |stated in |per |because |since |mentioned in |shown in )"
 )
 _CITED = re.compile(
     rf"(?:(?:\s+|(?<=[\]*\"”]))(?:\[(?:(?:source|text|picture) )?\d{{1,2}}(?:\s?[,;]\s?\d{{1,2}})*\]|\({_BY}[^()]*\))"
@@ -296,8 +298,8 @@ def _says_anything(value: str) -> bool:
 
 
 def answer_text(lines: Sequence[str], closed: bool = False) -> str:
-    """An answer on one line: the first line that says anything, the lines of a list, or all lines down to the next field
-    (`closed`) unless one of these is a sentence. The sources that it cites are no part of it."""
+    """An answer on one line: the first line that says anything, the lines of a list, or all lines down to the next
+    field (`closed`) unless one of these is a sentence. The sources that it cites are no part of it."""
     return _uncited(one_line(_answer_lines(lines, closed)))
 
 

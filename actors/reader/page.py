@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Remark, Request
-from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, QUESTION
+from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
 from actors.reader.find import Entry, View, chains, view
 from actors.reader.question_form import question_form
 from actors.reader.sight import Palette, look, overlooked, palette
@@ -85,7 +85,7 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
             section.append(line)
     choices = tuple(match[2] for line in lines.get(CHOICES, ()) if (match := _CHOICE.match(line)))
     statements: list[Statement] = []
-    for line in lines.get(EVIDENCE, ()):
+    for line in (*lines.get(OWN, ()), *lines.get(EVIDENCE, ())):
         match = _TAGGED.match(line)
         title, colon, content = (match[2] if match else line).partition(": ")
         if not colon:

@@ -11,8 +11,8 @@ import ray
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError
-from actors.messages import Role
-from actors.models import Model
+from actors.messages import Abilities, Role
+from actors.models import Model, abilities_of
 from actors.runtime.agent_actor import AgentActor, AgentHandles
 from actors.runtime.connection import connect
 from actors.runtime.remote import RESTARTS, RemoteObject, collect_rarely
@@ -21,6 +21,7 @@ from actors.runtime.supervision import OnEvent, ignore, supervise, wait_until_up
 from actors.settings import AgentSettings, RaySettings
 
 CLOSE_S = 5.0  # agents write their caches' last completions to disk
+START_S = 120.0  # actors come up, unless they have a model to load that takes longer
 END_S = 2.0  # replicas signal their engines' processes
 
 
@@ -38,6 +39,7 @@ class Cluster:
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
         self._supervisors: list[asyncio.Task[None]] = []
         self._senders = 0
+        self._start_timeout_s = settings.start_timeout_s or START_S
         self._next_number: dict[str, int] = {}
 
     def __enter__(self) -> Cluster:
@@ -81,6 +83,11 @@ class Cluster:
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         return resources.get("GPU", 0.0)
 
+    @property
+    def free_gpus(self) -> float:
+        """GPUs that no pool has reserved."""
+        return max(0.0, self.gpus - self._reserved["GPU"])
+
     def launch_replicas(
         self,
         make_model: Callable[[], Model],
@@ -89,6 +96,7 @@ class Cluster:
         gpus: float,
         capacity: int = 64,
         pool: str = "model",
+        start_timeout_s: float = START_S,
     ) -> None:
         """Start a pool. A replica that dies or hangs is started again, and its requests go to another one.
 
@@ -97,6 +105,7 @@ class Cluster:
             replicas, cpus, gpus: how many, and what Ray sets aside for each.
             capacity: the most requests that a replica works on at once.
             pool: its name; several pools may run side by side.
+            start_timeout_s: how long its models take to load at most, where the settings do not say.
 
         Raises:
             ClusterError: the machine can never hold so many.
@@ -107,7 +116,9 @@ class Cluster:
         start = self._next_number.get(pool, 0)
         self._next_number[pool] = start + replicas
         names = tuple(f"{pool}-{number}" for number in range(start, start + replicas))
-        self._pools[pool] = PoolHandle(names, capacity, self._settings.start_timeout_s)
+        timeout_s = self._settings.start_timeout_s or start_timeout_s
+        self._start_timeout_s = max(timeout_s, self._start_timeout_s)
+        self._pools[pool] = PoolHandle(names, capacity, timeout_s)
         remote: Any = ray.remote  # only the decorator takes groups of threads, not `options`
         actor_class = remote(concurrency_groups={"pulse": 1})(ReplicaActor)
         for name in names:
@@ -139,6 +150,13 @@ class Cluster:
         model = self._pools[pool].model(self._sender("driver"), reuse)
         self._models.append(model)
         return model
+
+    async def abilities(self, pool: str = "model") -> Abilities:
+        """What the model of a pool can do. Raises ModelGone where no replica is left.
+
+        Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
+        """
+        return await abilities_of(self._pools[pool].model(self._sender("driver"), reuse=None))
 
     def _sender(self, name: str) -> str:
         """A name that no other sender has, and that stays the same when the process behind it is started anew."""
@@ -180,7 +198,7 @@ class Cluster:
         starting = [asyncio.create_task(wait_until_up(*actor)) for actor in self._starting]
         loading = self.loading
         try:
-            async with asyncio.timeout(self._settings.start_timeout_s):
+            async with asyncio.timeout(self._start_timeout_s):
                 for actor in asyncio.as_completed(starting):
                     kind = await actor
                     loading -= kind == "replica"
@@ -189,7 +207,7 @@ class Cluster:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
             late = [name for (_, name, _), actor in zip(self._starting, starting, strict=True) if not actor.done()]
             raise ClusterError(
-                f"{', '.join(late)} not up after {self._settings.start_timeout_s:g} s: free now are "
+                f"{', '.join(late)} not up after {self._start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
                 "model.cpus or model.gpus, or raise ray.start_timeout_s"
             ) from None

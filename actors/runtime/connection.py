@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 
 import ray
 
 from actors.errors import ClusterError
+from actors.signals import held_back
 
 
 def connect(address: str | None) -> None:
@@ -25,7 +21,8 @@ def connect(address: str | None) -> None:
     if address and address != "auto":
         _check_answers(address)
     try:
-        with warnings.catch_warnings(), interrupted_afterwards():
+        # Ray crashes the process when it is interrupted while it connects.
+        with warnings.catch_warnings(), held_back():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(
@@ -40,32 +37,6 @@ def connect(address: str | None) -> None:
     except BaseException:
         ray.shutdown()
         raise
-
-
-@contextmanager
-def interrupted_afterwards() -> Iterator[None]:
-    """Holds a Ctrl-C back until the end: Ray crashes the process when it is interrupted while it connects.
-
-    A second one interrupts at once.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    interrupts: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interrupts.append(number)
-        if len(interrupts) > 1:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupts:
-        raise KeyboardInterrupt
 
 
 def _check_answers(address: str) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from actors.errors import ModelGone, ModelLost, ReplicaFull
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
 from actors.runtime.replica_client import ReplicaClient, ReplicaTransport
 
 RETRY_S = 0.25
@@ -46,6 +46,8 @@ class Pool:
         self._restart_timeout_s = restart_timeout_s
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._abilities: Abilities | None = None
+        self._telling = asyncio.Lock()
 
     @property
     def waiting(self) -> int:
@@ -76,6 +78,26 @@ class Pool:
             finally:
                 if self._waiters:
                     self._wake()
+
+    async def abilities(self) -> Abilities:
+        """What the replicas' model can do, by the first of them that is up. It is asked once; waits as `complete` does.
+
+        Raises:
+            ModelGone: no replica is left.
+        """
+        async with self._telling:
+            while self._abilities is None:
+                # All replicas have the same model, so that any prefix will do.
+                replica = await self._replica_with_room("")
+                try:
+                    self._abilities = await replica.transport.abilities()
+                except ModelLost as error:
+                    self._lose(replica)
+                    LOG.warning("%s was lost before it told its abilities: %s", replica.transport.name, error)
+                finally:
+                    if self._waiters:
+                        self._wake()
+        return self._abilities
 
     async def _replica_with_room(self, prefix: str) -> ReplicaClient:
         """The replica to send to; waits for one in the order of coming."""

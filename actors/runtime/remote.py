@@ -7,9 +7,9 @@ import pickle
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
-from actors.errors import ModelError
+from actors.errors import AgoraError, UserError, first_of
 
 RESTARTS = 10
 """The times that Ray starts an agent or a replica again."""
@@ -52,15 +52,33 @@ class RemoteObject:
 
 
 def one_line(error: Exception) -> str:
-    """An error's text without the traceback that Ray adds to it."""
+    """An error's text without the traceback that Ray adds to it, and without its type where the text says enough."""
+    speaks_for_itself = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
+    return _text(error) if speaks_for_itself else reason(error)
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, in one line: an error's type and text, or the text alone of one raised on purpose.
+
+    A group of errors (from discussions side by side) is reduced to its first one.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        error = first_of(UserError, error) or first_of(Exception, error) or error
+    if isinstance(error, RayTaskError):
+        # Its own text is the traceback in the other process.
+        error = error.cause
+    text = _text(error)
+    # The type says more than the text of an unexpected error, which may even be empty.
+    return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _text(error: BaseException) -> str:
     if isinstance(error, RayActorError):
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        # Ray's text has many lines, with the reason in the last one.
-        return f"{type(error).__name__}: {lines[-1] if lines else ''}"
-    text = " ".join(str(error).split())
-    # Of others the text says little without the type: that of `KeyError('x')` is 'x'.
-    speaks_for_itself = isinstance(error, (ValueError, OSError, ImportError, ModelError))
-    return text if speaks_for_itself else f"{type(error).__name__}: {text}"
+        # Ray's text has many lines: the class in one of them, and in the last the reason, with advice of its own.
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+        classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
+        return ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
+    return " ".join(str(error).split())
 
 
 def collect_rarely() -> None:

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import psutil
 
 from actors.errors import ModelLost, ReplicaFull
-from actors.messages import Completion, Request
-from actors.models import Model
+from actors.messages import Abilities, Completion, Request
+from actors.models import Model, abilities_of
 from actors.processes import kill
 from actors.runtime.batching import Results
 from actors.runtime.work_queue import WorkQueue
@@ -60,6 +60,7 @@ class Replica:
         self._queue: WorkQueue[Request, Completion] = WorkQueue(self._work, capacity)
         self._loading: asyncio.Task[Model] | None = None
         self._model: Model | None = None
+        self._abilities = Abilities()
         self._lost: ModelLost | None = None
         self._draining: asyncio.Task[None] | None = None
         self._waiters: deque[asyncio.Future[int]] = deque()
@@ -76,6 +77,11 @@ class Replica:
             # One task for all who wait, so that the model is loaded once.
             self._loading = asyncio.create_task(self._load())
         await self._loading
+
+    async def abilities(self) -> Abilities:
+        """What the model can do, once it is loaded. Raises what `ready` raises."""
+        await self.ready()
+        return self._abilities
 
     async def complete(
         self, sender: str, requests: Sequence[tuple[int, Request]]
@@ -124,6 +130,8 @@ class Replica:
             except ModelLost as error:
                 self._lose(error)
                 raise
+        # Here, so that a model that cannot tell is one that cannot be loaded.
+        self._abilities = await abilities_of(model)
         self._beat = time.monotonic()
         self._beating = asyncio.create_task(self._keep_beating())
         self._model = model

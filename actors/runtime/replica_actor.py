@@ -14,7 +14,7 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelLost
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.processes import kill
 from actors.runtime.batching import Results
@@ -36,6 +36,9 @@ class ReplicaActor:
 
     async def ready(self) -> None:
         await self._replica.ready()
+
+    async def abilities(self) -> Abilities:
+        return await self._replica.abilities()
 
     async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
         async for results in self._replica.complete(*pickle.loads(packed)):
@@ -84,6 +87,15 @@ class RayReplica:
             raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
         except RayError as error:
             raise ModelLost(type(error).__name__) from error
+
+    async def abilities(self) -> Abilities:
+        try:
+            abilities: Abilities = await self._handle.abilities.remote()
+        except RayTaskError as error:
+            raise ModelLost(one_line(error.cause)) from error
+        except RayError as error:
+            raise ModelLost(type(error).__name__) from error
+        return abilities
 
     async def room(self) -> int:
         try:

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
 from actors.runtime.batching import Batcher, Results
 from actors.runtime.replica import bound
 
@@ -24,6 +24,9 @@ class ReplicaTransport(Protocol):
 
     async def ready(self) -> None:
         """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
+
+    async def abilities(self) -> Abilities:
+        """What the replica's model can do, once it is loaded."""
 
     async def room(self) -> int:
         """Returns, once there is room, for how many requests."""

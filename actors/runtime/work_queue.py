@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from actors.errors import AgoraError
 from actors.runtime.batching import Results
 
 T = TypeVar("T")
@@ -114,6 +116,9 @@ class WorkQueue(Generic[T, R]):
             job.task = asyncio.current_task()
             result: R | Exception = await self._work(job.item)
         except Exception as error:
+            # An error leaves its traceback behind when it goes to another process; its notes go with it.
+            if not isinstance(error, AgoraError):
+                error.add_note("where it was raised:\n" + "".join(traceback.format_tb(error.__traceback__)))
             result = error
         finally:
             self._working -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from experiments.analysis import judged
-from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, TROUBLES, Metrics, verdicts
+from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, STRICT, TROUBLES, Metrics, verdicts
 from experiments.analysis.table import Table, tenths, with_interval
 
 
@@ -27,8 +27,11 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
     """Functions from a method's row to its cell, by header; columns that no method has are left out."""
     columns: dict[str, Callable[[Metrics], str]] = {
         f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
-        "F1": lambda row: f"{row['f1']:.3f}",
     }
+    if _any(metrics, STRICT):
+        # Per row: a method that was evaluated before this was recorded has none.
+        columns["strict\nEM"] = lambda row: f"{row[STRICT]:.3f}" if STRICT in row else ""
+    columns["F1"] = lambda row: f"{row['f1']:.3f}"
     if "judged" in metrics:
         grades = metrics["judged"]["methods"]
         columns["Acc*"] = lambda row: f"{grades[row['method']]['acc_star']:.3f}"
@@ -48,11 +51,19 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         if _any(metrics, name):
             # The default binds this turn's `name`; a plain closure would see the last one in every column.
             columns[name.replace("_", "\n")] = lambda row, name=name: f"{row[name]:,}"  # type: ignore[misc]
+    if any(row.get("repairs") for row in metrics["methods"].values()):
+        columns["repairs\n(tokens)"] = _repairs
     return columns
 
 
 def _any(metrics: Metrics, name: str) -> bool:
     return any(name in row for row in metrics["methods"].values())
+
+
+def _repairs(row: Metrics) -> str:
+    """Repairs as a share of the turns, and their tokens as a share of all tokens where they are known."""
+    share = f" ({row['repair_share']:.1%})" if "repair_share" in row else ""
+    return f"{row['repairs'] / max(1, row['turns']):.1%}{share}"
 
 
 def _precision_recall(row: Metrics, prefix: str) -> str:
@@ -65,6 +76,16 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
+    if any(row.get("repairs") for row in metrics["methods"].values()):
+        yield (
+            "Repairs: turns asked a second time for what could not be read of their reply, as a share of all turns, "
+            "and in brackets what that cost, as a share of all tokens."
+        )
+    if _any(metrics, STRICT):
+        yield (
+            f"{metric} counts an answer that contains the gold one; strict EM, by MultimodalQA's official script, only "
+            "one that is the same after normalisation."
+        )
     if _any(metrics, "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
     yield from verdicts(metrics["paired"], metric)

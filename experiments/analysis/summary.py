@@ -16,6 +16,7 @@ from actors.messages import derive_seed
 from experiments.analysis.by_tag import by_tag
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
+from experiments.analysis.turn_counts import count_turns
 from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import mean_by_round
 from experiments.metrics.paths import PATH_METRICS
@@ -29,6 +30,7 @@ EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing abo
 # Means per question; `TROUBLES` are totals.
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
+STRICT = "strict_em"
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
@@ -58,6 +60,8 @@ class About:
 def summarise(run: RunFolder, about: About) -> Metrics:
     """metrics.json as a dict; rows have `cut_turns` where any method had one, and `parts` are the means `by_tag`.
 
+    A row has `strict_em` where all of the method's answers have it.
+
     Raises ValueError unless all methods have answered the same questions, one at least.
     """
     recorded = by_method(run)
@@ -79,6 +83,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "methods": {
             method: rounded(
                 _row(method, list(of_method.values()), about.seed, cut)
+                | _turns(run, method)
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
                 | (attackers_found(run.path) if method == about.learned else {})
             )
@@ -148,11 +153,35 @@ def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metric
     return {
         "utility": math.fsum(utilities) / n,
         "ci95": bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method)),
+        **_strict(method, answers, seed),
         "f1": math.fsum(scored.f1 for scored in answers) / n,
         **{name: counted[name] / n for name in COSTS},
         **{name: counted[name] for name in TROUBLES if cut or name != CUT},
         **_harm(method, answers, seed),
         **_path_means(answers),
+    }
+
+
+def _strict(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
+    """The mean of strict exact match; empty for a data set without it, and where older records lack it."""
+    strict = [scored.strict_em for scored in answers if scored.strict_em is not None]
+    # A mean over some of the questions could not stand beside one over all of them.
+    if len(strict) < len(answers):
+        return {}
+    interval = bootstrap_interval(strict, derive_seed(seed, "bootstrap strict_em", method))
+    return {"strict_em": math.fsum(strict) / len(strict), "strict_em_ci95": interval}
+
+
+def _turns(run: RunFolder, method: str) -> Metrics:
+    """Totals over the method's turns; `repair_tokens` and their share of all tokens only where they are known."""
+    counts = count_turns(run.traces(f"evaluate-{method}"))
+    tokens = {"repair_tokens": counts.repair_tokens, "repair_share": counts.repair_share}
+    return {
+        "turns": counts.turns,
+        "read_at_once": counts.at_once,
+        "read_after_repair": counts.repaired,
+        "repairs": counts.repairs,
+        **(tokens if counts.repair_tokens is not None else {}),
     }
 
 

@@ -43,6 +43,9 @@ def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
     nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
     require((nothing.utility, nothing.f1) == (0, 0), f"{where}: no answer scores above 0")
     require(0 <= right.utility <= 1 and 0 <= right.f1 <= 1, f"{where}: a score is not in [0, 1]")
+    if right.strict_em is not None or nothing.strict_em is not None:
+        require(nothing.strict_em == 0, f"{where}: no answer has another strict_em than 0")
+        require(right.strict_em is not None and 0 <= right.strict_em <= 1, f"{where}: its strict_em is not in [0, 1]")
     require(right.utility > 0, f"{where}: its own gold answer scores 0")
 
 

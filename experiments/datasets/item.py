@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
-from experiments.metrics.text import choice_of, exact_match, list_f1
+from experiments.metrics.text import choice_of, exact_match, list_f1, strict_exact_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,23 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of an answer, both values in [0, 1].
+    """The score of an answer, all values in [0, 1].
 
-    `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7.
+    `utility` is the data set's own metric (exact match or accuracy), the phi of Eq. 7. Where that accepts an answer
+    which merely contains the gold one, `strict_em` is the exact match that does not; None elsewhere.
     """
 
     utility: float
     f1: float
+    strict_em: float | None = None
 
 
 def text_score(item: Item, answer: str | None) -> Score:
-    """M3Prune's EM (containment) and MultimodalQA's F1 of an answer in free text."""
+    """M3Prune's EM (containment), and F1 and strict EM of MultimodalQA's script, of an answer in free text."""
     if answer is None:
-        return Score(0.0, 0.0)
-    return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
+        return Score(0.0, 0.0, 0.0)
+    gold = item.gold
+    return Score(exact_match(answer, gold), list_f1(answer, gold), strict_exact_match(answer, gold))
 
 
 def choice_score(item: Item, answer: str | None) -> Score:

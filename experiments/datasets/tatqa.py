@@ -57,7 +57,7 @@ class TatQa:
         # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
         if answer is not None and item.tags["answer_type"] in ("arithmetic", "count"):
             equal = float(same_number(answer, item.gold[0]))
-            return Score(equal, equal)
+            return Score(equal, equal, equal)
         return text_score(item, answer)
 
     def _dev(self) -> Path:

@@ -223,7 +223,7 @@ class _Estimate:
         return phase("judging, at most", calls, tally, tally, tally)
 
     def _question(self, item: Item) -> Question:
-        return replace(item.question, evidence=self._evidence.retrieve(item))
+        return replace(item.question, evidence=self._evidence.retrieve(item), own=item.own)
 
     def _warnings(self, whole: Phase) -> Iterable[str]:
         config = self._config

@@ -41,7 +41,7 @@ class Evidence:
             evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return replace(item.question, evidence=evidence)
+        return replace(item.question, evidence=evidence, own=item.own)
 
     async def own(self, item: Item) -> tuple[Source, ...]:
         """The sources that are part of the question."""

@@ -32,9 +32,10 @@ class Progress:
             self._bars = RichProgress(
                 SpinnerColumn(finished_text="[green]\u2713"),
                 TextColumn("{task.description}"),
-                BarColumn(),
+                BarColumn(bar_width=24),  # narrow enough for rate, turns and time on a line of a hundred characters
                 MofNCompleteColumn(),
                 _Rate(),
+                _Turns(),
                 TimeRemainingColumn(elapsed_when_finished=True),
                 console=self._console,
             )
@@ -72,9 +73,10 @@ class Bar:
         # Monotonic: a clock that is set back must not give negative rates.
         self._begun = self._printed_at = time.monotonic()
         self._note = ""
+        self._turns = 0
         self._task: TaskID | None = None
         if bars:
-            self._task = bars.add_task(name, total=total, completed=done)
+            self._task = bars.add_task(name, total=total, completed=done, turns=0)
         if note:
             self.advance(0, note)
 
@@ -85,13 +87,26 @@ class Bar:
         if self._bars and self._task is not None:
             self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {note}'}")
             return
-        now = time.monotonic()
         # The last unit is always printed: a log must end with the phase complete.
-        if changed or now - self._printed_at >= PLAIN_EVERY_S or self._done >= self._total:
+        self._print(at_once=changed or self._done >= self._total)
+
+    def turn(self) -> None:
+        """Counts a turn of a discussion as ended: life where the first unit takes long."""
+        self._turns += 1
+        if self._bars and self._task is not None:
+            self._bars.update(self._task, turns=self._turns)
+        else:
+            self._print()
+
+    def _print(self, at_once: bool = False) -> None:
+        """A plain line, unless the last one was printed a moment ago."""
+        now = time.monotonic()
+        if at_once or now - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = now
-            line = f"{self._name}: {self._done:,}/{self._total:,}, {note}"
-            if not note:
-                line = plain(self._name, self._done, self._total, self._done - self._before, now - self._begun)
+            line = f"{self._name}: {self._done:,}/{self._total:,}, {self._note}"
+            if not self._note:
+                fresh = self._done - self._before
+                line = plain(self._name, self._done, self._total, fresh, now - self._begun, self._turns)
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -100,15 +115,33 @@ class _Rate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.1f}/s", style="progress.data.speed")
+        return Text("" if speed is None else _per_second(speed), style="progress.data.speed")
 
 
-def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float) -> str:
-    """A line of progress; the time left is estimated from the `fresh` units that took `elapsed_s`."""
+class _Turns(ProgressColumn):
+    """Turns of discussions that have ended, and their rate; nothing for a phase that has none."""
+
+    def render(self, task: Task) -> Text:
+        turns, elapsed_s = task.fields["turns"], task.finished_time or task.elapsed or 0.0
+        return Text(_turns(turns, elapsed_s) if turns else "", style="progress.data.speed")
+
+
+def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
+    """A line of progress; the time left is estimated from the `fresh` units that took `elapsed_s`, as the turns did."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
-    return f"{name}: {done:,}/{total:,}, {rate:,.1f}/s, {rest}".rstrip(", ")
+    line = f"{name}: {done:,}/{total:,}, {_per_second(rate)}, {rest}".rstrip(", ")
+    return f"{line}; {_turns(turns, elapsed_s)}" if turns else line
+
+
+def _turns(turns: int, elapsed_s: float) -> str:
+    return f"turns: {turns:,}, {_per_second(turns / elapsed_s if elapsed_s > 0 else 0.0)}"
+
+
+def _per_second(rate: float) -> str:
+    # A slow model has a turn in many seconds, of which one decimal would leave nothing.
+    return f"{rate:,.1f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
 
 
 def _clock(seconds: float) -> str:

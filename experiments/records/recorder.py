@@ -2,6 +2,7 @@
 
     runs/<time>-<experiment>/
         config.yaml                    written by the runner; its presence makes the folder a run
+        model.json                     what the model could do when the run began
         traces/calibrate.jsonl         the unlabelled discussions that some defences watch, written all at once
         traces/train-<stage>.jsonl     every discussion of a training step
         traces/evaluate-<method>.jsonl one discussion per evaluated question
@@ -48,6 +49,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.yaml"
+        self.model = path / "model.json"
         self.topology = path / "topology.safetensors"
         self.metrics = path / "metrics.json"
         self.report = path / "report.html"

@@ -65,7 +65,8 @@ class Scored:
     asked without some of their evidence, because their prompt would not have fitted the model's context.
     `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
     and path and edge precision and recall those of `path_metrics`, where the method followed paths.
-    `group` is the item's: the question that this one is a variant of.
+    `group` is the item's: the question that this one is a variant of. `strict_em` is the score's, None also in records
+    that were written before it was kept.
     """
 
     method: str
@@ -90,6 +91,7 @@ class Scored:
     edge_precision: float | None = None
     edge_recall: float | None = None
     group: str = ""
+    strict_em: float | None = None
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -117,6 +119,7 @@ class Scored:
             carried=harm.carried if harm else (),
             **path_metrics(trace.paths, item.paths),
             group=item.group,
+            strict_em=score.strict_em,
         )
 
     def encode(self) -> str:
@@ -145,10 +148,13 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
             yield scored
     # Only after the last record is a group known to be complete.
     for (_, group), members in groups.items():
+        strict = [member.strict_em for member in members if member.strict_em is not None]
         yield replace(
             members[0],
             question=group,
             utility=min(member.utility for member in members),
             f1=min(member.f1 for member in members),
+            # The least of some of them may not be the least of all.
+            strict_em=min(strict) if len(strict) == len(members) else None,
             **{name: sum(getattr(member, name) for member in members) for name in SUMMED},
         )

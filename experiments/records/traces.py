@@ -8,13 +8,14 @@ from typing import Any
 
 from actors.messages import Lookup, Message, Status, Trace
 
+_PAIRS = frozenset({"fields", "likelihoods"})
 _EDGES = ("spatial", "temporal", "allowed_spatial", "allowed_temporal")
 
 
 def encode(trace: Trace) -> str:
     """One line, without its newline, of plain ASCII: any reader of JSON lines takes it, whatever a model wrote.
 
-    Raises ValueError when a confidence is not a finite number, which JSON cannot hold.
+    Raises ValueError when a confidence or a likelihood is not a finite number, which JSON cannot hold.
     """
     line = _record(trace, _TRACE)
     line["turns"] = [_record(message, _MESSAGE) for message in trace.turns]
@@ -45,9 +46,9 @@ def decode(line: str) -> Trace:
 def _message(values: dict[str, Any]) -> Message:
     if "status" in values:
         values["status"] = Status(values["status"])
-    if "fields" in values:
+    for pairs in _PAIRS & values.keys():
         # Pairs again: JSON knows lists only, and `_tuples` converts the outer one.
-        values["fields"] = [(name, value) for name, value in values["fields"]]
+        values[pairs] = [(name, value) for name, value in values[pairs]]
     return Message(**_tuples(values))
 
 

@@ -107,8 +107,9 @@ def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Pat
     import wandb
 
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
-    columns = list(next(iter(methods.values())))
-    rows = [[method, *(_plain(row[column]) for column in columns)] for method, row in methods.items()]
+    # A method may lack what others have: the success of an attack, or what its older records do not hold.
+    columns = list(dict.fromkeys(column for row in methods.values() for column in row))
+    rows = [[method, *(_plain(row.get(column)) for column in columns)] for method, row in methods.items()]
     images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in figures}
     run.log({"methods": wandb.Table(columns=["method", *columns], data=rows), **images})
     groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"], "usage": asdict(spent) if spent else {}}

@@ -12,6 +12,7 @@ from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.running.context import RunContext
+from experiments.running.counted import CountedTeam
 from topologies.discussion import Team
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
@@ -55,12 +56,14 @@ async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence
     topology = watched_topology(context.agents, config.topology.rounds)
     items = watched_items(config, context.dataset)
 
+    bar = context.progress.phase("watching unlabelled discussions", total=len(items))
+    team = CountedTeam(team, bar)
+
     async def discuss(numbered: tuple[int, Item]) -> Trace:
         number, item = numbered
         question = await context.evidence.question(item)
         return await attack.run_discussion(topology, item, question, team, config.seed, phase="train", number=number)
 
-    bar = context.progress.phase("watching unlabelled discussions", total=len(items))
     traces = []
     # In the questions' order, so that the record is the same whatever ends first.
     async for _, trace in in_order(enumerate(items), discuss, config.concurrency):

@@ -23,6 +23,7 @@ from experiments.judging import judgements
 from experiments.records.usage import UsageLog
 from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
+from experiments.running.counted import CountedTeam
 from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
@@ -98,16 +99,16 @@ class Job:
         """Answers every evaluated question once, along one topology."""
         context, config = self.context, self.context.config
         done = context.recorder.done(topology.method)
+        bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
+        team = CountedTeam(self.agents.team, bar)
 
         async def answer(numbered: tuple[int, Item]) -> Trace:
             number, item = numbered
             question = await context.evidence.question(item)
-            team = self.agents.team
             return await self.attack.run_discussion(
                 topology, item, question, team, config.seed, phase="evaluate", number=number
             )
 
-        bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
         # Numbered before the filter: a resumed run must give a question the number that it had.
         items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
         # In the questions' order: each method's traces and scores must stand in one order in their files.

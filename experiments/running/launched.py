@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +14,23 @@ from actors.backends.backend import Backend
 from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
+from actors.memory import available_bytes
 from actors.messages import Role, Usage
 from actors.models import Model
 from actors.runtime.agent_actor import AgentHandles
 from actors.runtime.cluster import Cluster
 from actors.runtime.replica_actor import PoolHandle
+from actors.settings import RaySettings
+from actors.signals import handlers_kept
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
-from experiments.records.progress import Progress
+from experiments.records.progress import PLAIN_EVERY_S, Progress
 from experiments.running.launch import launched_roles, learner_options
 from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -38,17 +46,20 @@ class Launched:
 
 
 def launch_agents(
-    config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None = None
+    config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None, say: Say
 ) -> Launched:
-    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model."""
+    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model.
+
+    `say` gets a line for each model that has settings by its machine. Raises UserError where memory does not suffice.
+    """
     judge = None
     if judge_model := judge_backend(config):
         judge = Judge(
-            cluster.model(_launch_pool(config, judge_model, cluster, cache), "judge"), model_name(config.judge)
+            cluster.model(_launch_pool(config, judge_model, cluster, cache, say), "judge"), model_name(config.judge)
         )
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
-    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse).team(), judge)
 
 
@@ -67,13 +78,13 @@ class Shared:
         return pool.model(sender, reuse)
 
 
-def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path) -> Shared:
+def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, say: Say) -> Shared:
     """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
     judge = None
     if judge_model := judge_backend(config):
-        reuse = _launch_pool(config, judge_model, cluster, cache)
+        reuse = _launch_pool(config, judge_model, cluster, cache, say)
         judge = cluster.pool("judge"), reuse
-    reuse = _launch_pool(config, model_backend(config), cluster, cache)
+    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse), judge)
 
 
@@ -91,27 +102,58 @@ def launch_learner(config: Config, roles: Sequence[Role], cluster: Cluster) -> A
     return cluster.launch(Learner, [role.modality for role in roles], **learner_options(config))
 
 
+@contextmanager
+def cluster_started(settings: RaySettings, progress: Progress) -> Iterator[Cluster]:
+    """A cluster for the block, which ends with it; afterwards signals are handled as before."""
+    where = "on this machine" if settings.address is None else f"at {settings.address}"
+    bar = progress.phase("starting Ray", total=1, note=where)
+    with handlers_kept(), Cluster(settings) as cluster:
+        bar.advance()
+        yield cluster
+
+
 async def wait(cluster: Cluster, progress: Progress) -> None:
     """Waits until all that was launched is up, and shows the progress."""
+    loading, begun = cluster.loading, time.monotonic()
 
-    def left(loading: int) -> str:
+    def left() -> str:
         return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
 
-    loading = left(cluster.loading)
-    bar = progress.phase("starting replicas and agents", total=cluster.starting, note=loading)
+    def started(kind: str, still_loading: int) -> None:
+        nonlocal loading
+        loading = still_loading
+        bar.advance(note=left())
 
-    def started(kind: str, loading: int) -> None:
-        bar.advance(note=left(loading))
+    async def tick() -> None:
+        # A large model loads for minutes, in which nothing else would be shown.
+        while True:
+            await asyncio.sleep(PLAIN_EVERY_S)
+            bar.advance(0, note=left() and f"{left()}, {time.monotonic() - begun:.0f} s")
 
-    await cluster.wait_until_ready(started, on_event=progress.print)
+    bar = progress.phase("starting replicas and agents", total=cluster.starting, note=left())
+    ticking = asyncio.create_task(tick())
+    try:
+        await cluster.wait_until_ready(started, on_event=progress.print)
+    finally:
+        ticking.cancel()
 
 
-def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path) -> Reuse | None:
+def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path, say: Say) -> Reuse | None:
     """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
+    backend, taken = backend.on(cluster.gpus)
     model = backend.settings
-    # A backend says how many processes it needs on the GPUs that there are.
-    processes, gpus = backend.processes(cluster.gpus)
-    cluster.launch_replicas(backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key)
+    # A backend says how many processes it needs on the GPUs that there are. Where the judge has taken all of them, the
+    # cluster refuses what comes beside it.
+    processes, gpus = backend.processes(cluster.free_gpus or cluster.gpus)
+    # Other nodes may have more memory than this one.
+    if not cluster.gpus and config.ray.address is None:
+        backend.check_memory(processes, available_bytes())
+    if taken:
+        waits = "" if config.ray.start_timeout_s else f" ray.start_timeout_s={backend.start_timeout_s:g}"
+        say(f"{taken}{waits}")
+    cluster.launch_replicas(
+        backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key, backend.start_timeout_s
+    )
     completions = config.completions
     if not completions.reuse:
         return None

@@ -21,6 +21,7 @@ from experiments.records.progress import Bar
 from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
+from experiments.running.counted import CountedTeam
 from experiments.running.launch import learner_settings
 from topologies.discussion import Team
 from topologies.learning.learner import StepReport
@@ -93,6 +94,7 @@ class Training:
         """
         config = self.context.config
         gate = asyncio.Semaphore(config.concurrency)
+        team = CountedTeam(self.team, bar)
         # The number of steps that together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
         under_way: deque[_Step] = deque()
@@ -101,7 +103,7 @@ class Training:
                 # Limited by concurrency, by what the estimator can sample ahead, and by the end of the stage.
                 foreseen = min(number + fill, number + await self.learner.foresight(), len(items) - 1)
                 for later in range(number + len(under_way), foreseen + 1):
-                    under_way.append(await self._begin(stage, later, later - number, items[later], gate, group))
+                    under_way.append(await self._begin(stage, later, later - number, items[later], team, gate, group))
                 # The oldest first: the learner takes steps in their order, whichever ends first.
                 report = await self._learned(stage, under_way.popleft())
                 terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
@@ -114,6 +116,7 @@ class Training:
         number: int,
         ahead: int,
         items: Sequence[Item],
+        team: Team,
         gate: asyncio.Semaphore,
         group: asyncio.TaskGroup,
     ) -> _Step:
@@ -133,7 +136,7 @@ class Training:
                     walks[walk],
                     items[question_index],
                     questions[question_index],
-                    self.team,
+                    team,
                     config.seed,
                     phase="train",
                     number=before + question_index,

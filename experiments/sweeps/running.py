@@ -23,7 +23,7 @@ from rich.console import Console
 
 from actors.backends.settings import model_name
 from actors.completions.cache import CachedModel
-from actors.errors import UserError, first_of
+from actors.runtime.remote import reason
 from experiments.config.config import Config
 from experiments.config.loading import read
 from experiments.datasets.item import Dataset
@@ -193,15 +193,6 @@ async def _reports(
             await team.part()
             # Does nothing after the `finish` of a trial that succeeded.
             tracker.finish(exit_code=1)
-
-
-def reason(error: BaseException) -> str:
-    """An error's message in one line; a group of errors (from discussions side by side) is reduced to its first one."""
-    if isinstance(error, BaseExceptionGroup):
-        error = first_of(UserError, error) or first_of(Exception, error) or error
-    text = " ".join(str(error).split())
-    # The type says more than the text of an unexpected error, which may even be empty.
-    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
 @contextmanager

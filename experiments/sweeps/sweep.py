@@ -22,8 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from actors.backends.settings import model_name
-from actors.errors import ClusterError, StoreError, UserError
-from actors.runtime.cluster import Cluster
+from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
 from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.analysis.report import sweep as report
@@ -36,8 +35,10 @@ from experiments.config.references import check_named_again
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
+from experiments.running.abilities import check_abilities, describe
 from experiments.running.launch import team_roles
-from experiments.running.launched import launch_shared, wait
+from experiments.running.launched import cluster_started, launch_shared, wait
+from experiments.running.models import model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
@@ -63,7 +64,7 @@ def run_sweep(config: Config, folder: RunFolder) -> bool:
                 _wait_for_writer(folder.path / TRIALS / trial.name)
             try:
                 sweep.run(left)
-            except (ClusterError, StoreError) as error:
+            except (ClusterError, StoreError, ModelGone) as error:
                 raise UserError(str(error)) from error
     # Also when nothing was left, so that resuming a finished sweep writes its tables again.
     _conclude(config, trials[0].config, folder.path, sweep.failed)
@@ -123,18 +124,23 @@ class _Sweep:
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
         config = self.config
-        most = max(len(team_roles(trial.config)) for trial in left) + 2 + config.model.replicas
+        most = max(len(team_roles(trial.config)) for trial in left) + 2 + model_backend(config).replicas
         check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
         with Progress() as progress:
             self._prepare(left, progress)
-            with _loop_beside() as loop, Cluster(config.ray) as cluster:
+            with _loop_beside() as loop, cluster_started(config.ray, progress) as cluster:
                 trials, bar = groups(left), None
                 for group in trials:
-                    shared = launch_shared(group[0].config, team_roles(group[0].config), cluster, open_cache(config))
+                    one, cache = group[0].config, open_cache(config)
+                    shared = launch_shared(one, team_roles(one), cluster, cache, progress.print)
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
+                    abilities = asyncio.run_coroutine_threadsafe(cluster.abilities(), loop).result()
+                    for trial in group:
+                        check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name))
+                    progress.print(describe(one, abilities))
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}

@@ -15,8 +15,21 @@ def interrupt(process: subprocess.Popen[str]) -> str:
     Asserts that the first ended with 130 and without a traceback.
     """
     os.killpg(process.pid, signal.SIGINT)
+    return _ended(process, 130)
+
+
+def terminate(process: subprocess.Popen[str]) -> str:
+    """Sends SIGTERM to the first process of a session, as `kill` does, and returns stderr like `interrupt`.
+
+    Asserts that it ended with 143.
+    """
+    process.send_signal(signal.SIGTERM)
+    return _ended(process, 143)
+
+
+def _ended(process: subprocess.Popen[str], code: int) -> str:
     _, error = process.communicate(timeout=120)
-    assert process.returncode == 130, error
+    assert process.returncode == code, error
     assert "Traceback" not in error
     # Workers may outlive the process that started them by a few seconds.
     deadline = time.monotonic() + 30

@@ -16,14 +16,15 @@ def test_pictures_come_before_the_shared_text_and_the_own_text_last(question: Qu
     made = request(question)
     system, user = turns(made, open_pictures(made))
     assert system == {"role": "system", "content": made.system}
-    assert [part["type"] for part in user["content"]] == ["image_pil", "image_pil", "text"]
+    assert [part["type"] for part in user["content"]] == ["text", "image_pil", "text", "image_pil", "text"]
     assert user["content"][-1]["text"] == f"{made.shared}\n{made.own}"
 
 
 def test_without_a_system_turn_its_text_opens_the_user_turn(question: Question) -> None:
     made = request(question)
     (user,) = turns(made, open_pictures(made), system_turn=False)
-    assert [part["type"] for part in user["content"]] == ["text", "image_pil", "image_pil", "text"]
+    kinds = [part["type"] for part in user["content"]]
+    assert kinds == ["text", "text", "image_pil", "text", "image_pil", "text"]
     assert user["content"][0]["text"] == f"{made.system}\n"
 
 
@@ -45,7 +46,7 @@ def test_a_picture_without_a_file_is_told_by_its_caption_before_the_own_text(que
     text = turns(made, shown)[1]["content"][-1]["text"]
     assert len(shown) == 1
     assert made.shared < text
-    assert text.index(made.shared) < text.index("[2] a plain blue flag") < text.index(made.own)
+    assert text.index(made.shared) < text.index(": a plain blue flag") < text.index(made.own)
 
 
 async def test_asking_a_model_that_was_not_started_is_a_mistake_of_the_caller(question: Question) -> None:

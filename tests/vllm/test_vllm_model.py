@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +17,7 @@ import pytest_asyncio
 
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.errors import ModelLost
-from actors.messages import Heard, Kind, Message, Modality, Question, Source, Turn
+from actors.messages import Abilities, Heard, Kind, Message, Modality, Question, Source, Turn
 from actors.processes import runs
 from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
@@ -23,6 +25,12 @@ from tests.vllm.conftest import CONTEXT_TOKENS
 from tests.vllm.questions import picture, request, with_pictures
 
 HANG_S = 2.0
+SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "grün 🂡"]}, "sure": {"type": "boolean"}},
+    "required": ["colour", "sure"],
+    "additionalProperties": False,
+}
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
@@ -45,6 +53,45 @@ async def test_usage_and_stop_reason_are_the_engines(model: VllmModel, question:
     assert completion.completion_tokens == 12
     assert completion.error == ""
     assert 500 < completion.prompt_tokens < CONTEXT_TOKENS
+
+
+async def test_what_the_engine_can_do_is_known_after_its_start(model: VllmModel) -> None:
+    assert await model.abilities() == Abilities(True, True, True, True, True, CONTEXT_TOKENS)
+
+
+async def test_a_reply_keeps_to_its_schema_without_blanks_and_tells_its_tokens(
+    model: VllmModel, question: Question
+) -> None:
+    made = request(question, seed=3, schema=json.dumps(SCHEMA), likelihoods=True, max_tokens=100)
+    reply = await model.complete(made)
+    assert reply.stop == "stop"
+    assert json.loads(reply.text)["colour"] in ("red", "grün 🂡")
+    assert re.match(r'\{"colour":"(red|grün 🂡)", ?"sure":(true|false)\}$', reply.text)
+    assert "".join(token for token, _ in reply.tokens) == reply.text
+    assert all(likelihood <= 0 for _, likelihood in reply.tokens)
+    # The schema leaves no choice in the fields' names.
+    assert reply.tokens[0][1] == 0.0
+
+
+async def test_likelihoods_come_without_a_schema_too_and_not_unasked(model: VllmModel, question: Question) -> None:
+    told, untold = [await model.complete(request(question, likelihoods=likelihoods)) for likelihoods in (True, False)]
+    assert told.text == untold.text
+    assert "".join(token for token, _ in told.tokens) == told.text
+    assert untold.tokens == ()
+
+
+async def test_a_schema_that_the_engine_refuses_is_that_requests_error(model: VllmModel, question: Question) -> None:
+    for schema in ('{"type": "nonsense"}', '{"type": "array", "uniqueItems": true}', "no JSON"):
+        refused = await model.complete(request(question, schema=schema))
+        assert (refused.stop, bool(refused.error)) == ("error", True)
+    assert (await model.complete(request(question))).stop == "length"
+
+
+async def test_a_repair_is_read_after_the_reply_that_was_rejected(model: VllmModel, question: Question) -> None:
+    plain = await model.complete(request(question))
+    repaired = await model.complete(request(question, rejected=plain.text, correction="Reply in three lines."))
+    assert repaired.prompt_tokens > plain.prompt_tokens
+    assert repaired.cached_tokens > 0.8 * plain.prompt_tokens
 
 
 async def test_what_a_picture_shows_reaches_the_model(model: VllmModel, question: Question) -> None:

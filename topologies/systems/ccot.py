@@ -8,7 +8,7 @@ it is answered directly. Zero-shot: hint and picture of the question, nothing re
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Message, Question, Task, Trace
+from actors.messages import Field, FieldKind, Message, Question, Task, Trace, Value
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
@@ -19,7 +19,9 @@ SCENE_GRAPH = (
     "Draw up the scene graph of the pictures for this question: the objects in them that bear on it, their attributes "
     "(colour, number, lettering, state) and how the objects relate to each other. Only what can be seen."
 )
-EDGE = Field(FieldKind.TRIPLE, "object | relation | object, or object | attribute | value", many=True)
+EDGE = Field(
+    FieldKind.TRIPLE, "object | relation | object, or object | attribute | value", many=True, value=Value.TRIPLE
+)
 WITH_GRAPH = "Use the pictures and the scene graph that you drew up from them as the steps to your answer."
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, FieldKind, Question, Task, Trace
+from actors.messages import Field, FieldKind, Question, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
@@ -29,7 +29,10 @@ CHOOSE = (
 )
 ANY = Field(FieldKind.RELEVANT, "whether anything retrieved bears on the question", ("yes", "no"))
 CHOSEN = Field(
-    FieldKind.SELECTED, "the numbers of the passages and pictures picked, separated by commas", optional=True
+    FieldKind.SELECTED,
+    "the numbers of the passages and pictures picked, separated by commas",
+    optional=True,
+    value=Value.NUMBERS,
 )
 EXTERNAL = "Answer from the evidence and the pictures alone, whatever you would have thought without them."
 RECONCILE = (

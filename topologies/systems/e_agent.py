@@ -3,16 +3,17 @@
 One call of the planner yields an ordered list of tool calls, none where the question needs no search. The executor runs
 each of them once, in that order, and one more call answers from all that they found.
 
-Left open and decided: a tool call is a tool (texts, pictures or web) and the words to look for; one that names another
-tool or no words is passed over, and of the others the first `turns` are run. Calls do not see each other's results, or
-planning would not be a single pass. A plan that cannot be read is no plan: the answer is given without a search.
+Left open and decided: a tool call is a tool (texts, pictures or web) and the words to look for; a plan
+with one that names another tool, or no words, cannot be read, and of a plan the first `turns` calls are run. Calls do
+not see each other's results, or planning would not be a single pass. A plan that cannot be read is no plan: the answer
+is given without a search.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace
+from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace, Value
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import looked_up, together
@@ -33,7 +34,7 @@ PLAN = (
     "what is shown."
 )
 TOOLS = ("texts", "pictures", "web")
-STEP = Field(FieldKind.STEP, "one tool call, as `<tool> | <what to look for>`", many=True, optional=True, tools=TOOLS)
+STEP = Field(FieldKind.STEP, "tool | what to look for", many=True, optional=True, tools=TOOLS, value=Value.CALL)
 
 
 class EAgent(System):

@@ -5,8 +5,9 @@ hint. 2. Passages are retrieved. 3. Relevance reflection: each passage alone, re
 One answer from each relevant passage alone. 5. The answer with the largest product of retrieval score (cosine
 similarity), confidence in relevance and confidence in the answer is given.
 
-Trained into the original as tokens and asked for here: both reflections; token probabilities are stated confidences,
-and one that is not stated counts as one half. Left open and decided: a question without a picture is answered with
+Trained into the original as tokens and asked for here: both reflections. Where the model tells the probabilities of its
+tokens, those of what it said are used, as in the original; elsewhere the confidences that it states, and one that is
+not stated counts as one half. Left open and decided: a question without a picture is answered with
 those that its words find (they take no part in judging relevance); where the first reflection cannot be read, it
 retrieves; where no passage is relevant, it answers from the pictures; a negative similarity counts as zero, and of
 equal products the better ranked passage wins.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Message, Question, Task, Trace
+from actors.messages import Field, FieldKind, Message, Question, Task, Trace, Value
 from topologies.library import query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
@@ -26,7 +27,7 @@ from topologies.systems.session import System, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
-SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, from 0 to 1")
+SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, a number from 0 to 1", value=Value.SHARE)
 NEEDED = (
     "Decide whether anything has to be looked up to answer this, or whether what is shown and what you know is enough."
 )
@@ -81,7 +82,10 @@ def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
 
 
 def certainty(message: Message) -> float:
-    """The confidence that a turn states, as an answer's or as a task's field; one half where it states none."""
+    """The probability of a verdict, or the confidence that a turn states, as an answer's or as a task's field; one half
+    where there is none."""
+    if (probability := dict(message.likelihoods).get(FieldKind.RELEVANT)) is not None:
+        return probability
     if message.confidence is not None:
         return message.confidence
     for value in message.said(FieldKind.CONFIDENCE):

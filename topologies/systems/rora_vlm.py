@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.messages import Field, FieldKind, Question, Task, Trace
+from actors.messages import Field, FieldKind, Question, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
@@ -27,7 +27,9 @@ FILTER = (
     "to it."
 )
 ANY = Field(FieldKind.RELEVANT, "whether any of the pictures is to be kept", ("yes", "no"))
-KEPT = Field(FieldKind.SELECTED, "the numbers of the pictures to keep, separated by commas", optional=True)
+KEPT = Field(
+    FieldKind.SELECTED, "the numbers of the pictures to keep, separated by commas", optional=True, value=Value.NUMBERS
+)
 
 
 class RoraVlm(System):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from experiments.analysis import page
+from experiments.analysis import page, turn_counts
 from experiments.analysis.report.embedded import LIMIT_TURNS, Embedded, embed
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics
@@ -67,11 +67,22 @@ def _results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
     yield from page.table(caption, table, sortable=True)
     # The summary above shows this note already.
     yield from page.paragraphs(note for note in table.notes if note != EMBEDDED_NOTE)
+    yield from _turns(run, metrics)
     phases = usage.by_phase(run)
     if phases:
         spent = Table(usage.HEADERS, [usage.cells(of_phase) for of_phase in phases.values()])
         yield from page.table("What was really spent", spent)
         yield from page.paragraphs(usage.notes(usage.total(run)))
+
+
+def _turns(run: RunFolder, metrics: Metrics) -> Iterator[str]:
+    """How turns ended, of every method and training stage, and why some of them cannot be heard."""
+    ended = turn_counts.by_phase(run, metrics["methods"])
+    if ended:
+        yield from page.table("How turns ended", turn_counts.turns_table(ended))
+    reasons = turn_counts.reasons_table(ended)
+    if reasons.rows:
+        yield from page.table("Why turns were not read or failed", reasons)
 
 
 def _discussions(embedded: Embedded, metric: str, shown: str) -> Iterable[str]:

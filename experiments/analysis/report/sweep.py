@@ -12,7 +12,7 @@ from urllib.parse import quote
 from experiments.analysis import page
 from experiments.analysis.compare import varied
 from experiments.analysis.setting_names import plain
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, STRICT
 from experiments.analysis.table import Table, tenths, with_interval
 from experiments.analysis.tables.formats import html
 from experiments.analysis.tables.layout import Layout
@@ -70,6 +70,8 @@ def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
 
 
 _LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
+# Measures that only some data sets and attacks have, by their headers.
+_MEASURES = {STRICT: "strict EM", "attack_success": "attack success"}
 
 
 def _results(settings: Table) -> Iterator[str]:
@@ -80,15 +82,16 @@ def _results(settings: Table) -> Iterator[str]:
 
 def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterator[str]:
     axes = tuple(varied(results))
-    # All rows get the column if one trial was attacked: a table needs as many cells in each row.
-    attacked = any("attack_success" in row for result in results for row in result.metrics.get("methods", {}).values())
-    won = ("attack success",) if attacked else ()
-    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *won, "tokens", "edges", "failed turns")
+    # All rows get the column if one trial has the measure: a table needs as many cells in each row.
+    rows_of = [row for result in results for row in result.metrics.get("methods", {}).values()]
+    measures = [name for name in _MEASURES if any(name in row for row in rows_of)]
+    shown = [_MEASURES[name] for name in measures]
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *shown, "tokens", "edges", "failed turns")
     rows = []
     for result in results:
         trial = (_link(folder, result.name), *(_shown(result.values.get(key)) for key in axes), str(result.seed))
         methods = result.metrics.get("methods", {})
-        rows += [(*trial, *_row(name, methods[name], attacked)) for name in methods]
+        rows += [(*trial, *_row(name, methods[name], measures)) for name in methods]
         if not methods:
             ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
             # Blank cells up to the width of the table.
@@ -96,11 +99,11 @@ def _trials(folder: Path, results: Sequence[TrialResult], metric: str) -> Iterat
     yield from page.table(f"{len(results):,} trials", Table(headers, rows), sortable=True)
 
 
-def _row(method: str, row: Mapping[str, Any], attacked: bool) -> tuple[str, ...]:
-    won = (f"{row['attack_success']:.3f}" if "attack_success" in row else "",) if attacked else ()
+def _row(method: str, row: Mapping[str, Any], measures: Sequence[str]) -> tuple[str, ...]:
+    shown = (f"{row[name]:.3f}" if name in row else "" for name in measures)
     tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
     utility = with_interval(row["utility"], row["ci95"])
-    return (method, utility, *won, tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
+    return (method, utility, *shown, tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
 
 
 def _shown(value: Any) -> str:

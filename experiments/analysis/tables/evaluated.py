@@ -64,7 +64,8 @@ def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
 
     Path metrics are there only where paths were followed, `grade` only where a judge gave one.
 
-    `strict_em` is the exact match of MultimodalQA's official script; that data set's `utility` is the lenient one.
+    `strict_em` is the exact match of MultimodalQA's official script, computed from the answer where it was not
+    recorded; that data set's `utility` is the lenient one.
     """
     measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS) if name != "tokens"}
     followed = {name: value for name in PATH_METRICS if (value := getattr(scored, name)) is not None}
@@ -73,9 +74,13 @@ def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
         **followed,
         **({} if grade is None else {JUDGED: grade}),
         "tokens": measures["prompt_tokens"] + measures["completion_tokens"],
-        # No answer is a wrong answer.
-        "strict_em": 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold),
+        "strict_em": _strict_em(scored) if scored.strict_em is None else scored.strict_em,
     }
+
+
+def _strict_em(scored: Scored) -> float:
+    # No answer is a wrong answer.
+    return 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold)
 
 
 def of_sweep(folder: Path, results: Sequence[TrialResult]) -> list[Evaluated]:

@@ -24,6 +24,7 @@ from experiments.records.progress import Bar
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
 from experiments.records.tracking import Tracker
+from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
 from experiments.running.launched import launch_learner
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
@@ -202,11 +203,11 @@ class Redundancy:
         """Asks every question along every graph, unless its answer is recorded already."""
         job, context = self._job, self._context
         walks = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
+        team, seed = CountedTeam(job.agents.team, bar), context.config.seed
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
             question = await context.evidence.question(item)
-            team, seed = job.agents.team, context.config.seed
             return await job.attack.run_discussion(
                 walks[method], item, question, team, seed, phase="evaluate", number=number
             )

@@ -12,7 +12,9 @@ from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL
 from actors.errors import MemoryLost, ModelError, ModelLost
 from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
+from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request, repair_request
+from actors.prompting.reply import read
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from tests.support.paths import ROOT
@@ -81,7 +83,8 @@ async def test_a_reply_that_does_not_parse_gets_one_repair() -> None:
     model = Scripted("It is Tarn Hollow, I think", REPLY)
     message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
     first, second = model.requests
-    assert second == repair_request(first, "It is Tarn Hollow, I think")
+    assert (second.rejected, second.own, second.shared) == ("It is Tarn Hollow, I think", first.own, first.shared)
+    assert "- Answer: there is none" in second.correction
     assert (message.status, message.answer, message.content) == (Status.OK, "Tarn Hollow", "[t1] says so.")
     assert (message.calls, message.prompt_tokens, message.completion_tokens) == (2, 20, 6)
     assert usage == Usage(calls=2, prompt_tokens=20, cached_tokens=16, completion_tokens=6)
@@ -93,7 +96,7 @@ async def test_what_could_not_be_read_is_not_heard_by_others_once_it_is_repaired
 
 
 async def test_a_second_reply_that_does_not_parse_is_unparsed_and_no_guess_is_made() -> None:
-    model = Scripted("Tarn Hollow, I\0 think\ud800", "Tarn Hollow!")
+    model = Scripted("Tarn Hollow, I\0 think\ud800", "I think Tarn Hollow, or not")
     message, _ = await RoleAgent(TEXTUAL[0], model).take(turn())
     assert (message.status, message.answer, message.calls) == (Status.UNPARSED, None, 2)
     assert message.content == "Tarn Hollow, I think\ufffd"
@@ -107,9 +110,13 @@ async def test_an_answer_that_was_cut_off_is_repaired() -> None:
 
 
 async def test_a_turn_whose_repair_failed_keeps_what_was_said_and_what_it_took() -> None:
-    agent = RoleAgent(TEXTUAL[0], Scripted("Tarn Hollow", ModelError("no route")), AgentSettings(retries=1))
+    agent = RoleAgent(TEXTUAL[0], Scripted(UNREADABLE, ModelError("no route")), AgentSettings(retries=1))
     message, usage = await agent.take(turn())
-    assert (message.status, message.error, message.content) == (Status.FAILED, "no route", "Tarn Hollow")
+    assert (message.status, message.error, message.content) == (
+        Status.FAILED,
+        "no route",
+        UNREADABLE,
+    )
     assert (message.calls, message.prompt_tokens, usage.calls) == (1, 10, 3)
 
 
@@ -127,6 +134,15 @@ async def test_with_choices_a_letter_is_its_text_and_what_names_none_is_repaired
     assert (message.answer, message.calls) == ("Tarn Hollow", 2)
 
 
+UNREADABLE = "It may be one or the other: there is no telling, I think."
+
+
+def words(request: Request) -> int:
+    """All that a model reads of a request, in words."""
+    parts = request.system, request.shared, request.own, request.rejected, request.correction
+    return len(" ".join(parts).split())
+
+
 class Narrow:
     """A model whose tokens are words (a picture is 50) and whose context is small; it notes what it refused."""
 
@@ -136,7 +152,7 @@ class Narrow:
         self.refused: list[Request] = []
 
     async def complete(self, request: Request) -> Completion:
-        tokens = len(f"{request.system} {request.shared} {request.own}".split()) + 50 * len(request.images)
+        tokens = words(request) + 50 * len(request.images)
         if tokens <= self._limit:
             self.served.append(request)
             return Completion(request.id, self._reply, tokens, 3)
@@ -186,11 +202,11 @@ async def test_a_prompt_that_cannot_be_cut_to_fit_fails_and_says_what_to_do() ->
 
 
 async def test_a_repair_that_does_not_fit_cuts_further() -> None:
-    first = Narrow(10_000, reply="no form")
+    first = Narrow(10_000, reply=UNREADABLE)
     await RoleAgent(DECISION, first).take(long_turn())
-    whole, repair = (len(f"{r.system} {r.shared} {r.own}".split()) + 150 for r in first.served)
+    whole, repair = (words(request) + 150 for request in first.served)
     assert whole < repair
-    message, _ = await RoleAgent(DECISION, Narrow(repair - 1, reply="no form")).take(long_turn())
+    message, _ = await RoleAgent(DECISION, Narrow(repair - 1, reply=UNREADABLE)).take(long_turn())
     assert (message.status, message.calls, message.cut) == (Status.UNPARSED, 2, ("t9",))
 
 
@@ -225,7 +241,9 @@ async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:
 async def test_the_embedded_reader_answers_a_repair_as_it_would_the_request() -> None:
     request = build_request(turn(), TEXTUAL[0].modality, TEXTUAL[0].instruction)
     exact = Reader(ReaderSettings(dilution=0, error_rate=0, oversight=0, perception_error=0, temperature_noise=0))
-    repair = repair_request(request, '[t9] "Ana Brix: born in Salt Quay." says the data analyst. Answer: Salt Quay')
+    said = '[t9] "Ana Brix: born in Salt Quay." says the data analyst. Answer: Salt Quay'
+    form = form_of(turn())
+    repair = repair_request(request, said, form, read(form, "Hm.").faults)
     assert exact.read(repair).text == exact.read(request).text
 
 

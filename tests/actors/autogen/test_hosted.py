@@ -175,6 +175,7 @@ async def test_an_agent_with_a_tool_answers_from_what_the_tool_returns() -> None
     asked = replace(TURN, question=replace(QUESTION, evidence=()))
     message, usage = await hosted("with_tool", Reader(ReaderSettings())).take(asked)
     assert (message.answer, message.status, message.calls) == ("Salt Quay", Status.OK, 2)
+    assert message.repair_tokens == 0, "calling a tool is no repair"
     assert "[look_up]" in message.content
     assert usage.calls == 2
 
@@ -183,6 +184,7 @@ async def test_an_agent_that_ends_with_its_tool_s_result_is_asked_for_the_form()
     asked = replace(TURN, question=replace(QUESTION, evidence=()))
     message, _ = await hosted("summarising", Reader(ReaderSettings())).take(asked)
     assert (message.answer, message.calls) == ("Salt Quay", 2)
+    assert 0 < message.repair_tokens < message.prompt_tokens + message.completion_tokens
 
 
 async def test_a_user_s_own_agent_needs_no_model_of_ours_and_its_reported_tokens_count() -> None:
@@ -196,10 +198,10 @@ async def test_a_user_s_own_agent_needs_no_model_of_ours_and_its_reported_tokens
 async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after_that() -> None:
     MADE.clear()
     message, _ = await hosted("sloppy").take(TURN)
-    assert (message.answer, message.calls) == ("Tarn Hollow", 2)
+    assert (message.answer, message.calls, message.repair_tokens) == ("Tarn Hollow", 2, 25)
     assert "could not be read" in MADE[0].heard[1].to_model_text()
     message, _ = await hosted("stubborn").take(TURN)
-    assert (message.status, message.answer, message.calls) == (Status.UNPARSED, None, 2)
+    assert (message.status, message.answer, message.calls, message.repair_tokens) == (Status.UNPARSED, None, 2, 25)
     assert message.content == "Tarn Hollow, I think"
 
 
@@ -208,7 +210,7 @@ async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form()
     task = Task("Say whether that suffices.", (Field(FieldKind.ENOUGH, "whether it does", ("yes", "no")),))
     await hosted("sloppy").take(replace(TURN, task=task))
     again = MADE[0].heard[1].to_model_text()
-    assert again.endswith("Enough: whether it does; one of yes | no")
+    assert again.endswith("Enough: <whether it does: yes or no>")
     assert "Answer:" not in again
 
 

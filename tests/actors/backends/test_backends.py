@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from actors import lookup
 from actors.backends.backend import Backend
 from actors.backends.backends import BACKENDS, find_backend
+from actors.backends.local_model import LocalModel
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.settings import ModelSettings, model_name
 from actors.backends.vllm_model import VllmModel
@@ -56,13 +58,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_kind_has_a_name_of_its_own_and_a_line_that_describes_it() -> None:
-    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "openai", "replay", "none"]
+    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "transformers", "openai", "replay", "none"]
     assert all(kind.description and "\n" not in kind.description for kind in BACKENDS)
 
 
 def test_each_kind_makes_its_own_model() -> None:
     assert isinstance(backend("reader").maker()(), Reader)
     assert isinstance(backend("vllm", name="m").maker()(), VllmModel)
+    assert isinstance(backend("transformers", name="m").maker()(), LocalModel)
     assert isinstance(backend("openai", name="m", base_url="http://h/v1").maker()(), OpenAIModel)
 
 
@@ -71,6 +74,9 @@ def test_each_kind_makes_its_own_model() -> None:
     [
         ("vllm", {}, "judge=vllm needs judge.name"),
         ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine: engine argument 'dtype'"),
+        ("transformers", {}, "judge=transformers needs judge.name"),
+        ("transformers", {"name": "m", "dtype": "int8"}, "judge.dtype=int8: .* one of auto, float32, bfloat16"),
+        ("transformers", {"name": "m", "engine": {"block_size": 32}}, "judge.engine .* are for judge=vllm"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
         ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env=NO_SUCH_KEY"),
         ("replay", {}, "judge=replay cannot answer"),
@@ -95,13 +101,25 @@ def test_completions_depend_on_what_changes_an_answer_and_on_nothing_else(tmp_pa
     read = json.loads(backend("reader", reader=ReaderSettings(hops=3)).identity())
     assert (read["kind"], read["settings"]["hops"], len(read["code"])) == ("reader", 3, 32)
     (tmp_path / "weights").write_text("1")
-    assert json.loads(backend("vllm", name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
+    for kind in ("vllm", "transformers"):
+        assert json.loads(backend(kind, name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
 
 
-def test_only_vllm_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
-    assert backend("vllm", tensor_parallel=2).processes(8) == (2, 2.0)
-    assert backend("vllm", tensor_parallel=2).processes(0) == (2, 0.0)
-    assert backend("vllm", gpus=0.5).processes(8) == (2, 0.5)
+def test_replicas_of_a_local_model_share_a_gpu_where_there_are_fewer() -> None:
+    assert backend("transformers", replicas=2).processes(0) == (2, 0.0)
+    assert backend("transformers", replicas=2).processes(8) == (2, 1.0)
+    assert backend("transformers", replicas=2).processes(1) == (2, 0.5)
+    assert backend("transformers", replicas=3).processes(2) == (3, 0.5)
+    assert backend("transformers", replicas=2, gpus=0.25).processes(1) == (2, 0.25)
+
+
+def test_only_what_runs_here_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
+    assert backend("vllm", tensor_parallel=2).processes(8) == (4, 2.0)
+    assert backend("vllm", tensor_parallel=2, replicas=3).processes(8) == (3, 2.0)
+    assert backend("vllm", tensor_parallel=2).processes(1) == (1, 2.0)
+    assert backend("vllm", tensor_parallel=2).processes(0) == (1, 0.0)
+    assert backend("vllm", gpus=0.5).processes(2) == (4, 0.5)
+    assert backend("vllm", gpus=0.0).processes(2) == (1, 0.0)
     assert backend("reader").processes(8) == (2, 0.0)
     assert backend("reader", gpus=0.25).processes(0) == (2, 0.25)
     assert backend("openai", replicas=4, gpus=1.0).processes(8) == (1, 0.0)
@@ -123,7 +141,8 @@ async def test_a_model_of_an_installed_package_goes_by_its_name(package: Path, m
     monkeypatch.setattr(lookup, "entry_points", lambda group: [entry] if group == entry.group else [])
     model = backend("echo", extra={"greeting": "Hi"}).maker()()
     assert (await model.complete(REQUEST)).text == "Hi own"
-    with pytest.raises(UserError, match=r"Did you mean 'echo'\? Known: reader, vllm, openai, replay, none, echo"):
+    known = "reader, vllm, transformers, openai, replay, none, echo"
+    with pytest.raises(UserError, match=rf"Did you mean 'echo'\? Known: {known}"):
         backend("ecco")
 
 
@@ -156,3 +175,53 @@ def test_a_reference_to_nothing_that_makes_a_model_is_refused(package: Path, kin
 def test_what_cannot_answer_is_noticed_when_it_is_made(package: Path) -> None:
     with pytest.raises(ValueError, match=r"their_models.echo:mute gave object, which has no method `complete`"):
         backend("their_models.echo:mute").maker()()
+
+
+def model_folder(folder: Path, type: str = "BF16", size: int = 1000) -> str:
+    header = json.dumps({"__metadata__": {}, "w": {"dtype": type, "shape": [1], "data_offsets": [0, 2]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
+    return str(folder)
+
+
+@pytest.mark.parametrize(("type", "dtype"), [("F32", "float32"), ("BF16", "bfloat16"), ("F16", "bfloat16")])
+def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(tmp_path: Path, type: str, dtype: str) -> None:
+    on_cpu, line = backend("vllm", name=model_folder(tmp_path, type)).on(0)
+    assert (on_cpu.settings.dtype, on_cpu.settings.engine) == (dtype, {"block_size": 32, "enforce_eager": True})
+    assert line == (
+        f"vLLM on a CPU, with what was not set: model.dtype={dtype} model.engine.block_size=32 "
+        "model.engine.enforce_eager=true model.replicas=1"
+    )
+
+
+def test_what_was_set_stays_and_completions_do_not_tell_who_set_it(tmp_path: Path) -> None:
+    name = model_folder(tmp_path, "F32")
+    left_open = backend("vllm", name=name).on(0)[0]
+    given = backend("vllm", name=name, dtype="float32", engine={"enforce_eager": True, "block_size": 32}, replicas=3)
+    assert given.on(0) == (given, "")
+    assert given.identity() == left_open.identity()
+    other, line = backend("vllm", name=name, dtype="float16", engine={"block_size": 64}, replicas=2).on(0)
+    assert (other.settings.dtype, other.settings.engine["block_size"]) == ("float16", 64)
+    assert line.endswith("not set: model.engine.enforce_eager=true")
+
+
+def test_on_gpus_and_for_other_kinds_nothing_is_chosen() -> None:
+    for one, gpus in ((backend("vllm", name="m"), 1), (backend("reader"), 0)):
+        assert one.on(gpus) == (one, "")
+
+
+def test_a_type_of_weights_that_is_not_known_is_left_to_vllm() -> None:
+    on_cpu, line = backend("vllm", name="nobody/has-this").on(0)
+    assert on_cpu.settings.dtype == "auto"
+    assert "dtype" not in line
+
+
+def test_engines_that_cannot_have_their_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    vllm = backend("vllm", name=model_folder(tmp_path, size=10**6))
+    vllm.check_memory(1, 4 * 10**9)
+    with pytest.raises(
+        UserError, match=r"needs 6\.1 GB of memory at least .*, 2 of each\) and 4\.0 GB are free"
+    ) as caught:
+        vllm.check_memory(2, 4 * 10**9)
+    assert "\n" not in str(caught.value)
+    backend("vllm", name="nobody/has-this").check_memory(9, 1)

@@ -28,6 +28,7 @@ from actors.backends.data_url import data_url
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.openai_reply import Fault, read_reply
 from actors.backends.rate_limit import RateLimit, Window
+from actors.backends.settings import DeclaredAbilities
 from actors.errors import ModelError, ModelGone
 from actors.messages import Completion, Kind, Request, Source
 from tests.support.endpoint import Asked, Server, Told, completion
@@ -35,6 +36,8 @@ from tests.support.endpoint import Asked, Server, Told, completion
 KEY = "sk-proj-Zq9xW7vB3nLk5tRh2mYc-8QdF"
 REQUEST = Request("q1/1/critic", "", "Be brief.", "## Question\nWhich?", "## Role\nYou doubt.", seed=2**40 + 5)
 YES = Told(completion())
+# So that a start asks one question only.
+ALL_DECLARED = DeclaredAbilities(pictures=True, schema=True, likelihoods=True, context_tokens=4096)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,8 @@ async def endpoint(
         return step if isinstance(step, Told) else await step(asked)
 
     async with Server(handle).running() as server:
-        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", **{"timeout_s": 10, "key": KEY} | settings))
+        defaults: dict[str, Any] = {"timeout_s": 10, "key": KEY, "abilities": ALL_DECLARED}
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", **defaults | settings))
         await model.start()
         server.asked.clear()
         yield model, server
@@ -114,9 +118,10 @@ async def test_pictures_come_first_and_one_without_a_file_is_told_in_words(tmp_p
     told = Source("blue", "blue", Kind.IMAGE, "flag", "a blue\nflag")
     async with endpoint() as (model, server):
         await model.complete(dataclasses.replace(REQUEST, images=(shown, told)))
-    picture, text = server.asked[0].json()["messages"][1]["content"]
+    label, picture, text = server.asked[0].json()["messages"][1]["content"]
+    assert label == {"type": "text", "text": "[red] flag"}
     assert base64.b64decode(picture["image_url"]["url"].removeprefix("data:image/png;base64,")) == path.read_bytes()
-    assert text["text"].split("\n")[2:4] == ["## What pictures without a file show", "[blue] a blue flag"]
+    assert text["text"].split("\n")[2:4] == ["## What pictures without a file show", "[blue] flag: a blue flag"]
 
 
 async def test_a_template_without_a_system_turn_beside_pictures_gets_its_text_in_the_user_turn(tmp_path: Path) -> None:
@@ -167,7 +172,56 @@ async def test_a_broken_picture_is_an_error_that_names_it(tmp_path: Path) -> Non
     assert server.asked == []
 
 
+async def test_a_schema_and_likelihoods_are_asked_for_where_the_request_has_them() -> None:
+    schema = {"type": "object", "properties": {"answer": {"enum": ["Paris", "Rome"]}}}
+    async with endpoint() as (model, server):
+        await model.complete(dataclasses.replace(REQUEST, schema=json.dumps(schema), likelihoods=True))
+    body = server.asked[0].json()
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "strict": True, "schema": schema},
+    }
+    assert body["logprobs"] is True
+
+
+async def test_a_repair_is_sent_as_a_conversation() -> None:
+    async with endpoint() as (model, server):
+        await model.complete(dataclasses.replace(REQUEST, rejected="Paris?", correction="Three lines."))
+    assert server.asked[0].json()["messages"][2:] == [
+        {"role": "assistant", "content": "Paris?"},
+        {"role": "user", "content": "Three lines."},
+    ]
+
+
+async def test_a_schema_that_the_endpoint_refuses_is_that_requests_error() -> None:
+    refused = refusal(400, "Grammar error: Invalid type: nonsense")
+    async with endpoint(refused) as (model, _):
+        reply = await model.complete(dataclasses.replace(REQUEST, schema='{"type": "nonsense"}'))
+        assert (await model.complete(REQUEST)).text == "yes"
+    assert (reply.stop, reply.error) == ("error", "HTTP 400: Grammar error: Invalid type: nonsense")
+
+
 # What comes back
+
+
+def telling(text: str, *tokens: tuple[str, float]) -> Told:
+    reply = completion(text)
+    reply["choices"][0]["logprobs"] = {"content": [{"token": token, "logprob": p} for token, p in tokens]}
+    return Told(reply)
+
+
+async def test_a_replys_tokens_are_those_of_its_text_without_thoughts_and_the_turns_end() -> None:
+    told = telling("Paris.", ("Hm,</think>", -1.0), ("Par", -0.5), ("is.", -0.25), ("<|im_end|>", 0.0))
+    async with endpoint(told) as (model, _):
+        reply = await model.complete(dataclasses.replace(REQUEST, likelihoods=True))
+    assert reply.tokens == (("Par", -0.5), ("is.", -0.25))
+
+
+@pytest.mark.parametrize("told", [YES, telling("yes", ("no", -1.0)), telling("yes", (" yes", -1.0))])
+async def test_tokens_that_are_absent_or_not_the_texts_are_simply_absent(told: Told) -> None:
+    async with endpoint(told) as (model, _):
+        reply = await model.complete(dataclasses.replace(REQUEST, likelihoods=True))
+    assert (reply.text, reply.tokens) == ("yes", ())
 
 
 async def test_a_reply_has_its_text_and_usage() -> None:

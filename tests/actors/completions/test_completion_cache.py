@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sqlite3
@@ -25,8 +26,9 @@ from actors.completions.cache import CachedModel, Reuse, completion_key
 from actors.completions.file import file_name
 from actors.completions.store import CompletionStore
 from actors.errors import ModelError
-from actors.messages import Completion, Kind, Question, Request, Source, Turn
+from actors.messages import Abilities, Completion, Kind, Question, Request, Source, Turn
 from actors.messages import Modality as M
+from actors.models import abilities_of
 from actors.prompting.prompt import build_request
 
 KEY = bytes(16)
@@ -112,6 +114,47 @@ async def test_what_was_computed_is_found_by_the_next_process(folder: str) -> No
         assert model.requests == requests
 
 
+async def test_a_reply_is_given_again_with_its_tokens_probabilities(reuse: Reuse) -> None:
+    tokens = (("Par", -0.1), ("is \ud800", -1.2345678901234567), ("", -0.0), ("\n", -math.inf))
+
+    class Telling:
+        async def complete(self, request: Request) -> Completion:
+            return Completion(request.id, "".join(text for text, _ in tokens), tokens=tokens)
+
+    cached = CachedModel(Telling(), reuse)
+    await cached.complete(ask("a"))
+    again = await cached.complete(ask("b"))
+    cached.close()
+    assert again.reused
+    assert again.tokens == tokens
+
+
+async def test_a_cached_model_can_do_what_its_model_can(folder: str) -> None:
+    class Able(Echo):
+        async def abilities(self) -> Abilities:
+            return Abilities(schema=True)
+
+    for model, abilities in ((Able(), Abilities(schema=True)), (Echo(), Abilities())):
+        cached = CachedModel(model, on_disk(folder))
+        assert await abilities_of(cached) == abilities
+        cached.close()
+
+
+async def test_tokens_count_in_what_memory_holds(folder: str) -> None:
+    asked = []
+
+    class Telling:
+        async def complete(self, request: Request) -> Completion:
+            asked.append(request.own)
+            return Completion(request.id, "yes", tokens=(("yes", -0.5),) * 100)
+
+    cached = CachedModel(Telling(), Reuse(folder, "telling", disk_gb=0, memory_mb=0.02))
+    for own in "aba":
+        await cached.complete(ask(own, own=own))
+    cached.close()
+    assert asked == ["a", "b", "a"]
+
+
 @pytest.mark.parametrize("stop", ["too_long", "error"])
 async def test_what_is_no_answer_is_not_kept(reuse: Reuse, stop: str) -> None:
     model = Echo(stop)
@@ -140,7 +183,15 @@ words = st.text(max_size=8)
 sources = st.builds(Source, words, words, st.just(Kind.IMAGE), words, words, st.none() | words)
 pairs = st.tuples(sources, st.none() | st.binary(min_size=16, max_size=16))
 drawn = st.builds(
-    Request, words, words, words, words, words, seed=st.integers(0, 2**63), temperature=st.floats(0, 2), max_tokens=...
+    Request,
+    *[words] * 5,
+    seed=st.integers(0, 2**63),
+    temperature=st.floats(0, 2),
+    max_tokens=...,
+    schema=words,
+    likelihoods=st.booleans(),
+    rejected=words,
+    correction=words,
 )
 UNSEEN = ("id", "prefix", "images")
 

@@ -105,9 +105,8 @@ def main() -> None:
         counts[outcome] += 1
         if "-v" in sys.argv and outcome in sys.argv:
             print(f"=== {case.place} {outcome}\n{case.reply}\n--- expected {case.expected}")
-            print(
-                f"--- read {values_of(case.reading, case.form)} {[(f.field.name, f.reason) for f in case.reading.faults]}"
-            )
+            faults = [(fault.field.name, fault.reason) for fault in case.reading.faults]
+            print(f"--- read {values_of(case.reading, case.form)} {faults}")
     total = sum(counts.values())
     print(f"{total} replies: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
 

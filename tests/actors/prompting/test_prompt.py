@@ -10,9 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.agents.roles import TEXTUAL
-from actors.messages import Completion, Heard, Kind, Message, Modality, Question, Source, Status, Turn, derive_seed
+from actors.messages import (
+    Abilities,
+    Completion,
+    Heard,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Source,
+    Status,
+    Turn,
+    derive_seed,
+)
 from actors.prompting import prompt
+from actors.prompting.form import ANSWER_FIELDS, AS_JSON, Form, form_of, in_lines
 from actors.prompting.prompt import build_request, repair_request
+from actors.prompting.reply import read
 from actors.prompting.truncation import cut_more, least_relevant
 from actors.settings import AgentSettings
 
@@ -96,8 +111,8 @@ def test_nothing_that_comes_from_outside_is_a_heading(
     heard = (Heard(Message("1/x", agent, 1, said, text), 1.0),)
     question = Question("q1", asked, (choice, text), evidence)
     request = build_request(turn(heard, question), Modality.BOTH, role, (Message("1/y", agent, 1, said, choice),))
-    lines = [line for line in repair_request(request, said).own.splitlines() if line in HEADINGS]
-    assert lines == [prompt.DISCUSSION, prompt.ROLE, prompt.WEIGHTS, prompt.REPAIR]
+    lines = [line for line in request.own.splitlines() if line in HEADINGS]
+    assert lines == [prompt.DISCUSSION, prompt.ROLE, prompt.WEIGHTS, prompt.TASK, prompt.REPLY_FORM]
     lines = [line for line in request.shared.splitlines() if line in HEADINGS]
     assert lines == [prompt.QUESTION, prompt.CHOICES, prompt.EVIDENCE, prompt.PICTURES]
     (request.shared + request.own).encode()
@@ -111,23 +126,71 @@ def test_an_agent_is_not_shown_its_own_turns_that_said_nothing() -> None:
     assert "turn 3" not in own
 
 
-def test_a_repair_repeats_the_request_and_ends_with_what_was_said_and_the_form() -> None:
+def repair_of(request: Request, said: str) -> Request:
+    form = form_of(turn())
+    return repair_request(request, said, form, read(form, said).faults)
+
+
+def test_a_repair_goes_on_from_the_request_with_what_was_said_and_asks_for_what_is_missing() -> None:
     heard = (Heard(Message("1/x", "x", 1, "I say", "so"), 1.0),)
     request = build_request(turn(heard), Modality.TEXT, "role")
-    repair = repair_request(request, "I think\nit is Tarn Hollow")
-    assert repair.own.startswith(f"{request.own}\n{prompt.REPAIR}\n")
-    assert '\n"I think it is Tarn Hollow"\n' in repair.own
-    assert repair.own.endswith(prompt.FORM)
+    repair = repair_of(request, "Reasoning: I think\nit is Tarn Hollow\n")
+    assert repair.rejected == "Reasoning: I think\nit is Tarn Hollow"
+    assert repair.correction.startswith("This could not be read:\n- Answer: there is none\n")
+    assert repair.correction.endswith(in_lines(Form(ANSWER_FIELDS[1:2])))
     assert repair.seed == derive_seed(7, "repair")
     assert repair.id != request.id
-    assert replace(repair, id=request.id, own=request.own, seed=request.seed) == request
+    assert replace(repair, id=request.id, rejected="", correction="", seed=request.seed) == request
 
 
 def test_of_a_long_reply_a_repair_shows_the_end() -> None:
-    request = build_request(turn(), Modality.TEXT, "role")
-    repair = repair_request(request, "so " * 10_000 + "the end")
-    assert 'the end"\n' in repair.own
-    assert len(repair.own) < len(request.own) + 2 * prompt.REPAIRED_CHARACTERS
+    repair = repair_of(build_request(turn(), Modality.TEXT, "role"), "so " * 10_000 + "the end")
+    assert repair.rejected.endswith("the end")
+    assert len(repair.rejected) < 2 * prompt.REPAIRED_CHARACTERS
+
+
+def test_the_form_of_the_reply_comes_last() -> None:
+    assert build_request(turn(), Modality.TEXT, "role").own.endswith(
+        f"{prompt.REPLY_FORM}\n{in_lines(form_of(turn()))}"
+    )
+
+
+def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
+    bare = build_request(turn(question=Question("q1", "Where?")), Modality.BOTH, "role")
+    whole = f"{bare.system}\n{bare.shared}\n{bare.own}".lower()
+    assert not any(word in whole for word in ("picture", "passage", "evidence", "colleague", "others"))
+    texts = build_request(turn(question=ranked(1, 0)), Modality.BOTH, "role")
+    assert "picture" not in f"{texts.system}{texts.own}"
+    blind = build_request(turn(question=ranked(1, 0)), Modality.VISUAL, "role")
+    assert prompt.NO_PICTURES in blind.own
+
+
+def test_what_is_part_of_the_question_is_marked_as_such() -> None:
+    question = replace(ranked(2, 2), own=("t0", "i1"))
+    shared = build_request(turn(question=question), Modality.BOTH, "role").shared
+    assert f"{prompt.OWN}\n[1] Title 0" in shared
+    assert f"{prompt.EVIDENCE}\n[2] Title 1" in shared
+    assert shared.endswith(f"[3] Picture 0\n[4] Picture 1 ({prompt.OF_THE_QUESTION})")
+
+
+def test_a_model_that_reads_no_pictures_gets_them_described() -> None:
+    blind = Abilities(pictures=False)
+    request = build_request(turn(question=ranked(0, 2)), Modality.BOTH, "role", abilities=blind)
+    assert [image.image for image in request.images] == [None, None]
+
+
+def test_replies_are_enforced_where_the_model_can_and_nobody_asked_for_text() -> None:
+    able = Abilities(schema=True)
+    for replies, abilities, enforced in (
+        ("auto", able, True),
+        ("auto", Abilities(), False),
+        ("text", able, False),
+        ("enforced", able, True),
+    ):
+        settings = AgentSettings(replies=replies)  # type: ignore[arg-type]
+        request = build_request(turn(), Modality.TEXT, "role", settings=settings, abilities=abilities)
+        assert bool(request.schema) is enforced
+        assert (AS_JSON in request.own) is enforced
 
 
 def ranked(texts: int, pictures: int) -> Question:
@@ -175,5 +238,5 @@ def test_what_an_agent_said_itself_stands_once_in_the_discussion_and_is_marked_b
     heard = (Heard(theirs, 0.75), Heard(mine, 0.25, temporal=True))
     own = build_request(turn(heard), Modality.TEXT, "role", [mine]).own
     assert own.index("[x, round 1] mine") < own.index("[y, round 1] theirs") < own.index(prompt.ROLE)
-    assert own.endswith(f"{prompt.WEIGHTS}\n{prompt.IN_ORDER}: you 0.250, 0.750")
+    assert f"{prompt.WEIGHTS}\n{prompt.IN_ORDER}: you 0.250, 0.750\n{prompt.TASK}" in own
     assert own.count("mine") == 1

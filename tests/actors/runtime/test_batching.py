@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator
 
 import pytest
@@ -198,3 +199,14 @@ async def test_a_team_adds_up_what_each_agent_has_spent() -> None:
     for seed in (5, 7):
         assert (await team.ask(Turn("d", Question("q", "?"), "ann", 1, seed))).agent == "ann"
     assert team.usage == {"ann": Usage(calls=2, prompt_tokens=12), "bob": Usage()}
+
+
+async def test_an_unexpected_error_tells_where_it_was_raised_in_another_process_too() -> None:
+    async def work(number: int) -> int:
+        return 1 // number
+
+    queue: WorkQueue[int, int] = WorkQueue(work)
+    [[(_, error)]] = [results async for results in queue.stream("sender", [(1, 0)])]
+    assert isinstance(error, ZeroDivisionError)
+    [note] = pickle.loads(pickle.dumps(error)).__notes__
+    assert "return 1 // number" in note

@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from actors.errors import ModelError, ModelGone, ModelLost
-from actors.messages import Completion, Request
+from actors.messages import Abilities, Completion, Request
+from actors.models import abilities_of
 from actors.runtime.batching import Results
 from actors.runtime.pool import LOST_TWICE, Pool, ranking
 from actors.runtime.replica import Replica, bound
@@ -49,6 +50,9 @@ class Gated:
             raise ModelLost("the engine died")
         return Completion(request.id, self.name)
 
+    async def abilities(self) -> Abilities:
+        return Abilities(schema=True, context_tokens=99)
+
 
 class Wire:
     """A replica in this process; after its model was lost, one with the same model takes its place, if `restarts`."""
@@ -57,7 +61,7 @@ class Wire:
         self.name = model.name
         self.model = model
         self.answered: Counter[str] = Counter()
-        self.peak = 0
+        self.peak = self.told = 0
         self._make = partial(Replica, lambda: model, capacity, self._ended)
         self._sender = sender
         self._restarts = restarts
@@ -83,6 +87,10 @@ class Wire:
         if self.replica is None:
             raise ModelError("it died too often")
         await self.replica.ready()
+
+    async def abilities(self) -> Abilities:
+        self.told += 1
+        return await self._present().abilities()
 
     async def room(self) -> int:
         return await self._present().room()
@@ -242,3 +250,32 @@ async def test_what_an_earlier_incarnation_of_a_sender_waited_for_is_dropped() -
 def test_a_pool_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one replica"):
         Pool([])
+
+
+async def test_a_model_s_abilities_are_asked_for_once_by_all_who_want_them() -> None:
+    wires = [Wire(Gated(str(i)), 8) for i in range(2)]
+    pool = Pool(wires, capacity=8)
+    told = await asyncio.gather(*(pool.abilities() for _ in range(5)), abilities_of(pool))
+    assert set(told) == {Abilities(schema=True, context_tokens=99)}
+    assert sum(wire.told for wire in wires) == 1
+
+
+async def test_abilities_are_told_by_another_replica_where_one_is_lost() -> None:
+    wires = [Wire(Gated(str(i)), 8, restarts=False) for i in range(2)]
+    wires[ranking("", 2)[0]].replica = None
+    assert await Pool(wires, capacity=8).abilities() == Abilities(schema=True, context_tokens=99)
+
+
+async def test_there_are_no_abilities_where_no_replica_is_left() -> None:
+    wire = Wire(Gated("a"), 8, restarts=False)
+    wire.replica = None
+    with pytest.raises(ModelGone, match="it died too often"):
+        await Pool([wire], capacity=8).abilities()
+
+
+async def test_a_model_that_tells_nothing_can_do_the_least() -> None:
+    class Plain:
+        async def complete(self, request: Request) -> Completion:
+            return Completion(request.id, "")
+
+    assert await Replica(Plain, 1).abilities() == Abilities()

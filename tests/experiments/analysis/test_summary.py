@@ -15,6 +15,7 @@ from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
 from experiments.analysis.summary import EMBEDDED_NOTE, About, Metrics, summarise, verdicts, write
 from experiments.datasets.item import Score
+from experiments.records import progress as progress_module
 from experiments.records.progress import Progress, plain
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.fake_run import METHODS, carry_on, cut, evaluate, item, make_run, trace
@@ -48,6 +49,7 @@ def printed(metrics: Metrics, **console: object) -> str:
 
 def test_metrics_have_exactly_the_documented_form(metrics: Metrics) -> None:
     columns = ["utility", "ci95", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"]
+    columns += ["turns", "read_at_once", "read_after_repair", "repairs", "repair_tokens", "repair_share"]
     assert list(metrics) == ["experiment", "model", "dataset", "questions", "methods", "paired"]
     assert list(metrics["methods"]) == list(METHODS)
     assert all(list(row) == columns for row in metrics["methods"].values())
@@ -65,6 +67,38 @@ def test_turns_without_some_of_their_evidence_are_shown_where_there_are_any(tmp_
     assert "2 turns were asked without some of their evidence" in printed(some)
     assert "cut" in printed(some).split("m3prune")[0]
     assert "cut" not in printed(metrics)
+
+
+def strict_run(tmp_path: Path, strict: dict[str, tuple[float | None, ...]]) -> Metrics:
+    """Methods whose answers are all right by containment, and strictly as told."""
+    run = RunFolder.create(tmp_path, "x")
+    with Recorder(run) as recorder:
+        for method, values in strict.items():
+            for number, value in enumerate(values):
+                recorder.evaluated(trace(number, method), item(number), Score(1, 1, value))
+    return summarise(run, replace(ABOUT, methods=tuple(strict), pairs=()))
+
+
+def test_strict_exact_match_stands_beside_the_lenient_one_with_an_interval_of_its_own(tmp_path: Path) -> None:
+    metrics = strict_run(tmp_path, {"m3prune": (1, 0, 0, 0), "full-graph": (1, 1, 1, 1)})
+    row = metrics["methods"]["m3prune"]
+    assert (row["utility"], row["strict_em"]) == (1, 0.25)
+    assert row["strict_em_ci95"][0] <= 0.25 < row["strict_em_ci95"][1]
+    assert "strict EM, by MultimodalQA's official script" in printed(metrics)
+    (line,) = (line for line in printed(metrics).splitlines() if line.startswith("m3prune"))
+    assert line.split()[1:4] == ["1.000", "(1.000-1.000)", "0.250"]
+
+
+def test_a_data_set_whose_metric_is_strict_has_no_second_one(metrics: Metrics) -> None:
+    assert not any("strict_em" in row for row in metrics["methods"].values())
+    assert "strict" not in printed(metrics)
+
+
+def test_a_method_with_older_records_has_no_strict_exact_match(tmp_path: Path) -> None:
+    metrics = strict_run(tmp_path, {"m3prune": (1, None), "full-graph": (1, 0)})
+    assert [row.get("strict_em") for row in metrics["methods"].values()] == [None, 0.5]
+    (line,) = (line for line in printed(metrics).splitlines() if line.startswith("m3prune"))
+    assert line.split()[1:4] == ["1.000", "(1.000-1.000)", "1.000"], "an empty cell, then F1"
 
 
 def test_a_judges_verdict_stands_in_the_table_where_there_is_one(metrics: Metrics) -> None:
@@ -191,12 +225,34 @@ def test_progress_prints_a_plain_line_where_there_is_no_terminal() -> None:
     assert output.getvalue().count("\n") == 1
 
 
+def test_progress_prints_turns_that_end_before_any_unit_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "PLAIN_EVERY_S", 0.0)
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("stage 1", total=40)
+        bar.turn()
+        bar.turn()
+    said = [line.rpartition(", ")[0] for line in output.getvalue().splitlines()]
+    assert said == ["stage 1: 0/40, 0.0/s; turns: 1", "stage 1: 0/40, 0.0/s; turns: 2"]
+
+
+def test_turns_print_no_more_lines_than_units_do() -> None:
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("stage 1", total=40)
+        for _ in range(1000):
+            bar.turn()
+    assert output.getvalue().count("\n") <= 1
+
+
 def test_progress_shows_bars_on_a_terminal() -> None:
     output = io.StringIO()
     with Progress(Console(file=output, force_terminal=True, width=100)) as progress:
         learning, evaluation = progress.phase("stage 1", total=2), progress.phase("m3prune", total=4)
         learning.advance(2)
         evaluation.advance()
+        evaluation.turn()
+    assert "turns: 1, " in output.getvalue()
     assert "2/2" in output.getvalue()
     assert "1/4" in output.getvalue()
 
@@ -204,3 +260,10 @@ def test_progress_shows_bars_on_a_terminal() -> None:
 def test_a_plain_line_tells_rate_and_time_left_without_what_was_done_before() -> None:
     assert plain("m3prune", done=60, total=100, fresh=10, elapsed_s=5) == "m3prune: 60/100, 2.0/s, 0:00:20 left"
     assert plain("m3prune", done=0, total=100, fresh=0, elapsed_s=5) == "m3prune: 0/100, 0.0/s"
+
+
+def test_a_plain_line_tells_turns_and_rates_below_one_a_second() -> None:
+    slow = plain("m3prune", done=1, total=100, fresh=1, elapsed_s=80, turns=19)
+    assert slow == "m3prune: 1/100, 0.013/s, 2:12:00 left; turns: 19, 0.24/s"
+    fast = plain("m3prune", done=100, total=100, fresh=100, elapsed_s=4, turns=1900)
+    assert fast == "m3prune: 100/100, 25.0/s, took 0:00:04; turns: 1,900, 475.0/s"

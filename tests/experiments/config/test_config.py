@@ -38,7 +38,7 @@ def test_values_are_typed() -> None:
         ("rounds=4", "Did you mean 'topology.rounds'"),
         ("sede=1", "Did you mean 'seed'"),
         ("topology.rounds=many", "'many'"),
-        ("model=raeder", "Did you mean 'reader'? Known: reader, vllm, openai, replay, none"),
+        ("model=raeder", "Did you mean 'reader'? Known: reader, vllm, transformers, openai, replay, none"),
         ("judge.kind=opnai", "judge: there is no 'opnai'. Did you mean 'openai'?"),
         ("model=nowhere.at_all:Model", "model=nowhere.at_all:Model: cannot be imported"),
         ("learner.estimator=magic", "RLOO"),

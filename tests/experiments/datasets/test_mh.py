@@ -136,7 +136,7 @@ def test_edges_have_their_condition_and_either_name_of_the_sheet_will_do(root: P
 def test_an_answer_is_scored_by_em_and_f1(root: Path) -> None:
     item = next(item for item in Mh(root).evaluate() if item.gold == ("Spin",))
     assert Mh(root).score(item, "Roarer Spin").utility == 1.0
-    assert Mh(root).score(item, None) == Score(0.0, 0.0)
+    assert Mh(root).score(item, None) == Score(0.0, 0.0, 0.0)
 
 
 def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:

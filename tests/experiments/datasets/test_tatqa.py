@@ -82,7 +82,9 @@ def test_computed_answers_are_compared_as_numbers(root: Path) -> None:
     dataset = TatQa(root)
     _, item = dataset.evaluate()
     answers = ("-12.6 million", "12.6", "(12.60)", "from 44 to 31: -12.6", None)
-    assert [dataset.score(item, answer).utility for answer in answers] == [1.0, 0.0, 1.0, 0.0, 0.0]
+    scores = [dataset.score(item, answer) for answer in answers]
+    assert [score.utility for score in scores] == [1.0, 0.0, 1.0, 0.0, 0.0]
+    assert [score.strict_em for score in scores] == [1.0, 0.0, 1.0, 0.0, 0.0]
 
 
 def test_a_number_matches_to_half_a_unit_of_golds_last_digit() -> None:

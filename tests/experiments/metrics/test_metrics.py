@@ -9,6 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from actors.messages import Question
+from experiments.datasets.item import Item, Score, choice_score, text_score
 from experiments.metrics.text import (
     choice_of,
     exact_match,
@@ -112,6 +114,19 @@ def test_list_f1_finds_the_best_alignment(said: list[str], gold: list[str]) -> N
         for p in itertools.permutations(longer)
     )
     assert list_f1("; ".join(said), gold) >= best / len(longer) - 1e-12
+
+
+def test_an_answer_that_lists_more_than_the_gold_is_right_by_containment_and_wrong_strictly() -> None:
+    asked = Item(Question("q", "?"), gold=("Paris",))
+    assert text_score(asked, "Paris, Rome") == Score(1.0, pytest.approx(2 / 3), 0.0)
+    assert text_score(asked, "the Paris") == Score(1.0, 1.0, 1.0)
+    assert text_score(asked, None) == Score(0.0, 0.0, 0.0)
+
+
+def test_a_choice_is_right_or_wrong_and_has_no_stricter_score() -> None:
+    asked = Item(Question("q", "?", ("Paris", "Rome")), gold=("Paris",))
+    assert choice_score(asked, "(A)") == Score(1.0, 1.0)
+    assert choice_score(asked, None).strict_em is None
 
 
 @steady

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from actors.messages import Message, Status, Trace
 from experiments.datasets.item import Score
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.records import Scored, by_question
 from experiments.records.traces import decode, encode
 from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
 from tests.support.paths import ROOT
@@ -42,6 +44,9 @@ messages = st.builds(
     calls=count,
     prompt_tokens=count,
     completion_tokens=count,
+    fields=st.lists(st.tuples(text, text), max_size=2).map(tuple),
+    repair_tokens=count,
+    likelihoods=st.lists(st.tuples(text, st.floats(0, 1)), max_size=2).map(tuple),
 )
 whole_traces = st.builds(
     Trace,
@@ -110,6 +115,15 @@ def test_a_score_counts_edges_once_and_turns_that_nobody_could_hear(tmp_path: Pa
     run = make_run(tmp_path, steps=0, questions=1)
     scored = list(run.scores())[-1]
     assert (scored.edges, scored.failed_turns, scored.calls) == (8 + 9, 1, 19)
+
+
+def test_a_group_is_strictly_right_where_all_of_its_questions_are_and_unknown_where_one_is() -> None:
+    def strict(*values: float | None) -> float | None:
+        scores = [Scored.of(trace(n), item(n), Score(1, 1, value)) for n, value in enumerate(values)]
+        (one,) = by_question(replace(scored, group="g") for scored in scores)
+        return one.strict_em
+
+    assert (strict(1, 1), strict(1, 0), strict(1, None)) == (1, 0, None)
 
 
 def test_a_score_counts_turns_that_went_without_some_of_their_evidence(tmp_path: Path) -> None:

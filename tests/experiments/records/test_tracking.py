@@ -95,7 +95,7 @@ def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
 
 def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tracker = Tracker(tmp_path, {})
-    tracker.summary({"methods": {}, "paired": {}})
+    tracker.summary({"paired": {}})
     tracker.log({"step": 1})
     tracker.finish()
     (said,) = warnings(caplog)

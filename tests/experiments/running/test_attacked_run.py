@@ -135,7 +135,7 @@ def test_a_clean_run_has_no_such_metrics_and_old_records_are_read() -> None:
     told = Scored.of(trace(1), item(1), Score(1, 1))
     assert told.attack_success is None
     old = json.loads(told.encode())
-    for name in ("attack_success", "infection", "carried"):
+    for name in ("attack_success", "infection", "carried", "strict_em"):
         del old[name]
     assert Scored.decode(json.dumps(old)) == told
     harmed = Scored.of(trace(1), item(1), Score(1, 1), Harm(1.0, (0.25, 0.5), (0.0, 0.5)))

@@ -16,7 +16,7 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.running.launch import learner_options, team_roles
 from run import main
 from tests.support.paths import ROOT
-from tests.support.sessions import interrupt
+from tests.support.sessions import interrupt, terminate
 from topologies.learning.learner import Learner
 
 pytestmark = pytest.mark.ray
@@ -54,7 +54,8 @@ def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     metrics = json.loads((finished / "metrics.json").read_text())
     assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired", "parts"}
     assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune"]
-    columns = "utility ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
+    columns = "utility ci95 strict_em strict_em_ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
+    columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"
     assert all(row.keys() == set(columns.split()) for row in metrics["methods"].values())
     assert metrics["methods"]["full"]["calls"] == 19
     assert metrics["methods"]["single"]["calls"] == 1
@@ -146,3 +147,18 @@ def test_an_interrupted_run_stops_cleanly_says_how_to_go_on_and_leaves_no_proces
     )
     folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
     assert f"resume={folder}" in interrupt(process)
+
+
+def test_a_terminated_run_ends_in_one_line_leaves_no_process_and_goes_on_where_it_was(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(output.glob("*-mmqa_prune"))
+    command = [sys.executable, "run.py", *words(output)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    folder = _wait_for_stage_2(process, output, before)  # type: ignore[arg-type]
+    assert terminate(process) == f"ended by SIGTERM; go on with: python run.py resume={folder}\n"
+    assert main([f"resume={folder}"]) == 0
+    capsys.readouterr()
+    assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +24,8 @@ from experiments.studies.planted.report import metrics, regret_table, summarise,
 from experiments.studies.planted.settings import OpinionSettings, PlantedSettings
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
+from tests.support.paths import ROOT
+from tests.support.sessions import terminate
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
@@ -204,6 +210,35 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     assert (folder.path / "planted.json").read_text() == whole
     assert sorted(records.read_text().splitlines(keepends=True)) == sorted([first, second])
     assert (folder.figures / "planted-regret.png").stat().st_size > 1000
+
+
+def test_a_failure_that_nobody_foresaw_is_one_line_with_the_traceback_in_the_runs_log(tmp_path: Path) -> None:
+    config = load(["experiment=planted", "wandb.mode=disabled", f"output={tmp_path}"])
+    folder = open_folder(config)
+    (folder.path / job.RECORDS).mkdir()
+    command = [sys.executable, "run.py", f"resume={folder.path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        rf"error: IsADirectoryError: .*; the traceback is in {folder.log}; "
+        rf"go on with: python run.py resume={folder.path}\n",
+        done.stderr,
+    )
+    assert "Traceback (most recent call last)" in folder.log.read_text()
+
+
+def test_a_terminated_study_says_how_to_go_on(tmp_path: Path) -> None:
+    words = ["experiment=planted", "planted.seeds=400", "planted.strengths=[[1.2,0.1]]", "planted.truth=4000"]
+    words += ["planted.evaluated=100", "planted.opinions.text=2", "planted.opinions.visual=1", "pruning.steps=2"]
+    words += ["planted.checkpoints=[2]", "training.samples=3", "wandb.mode=disabled", f"output={tmp_path}"]
+    command = [sys.executable, "run.py", *words]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while process.poll() is None and not list(tmp_path.glob(f"*-planted/{job.RECORDS}")):
+        time.sleep(0.05)
+    [folder] = tmp_path.glob("*-planted")
+    assert terminate(process) == f"ended by SIGTERM; go on with: python run.py resume={folder}\n"
 
 
 def test_the_job_says_what_is_wrong_with_its_settings(tmp_path: Path) -> None:

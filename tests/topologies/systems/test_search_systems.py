@@ -129,8 +129,8 @@ async def test_without_a_web_a_search_there_finds_nothing(store: Store) -> None:
 
 async def test_e_agent_runs_its_plan_once_in_order_and_answers_from_all_of_it(store: Store) -> None:
     plan = (
-        "Step: texts | who built the striped lighthouse\nStep: maps | Aarhus\nStep: pictures | striped lighthouse\n"
-        "Step: web |\nStep: web | striped lighthouse\nStep: texts | who built the striped lighthouse"
+        "Step: texts | who built the striped lighthouse\nStep: pictures | striped lighthouse\n"
+        "Step: web | striped lighthouse\nStep: texts | who built the striped lighthouse"
     )
     trace, turns = await held("e_agent", store, {"tool_planner": [plan], "single": [FINAL]})
     assert [(lookup.base, lookup.query) for lookup in trace.lookups] == [

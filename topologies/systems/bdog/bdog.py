@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace, Value
 from topologies.answers import wording
 from topologies.method import MethodContext, system
 from topologies.single import SINGLE_AGENT
@@ -80,11 +80,12 @@ SUM_UP = "Sum up what both sides said in this round, and give the answer to whic
 THOUGHT = Field(FieldKind.THOUGHT, "the steps that lead to the answer")
 TRIPLE = Field(
     FieldKind.TRIPLE,
-    "`entity | relation | entity`, or `entity | has <attribute> | value` for an attribute",
+    "entity | relation | entity, or entity | has attribute | value",
     many=True,
     optional=True,  # where nothing is known, there is nothing to draw
+    value=Value.TRIPLE,
 )
-ANSWER = Field(FieldKind.ANSWER, "the shortest phrase that answers the question, one of its choices, or unknown")
+ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
 
 
 class Bdog(System):

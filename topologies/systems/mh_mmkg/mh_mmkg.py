@@ -41,6 +41,7 @@ from actors.messages import (
     Task,
     Trace,
     Triple,
+    Value,
 )
 from topologies.answers import wording
 from topologies.method import system
@@ -84,8 +85,10 @@ SUMMARIZE = "Answer with the knowledge found in the graph, which the evidence ho
 
 DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the pictures show")
 ENTITY = Field(FieldKind.ENTITY, "the name of one entity", many=True, most=1)
-PICKED = Field(FieldKind.SELECTED, "the number of one candidate", most=1)
-USEFUL = Field(FieldKind.SELECTED, "the numbers of the candidates picked, separated by commas", optional=True)
+PICKED = Field(FieldKind.SELECTED, "the number of one candidate", most=1, value=Value.NUMBERS)
+USEFUL = Field(
+    FieldKind.SELECTED, "the numbers of the candidates picked, separated by commas", optional=True, value=Value.NUMBERS
+)
 ENOUGH = Field(FieldKind.ENOUGH, "", values=("yes", "no"))
 
 EDGES = 20  # looked at for entities that are near to what the topic agent named

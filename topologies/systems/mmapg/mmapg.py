@@ -46,6 +46,7 @@ from actors.messages import (
     Status,
     Task,
     Trace,
+    Value,
 )
 from topologies.answers import wording
 from topologies.library import PICTURES
@@ -102,7 +103,7 @@ REASON = (
 
 SUB_QUESTION = Field(FieldKind.SUB_QUESTION, "one thing to find out, as a question that stands alone", many=True)
 TYPE = Field(FieldKind.TYPE, "the type of the next node", TYPES)
-PARENTS = Field(FieldKind.PARENTS, "numbers of the nodes that it builds on", optional=True)
+PARENTS = Field(FieldKind.PARENTS, "numbers of the nodes that it builds on", optional=True, value=Value.NUMBERS)
 INSTRUCTION = Field(FieldKind.INSTRUCTION, "what to ask, what to look up, or which question to answer", optional=True)
 KEYWORD = Field(FieldKind.KEYWORD, "a key phrase to search texts for", many=True)
 VISUAL = Field(FieldKind.VISUAL, "whether a picture must be looked at", ("yes", "no"))
@@ -112,7 +113,9 @@ RELEVANT = Field(FieldKind.RELEVANT, "whether it bears on the instruction", ("ye
 EXTRACT = Field(FieldKind.SUMMARY, "what it says to the instruction", optional=True)
 DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the picture shows that bears on the instruction", optional=True)
 SUMMARY = Field(FieldKind.SUMMARY, "what was found")
-TRIPLE = Field(FieldKind.TRIPLE, "a triple that bears on it, as given", many=True, optional=True, most=8)
+TRIPLE = Field(
+    FieldKind.TRIPLE, "a triple that bears on it, as given", many=True, optional=True, most=8, value=Value.TRIPLE
+)
 THOUGHT = Field(FieldKind.THOUGHT, "what follows")
 ENOUGH = Field(FieldKind.ENOUGH, "whether the question can be answered", ("yes", "no"))
 SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace
+from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, together
@@ -51,7 +51,12 @@ SEEK = (
 )
 SEEN = (
     Field(FieldKind.THOUGHT, "one sentence on what to look for", optional=True),
-    Field(FieldKind.SELECTED, "the numbers of the candidates to read, separated by commas", optional=True),
+    Field(
+        FieldKind.SELECTED,
+        "the numbers of the candidates to read, separated by commas",
+        optional=True,
+        value=Value.NUMBERS,
+    ),
 )
 INSPECT = (
     "Read all that was picked. Where it suffices, draft the answer and name the numbers of what it rests on. Where it "
@@ -60,8 +65,13 @@ INSPECT = (
 INSPECTED = (
     Field(FieldKind.ENOUGH, "whether what was picked suffices to answer the question", ("yes", "no")),
     Field(FieldKind.QUERY, "what is still to be found, where something is", optional=True),
-    Field(FieldKind.SELECTED, "the numbers of the sources that the draft rests on, separated by commas", optional=True),
-    Field(FieldKind.ANSWER, "the draft, in as few words as possible, or unknown", optional=True),
+    Field(
+        FieldKind.SELECTED,
+        "the numbers of the sources that the draft rests on, separated by commas",
+        optional=True,
+        value=Value.NUMBERS,
+    ),
+    Field(FieldKind.ANSWER, "the draft, in as few words as possible", optional=True, value=Value.ANSWER),
 )
 
 

@@ -1,0 +1,203 @@
+"""A loaded `transformers` model: a request becomes a chat, the chat tokens, and the generated tokens a completion."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psutil
+import torch
+from jinja2 import TemplateError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from actors.backends.chat import SEEDS, chat
+from actors.backends.local_decoding import Decoder, Sampler
+from actors.backends.local_model import LocalSettings
+from actors.backends.local_schema import Schemas, load_schemas
+from actors.messages import Abilities, Completion, Request
+from actors.prompting.text import one_line
+
+LOG = logging.getLogger(__name__)
+PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role", max_tokens=1)
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Answers one request at a time.
+
+    context_tokens: of prompt and reply together; None where the model's configuration does not say.
+    schemas: compiles JSON schemas; None where xgrammar is missing.
+    """
+
+    tokenizer: Any
+    decoder: Decoder
+    system_turn: bool
+    context_tokens: int | None
+    schemas: Schemas | None
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(
+            pictures=False,
+            schema=self.schemas is not None,
+            likelihoods=True,
+            system_turn=self.system_turn,
+            seeds=True,
+            context_tokens=self.context_tokens,
+        )
+
+    def complete(self, request: Request, cancelled: Callable[[], bool]) -> Completion:
+        """Answers one request; raises Cancelled between two steps of the model once `cancelled()`."""
+        prompt = tokens_of(self.tokenizer, request, self.system_turn)
+        too_long = self._too_long(request, len(prompt))
+        if too_long is not None:
+            return too_long
+        try:
+            matcher = self._matcher(request.schema)
+        except ValueError as error:
+            return _refused(request, str(error))
+        sampler = Sampler(request.temperature, request.seed % SEEDS, matcher)
+        made = self.decoder.generate(prompt, request.max_tokens, sampler, request.prefix, cancelled)
+        pieces = text_pieces(self.tokenizer, made.tokens)
+        return Completion(
+            id=request.id,
+            text="".join(pieces),
+            prompt_tokens=len(prompt),
+            completion_tokens=len(made.tokens) + made.ended,
+            cached_tokens=made.cached_tokens,
+            stop="stop" if made.ended else "length",
+            tokens=tuple(zip(pieces, made.logprobs, strict=True)) if request.likelihoods else (),
+        )
+
+    def _matcher(self, schema: str) -> Any:
+        if not schema:
+            return None
+        if self.schemas is None:
+            raise ValueError("a JSON schema needs xgrammar: pip install '.[transformers]'")
+        return self.schemas.matcher(schema)
+
+    def _too_long(self, request: Request, prompt_tokens: int) -> Completion | None:
+        context = self.context_tokens
+        if context is None:
+            return None
+        limit = context - request.max_tokens
+        if limit < 1:
+            return _refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")
+        if prompt_tokens <= limit:
+            return None
+        reason = f"{prompt_tokens} tokens of prompt and {request.max_tokens} of reply in a context of {context}"
+        return Completion(request.id, "", prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
+
+
+def load(settings: LocalSettings) -> LocalEngine:
+    """Loads tokenizer and weights onto the best device here, and generates one token to see that all of it works.
+
+    Raises ValueError, OSError or what else the model's files lead to.
+    """
+    torch.set_num_threads(threads(settings))
+    disable_progress_bar()
+    tokenizer = AutoTokenizer.from_pretrained(settings.name)
+    if not tokenizer.chat_template:
+        raise ValueError("it has no chat template; choose a model that was trained to chat (often called -Instruct)")
+    system_turn = takes_system_turn(tokenizer)
+    config = AutoConfig.from_pretrained(settings.name)
+    device = best_device()
+    dtype = auto_dtype(device, config) if settings.dtype == "auto" else getattr(torch, settings.dtype)
+    model = AutoModelForCausalLM.from_pretrained(settings.name, dtype=dtype).to(device).eval()
+    stops = stop_tokens(tokenizer, model)
+    schemas = load_schemas(tokenizer, model.get_output_embeddings().weight.shape[0], stops)
+    decoder = Decoder(model, stops)
+    engine = LocalEngine(tokenizer, decoder, system_turn, context_tokens(config, settings.max_model_len), schemas)
+    engine.complete(PROBE, lambda: False)
+    LOG.info("%s on %s in %s; %s", settings.name, device, model.dtype, engine.abilities)
+    return engine
+
+
+def threads(settings: LocalSettings) -> int:
+    """The number of threads: Ray would set one for a replica that reserves less than two cores."""
+    cores = psutil.cpu_count(logical=False) or 1
+    return int(settings.cpus) if settings.cpus >= 1 else max(1, cores // settings.sharing)
+
+
+def best_device() -> torch.device:
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def auto_dtype(device: torch.device, config: Any) -> torch.dtype:
+    """That of the weights; on a CPU float32, unless both the weights and its arithmetic are bfloat16.
+
+    Without the instructions for it, a CPU converts every bfloat16 matrix before it multiplies.
+    """
+    own = getattr(config.get_text_config(), "dtype", None) or torch.float32
+    able = torch.cpu.get_capabilities()
+    if device.type == "cpu" and not (own is torch.bfloat16 and any(able.get(name) for name in BFLOAT16_ARITHMETIC)):
+        return torch.float32
+    return own
+
+
+BFLOAT16_ARITHMETIC = ("avx512_bf16", "amx_bf16", "bf16")  # Intel and AMD, Intel, Arm
+
+
+def stop_tokens(tokenizer: Any, model: Any) -> frozenset[int]:
+    """The tokens that end a reply: those of the model's generation settings, and the tokenizer's end of a turn."""
+    ends = model.generation_config.eos_token_id
+    listed = ends if isinstance(ends, list) else [ends]
+    return frozenset(token for token in [*listed, tokenizer.eos_token_id] if token is not None)
+
+
+def context_tokens(config: Any, wanted: int | None) -> int | None:
+    """The smaller of the model's own context and the one that is wanted, where known."""
+    own = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return min((tokens for tokens in (own, wanted) if tokens), default=None)
+
+
+def rendered(tokenizer: Any, request: Request, system_turn: bool) -> str:
+    """The chat up to where the reply begins. Pictures are described in words."""
+    described = replace(request, images=tuple(replace(source, image=None) for source in request.images))
+    text: str = tokenizer.apply_chat_template(
+        chat(described, [], system_turn), tokenize=False, add_generation_prompt=True
+    )
+    return text
+
+
+def tokens_of(tokenizer: Any, request: Request, system_turn: bool) -> list[int]:
+    """The prompt's tokens. The template has written what begins and ends a text, so that nothing is added."""
+    text = rendered(tokenizer, request, system_turn)
+    tokens: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return tokens
+
+
+def takes_system_turn(tokenizer: Any) -> bool:
+    """Whether the chat template renders a system turn: some raise an error when there is one, some leave it out."""
+    try:
+        return PROBE.system in rendered(tokenizer, PROBE, system_turn=True)
+    except TemplateError:
+        return False
+
+
+def text_pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
+    """The text of each token; joined, they are the whole text.
+
+    A character that takes several tokens belongs to the last of these.
+    """
+    text = _decoded(tokenizer, tokens)
+    ends = [0]
+    for count in range(1, len(tokens)):
+        end = len(_decoded(tokenizer, tokens[:count]).rstrip(UNFINISHED))
+        ends.append(min(max(end, ends[-1]), len(text)))
+    return [text[start:end] for start, end in zip(ends, [*ends[1:], len(text)], strict=True)] if tokens else []
+
+
+def _decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
+    text: str = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return text
+
+
+def _refused(request: Request, reason: str) -> Completion:
+    return Completion(id=request.id, text="", stop="error", error=one_line(reason))

@@ -1,0 +1,87 @@
+"""Finds out what a model behind an endpoint can do, with one small request for each ability.
+
+What an endpoint refuses, or leaves unheeded, the model cannot do. A fault that stays is an error: nothing is known
+then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PIL import Image
+
+from actors.errors import ModelError
+from actors.messages import Completion, Kind, Request, Source
+
+Ask = Callable[[Request], Awaitable[Completion]]
+
+READY = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
+# The kinds of values that forms of replies have.
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "colour": {"type": "string", "enum": ["red", "green", "blue"]},
+        "share": {"type": "number"},
+        "numbers": {"type": "array", "items": {"type": "integer"}},
+    },
+    "required": ["colour", "share", "numbers"],
+    "additionalProperties": False,
+}
+# A small model may write numbers without end: how its reply begins is enough then.
+BEGINNING = re.compile(r'\s*\{\s*"colour"\s*:\s*"(red|green|blue)"\s*,')
+SCHEMA_TOKENS = 48
+# For a model that thinks before it says anything.
+THINKING_TOKENS = 2048
+PICTURE_SIDE = 32
+# Some servers fail with 5xx where they mean 4xx (llama.cpp for pictures: "image input is not supported").
+UNSUPPORTED = re.compile(r"not support|unsupported|multimodal", re.IGNORECASE)
+
+
+async def reads_pictures(ask: Ask) -> bool:
+    """Whether a picture is taken. One that is passed over in silence cannot be told from one that is seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "red.png"
+        await asyncio.to_thread(Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save, path)
+        picture = Source("1", "1", Kind.IMAGE, "Picture", "", str(path))
+        reply = await _asked(ask, replace(READY, id="start/pictures", images=(picture,)))
+    return reply is not None and reply.stop != "error"
+
+
+async def keeps_to_schemas(ask: Ask) -> bool:
+    """Whether a model that is asked to say yes replies in JSON where a schema demands it."""
+    request = replace(READY, id="start/schema", schema=json.dumps(SCHEMA), max_tokens=SCHEMA_TOKENS)
+    reply = await _asked(ask, request)
+    if reply is None or reply.stop == "error":
+        return False
+    if reply.stop == "length":
+        return BEGINNING.match(reply.text) is not None
+    try:
+        said = json.loads(reply.text)
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.keys() == SCHEMA["properties"].keys()  # type: ignore[attr-defined]
+
+
+async def tells_likelihoods(ask: Ask) -> bool:
+    """Whether replies come with their tokens' probabilities."""
+    reply = await _asked(ask, replace(READY, id="start/likelihoods", likelihoods=True))
+    return reply is not None and bool(reply.tokens)
+
+
+async def _asked(ask: Ask, request: Request) -> Completion | None:
+    """The reply; None where the endpoint fails in words that say that it never will give one."""
+    try:
+        reply = await ask(request)
+        if reply.stop == "length" and not reply.text:
+            reply = await ask(replace(request, max_tokens=THINKING_TOKENS))
+    except ModelError as error:
+        if UNSUPPORTED.search(str(error)):
+            return None
+        raise
+    return reply

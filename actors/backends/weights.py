@@ -1,0 +1,57 @@
+"""The weights of a model's folder: their size and the type of their numbers, without loading them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+LENGTH = struct.Struct("<Q")
+LONGEST_HEADER = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """`type` is that of most of the tensors, as safetensors names it (`F32`, `BF16`, ...); empty if it is not known."""
+
+    size_bytes: int
+    type: str
+
+
+def weights_of(name: str) -> Weights | None:
+    """The weights of a local folder, or of a Hugging Face id that was downloaded before; None for any other."""
+    folder = Path(name) if Path(name).is_dir() else _downloaded(name)
+    if folder is None:
+        return None
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    if not files:
+        return None
+    return Weights(sum(file.stat().st_size for file in files), _type(files[0]))
+
+
+def _downloaded(name: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:
+        return None
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    # What is not there is None or a marker.
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def _type(file: Path) -> str:
+    """By the header of a safetensors file: eight bytes with its length, then JSON."""
+    try:
+        with file.open("rb") as opened:
+            (length,) = LENGTH.unpack(opened.read(LENGTH.size))
+            header = json.loads(opened.read(min(length, LONGEST_HEADER)))
+        types = Counter(about["dtype"] for tensor, about in header.items() if tensor != "__metadata__")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error):
+        return ""
+    return str(types.most_common(1)[0][0]) if types else ""

@@ -1,0 +1,123 @@
+"""How the turns of a run ended: read at once, read after a repair, not read, or failed; from its traces alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from actors.messages import Message, Status, Trace
+from experiments.analysis.table import Table
+from experiments.records.recorder import RunFolder
+
+HEADERS = ("turns of", "turns", "read at once", "read after a repair", "not read", "failed", "repair tokens")
+REASONS = ("turns of", "turns", "reason")
+MOST_REASONS = 12  # rows for one method; the rest are one row
+UNREAD = "the reply could not be read"
+_NUMBER = re.compile(r"\d[\d.,]*(?<=\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCounts:
+    """Turns for which a model was asked, by how they ended; a dummy's are none.
+
+    turns: all of them, and the sum of `at_once`, `repaired`, `unread` and `failed`.
+    repairs: turns asked a second time for what could not be read of their first reply, whatever came of it.
+    tokens: of all turns, prompt and completion; repair_tokens: those of second replies, None where a turn that was
+        repaired does not tell (its trace was written before they were counted).
+    reasons: turns by why they failed or could not be read, with the numbers in a reason as N.
+    """
+
+    turns: int
+    at_once: int
+    repaired: int
+    unread: int
+    failed: int
+    repairs: int
+    tokens: int
+    repair_tokens: int | None
+    reasons: Mapping[str, int]
+
+    @property
+    def repair_share(self) -> float | None:
+        """Repair tokens as a share of all tokens."""
+        return None if self.repair_tokens is None else self.repair_tokens / max(1, self.tokens)
+
+
+def count_turns(traces: Iterable[Trace]) -> TurnCounts:
+    """The turns of some discussions."""
+    turns = at_once = repairs = failed = unread = tokens = repair_tokens = 0
+    known = True
+    reasons: Counter[str] = Counter()
+    for turn in (turn for trace in traces for turn in trace.turns):
+        if turn.status is Status.OK and not turn.calls:
+            continue
+        again, cost = _was_repaired(turn), turn.prompt_tokens + turn.completion_tokens
+        turns, tokens, repairs = turns + 1, tokens + cost, repairs + again
+        repair_tokens += turn.repair_tokens
+        # A repair costs tokens; where none at all are counted, the model counts none.
+        known = known and not (again and cost and not turn.repair_tokens)
+        at_once += turn.status is Status.OK and not again
+        failed += turn.status is Status.FAILED
+        unread += turn.status is Status.UNPARSED
+        if turn.status is not Status.OK:
+            reasons[_reason(turn)] += 1
+    return TurnCounts(
+        turns=turns,
+        at_once=at_once,
+        repaired=turns - at_once - failed - unread,
+        unread=unread,
+        failed=failed,
+        repairs=repairs,
+        tokens=tokens,
+        repair_tokens=repair_tokens if known else None,
+        # By number, then by text: the order of the traces must not show.
+        reasons=dict(sorted(reasons.items(), key=lambda counted: (-counted[1], counted[0]))),
+    )
+
+
+def _was_repaired(turn: Message) -> bool:
+    # Two calls are a repair in a trace that does not count its tokens. An AutoGen agent that calls its model twice by
+    # itself cannot be told apart from that.
+    return turn.repair_tokens > 0 or turn.calls == 2
+
+
+def _reason(turn: Message) -> str:
+    """One line that a page can hold, whatever a model or an endpoint wrote."""
+    line = "".join(char if char.isprintable() else " " for char in turn.error)
+    return " ".join(_NUMBER.sub("N", line).split())[:200] or UNREAD
+
+
+def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
+    """The turns of each method, in their order, then of each training stage; without those that have none."""
+    labels = {f"evaluate-{method}": method for method in methods}
+    stages = sorted(path.stem for path in (run.path / "traces").glob("train-*.jsonl"))
+    labels |= {stage: f"training, stage {stage.removeprefix('train-')}" for stage in stages}
+    counts = {label: count_turns(run.traces(phase)) for phase, label in labels.items()}
+    return {label: of_phase for label, of_phase in counts.items() if of_phase.turns}
+
+
+def turns_table(phases: Mapping[str, TurnCounts]) -> Table:
+    """How turns ended, a row for each phase."""
+    return Table(HEADERS, [(label, *_cells(counts)) for label, counts in phases.items()])
+
+
+def _cells(counts: TurnCounts) -> Iterator[str]:
+    yield f"{counts.turns:,}"
+    for ended in (counts.at_once, counts.repaired, counts.unread, counts.failed):
+        yield f"{ended:,} ({ended / counts.turns:.1%})"
+    # Empty where they are not known.
+    yield "" if counts.repair_share is None else f"{counts.repair_tokens:,} ({counts.repair_share:.1%})"
+
+
+def reasons_table(phases: Mapping[str, TurnCounts]) -> Table:
+    """Why turns failed or could not be read: rows for each phase, the most frequent reasons first."""
+    return Table(REASONS, [(label, *row) for label, counts in phases.items() for row in _reason_rows(counts.reasons)])
+
+
+def _reason_rows(reasons: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    counted = list(reasons.items())
+    yield from ((f"{n:,}", reason) for reason, n in counted[:MOST_REASONS])
+    if rest := counted[MOST_REASONS:]:
+        yield f"{sum(n for _, n in rest):,}", f"{len(rest):,} other reasons"

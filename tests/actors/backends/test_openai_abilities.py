@@ -1,0 +1,169 @@
+"""What a model behind an endpoint can do is found out when it starts, on a server that can more or less."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from actors.backends import openai_model
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.settings import DeclaredAbilities
+from actors.messages import Abilities, Kind, Request, Source
+from tests.support.endpoint import Asked, Server, Told, completion
+
+REPLY = '{"colour": "red", "share": 1, "numbers": []}'
+REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_model, "FIRST_PAUSE_S", 0.005)
+
+
+def refused(message: str, status: int = 400) -> Told:
+    return Told({"error": {"message": message}}, status)
+
+
+@dataclass
+class Endpoint:
+    """Says yes; what it says to the probe of one ability can be another thing."""
+
+    schema: Told = field(default_factory=lambda: Told(completion(REPLY)))
+    pictures: Told = field(default_factory=lambda: Told(completion()))
+    likelihoods: bool = True
+    models: Any = field(default_factory=lambda: [{"id": "other"}, {"id": "qwen", "max_model_len": 4096}])
+    system_turn: bool = True
+    thinks: bool = False
+
+    async def handle(self, asked: Asked) -> Told:
+        if asked.path.endswith("/models"):
+            return Told({"data": self.models})
+        body = asked.json()
+        if body["messages"][0]["role"] == "system" and not self.system_turn:
+            return refused("System role not supported")
+        if self.thinks and body["max_tokens"] < 100:
+            return Told(completion(None, "length"))
+        if "response_format" in body:
+            return self.schema
+        if "image_url" in str(body["messages"]):
+            return self.pictures
+        reply = completion()
+        if self.likelihoods and body.get("logprobs"):
+            reply["choices"][0]["logprobs"] = {"content": [{"token": "yes", "logprob": -0.5}]}
+        return Told(reply)
+
+
+async def found(endpoint: Endpoint, **settings: Any) -> Abilities:
+    async with Server(endpoint.handle).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", **settings))
+        await model.start()
+        abilities = await model.abilities()
+        await model.close()
+    return abilities
+
+
+async def test_an_endpoint_that_can_do_all_of_it_is_known_to() -> None:
+    assert await found(Endpoint()) == Abilities(True, True, True, True, True, 4096)
+
+
+async def test_an_endpoint_that_refuses_everything_beside_text_can_do_none_of_it() -> None:
+    can_little = Endpoint(
+        schema=refused("response_format is not known"),
+        pictures=refused("qwen is not a multimodal model"),
+        likelihoods=False,
+        models=[],
+    )
+    assert await found(can_little) == Abilities(False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        (completion("Yes, I am ready."), False),
+        (completion('{"answer": "yes"}'), False),
+        (completion('["colour", "share", "numbers"]'), False),
+        (completion("Yes, I am", "length"), False),
+        (completion('{ "colour": "red", "share": 1, "numbers": [1, 2, 3', "length"), True),
+    ],
+    ids=["passed over", "another form", "no object", "prose that was cut off", "JSON that was cut off"],
+)
+async def test_a_schema_counts_only_where_the_reply_keeps_to_it(told: dict[str, Any], kept: bool) -> None:
+    assert (await found(Endpoint(schema=Told(told)))).schema is kept
+
+
+async def test_a_server_error_that_says_pictures_are_not_supported_is_an_answer() -> None:
+    llama_cpp = Endpoint(pictures=refused("image input is not supported - hint: you may need the mmproj", 500))
+    assert not (await found(llama_cpp)).pictures
+
+
+async def test_a_fault_that_stays_tells_nothing_and_ends_the_start() -> None:
+    with pytest.raises(ValueError, match="failed 3 times: HTTP 500: out of memory"):
+        await found(Endpoint(pictures=refused("out of memory", 500)))
+
+
+async def test_a_model_that_thinks_first_is_given_the_tokens_to_come_to_an_answer() -> None:
+    abilities = await found(Endpoint(thinks=True))
+    assert (abilities.schema, abilities.likelihoods) == (True, True)
+
+
+async def test_a_template_without_a_system_turn_is_found_out() -> None:
+    assert not (await found(Endpoint(system_turn=False))).system_turn
+
+
+async def test_a_seed_that_is_taken_out_of_requests_makes_replies_differ() -> None:
+    assert not (await found(Endpoint(), extra={"seed": None})).seeds
+
+
+async def test_what_is_declared_wins_and_is_not_asked_for() -> None:
+    declared = DeclaredAbilities(False, False, False, False, False, 99)
+    async with Server(Endpoint().handle).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", abilities=declared))
+        await model.start()
+        assert await model.abilities() == Abilities(False, False, False, False, False, 99)
+        await model.close()
+    (start,) = server.asked
+    assert [message["role"] for message in start.json()["messages"]] == ["user"]
+
+
+async def test_a_model_that_reads_no_pictures_gets_them_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "red.png"
+    Image.new("RGB", (20, 20), "red").save(path)
+    shown = Source("3", "d", Kind.IMAGE, "flag", "a red flag", str(path))
+    async with Server(Endpoint(pictures=refused("no pictures")).handle).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen"))
+        await model.start()
+        server.asked.clear()
+        reply = await model.complete(replace(REQUEST, images=(shown,)))
+        await model.close()
+    assert reply.text == "yes"
+    assert "[3] flag: a red flag" in server.asked[0].json()["messages"][1]["content"]
+
+
+async def test_a_start_takes_two_round_trips() -> None:
+    """All probes have come before the first of them is answered."""
+    endpoint, waiting, released = Endpoint(), [0], []
+
+    async def handle(asked: Asked) -> Told:
+        if asked.path.endswith("/models") or len(server.asked) == 1:
+            return await endpoint.handle(asked)
+        waiting[0] += 1
+        while waiting[0] < 3:
+            await asyncio.sleep(0.01)
+        released.append(waiting[0])
+        return await endpoint.handle(asked)
+
+    async with Server(handle).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", timeout_s=20))
+        await model.start()
+        await model.close()
+    assert released == [3, 3, 3]
+
+
+async def test_abilities_before_the_start_are_a_mistake_of_the_caller() -> None:
+    with pytest.raises(RuntimeError, match="before start"):
+        await OpenAIModel(OpenAISettings("http://host/v1", "qwen")).abilities()

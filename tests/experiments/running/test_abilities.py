@@ -1,0 +1,83 @@
+"""What a run says of its model, what it refuses, and what a resumed one holds it to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from actors.errors import UserError
+from actors.messages import Abilities
+from experiments.config.loading import load
+from experiments.records.recorder import RunFolder
+from experiments.running.abilities import check_abilities, describe
+
+ABLE = Abilities(schema=True, likelihoods=True, context_tokens=8192)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
+
+
+def said(abilities: Abilities, *words: str) -> str:
+    return describe(load(["experiment=mmqa_prune", *words]), abilities)
+
+
+def check(abilities: Abilities, folder: RunFolder, *words: str) -> None:
+    check_abilities(load(["experiment=mmqa_prune", *words]), abilities, folder)
+
+
+def test_one_line_says_what_the_model_can_do_and_how_it_is_used() -> None:
+    assert said(ABLE) == (
+        "model reader: replies kept to a JSON schema; confidences from its own probabilities; pictures as pictures; "
+        "8,192 tokens of context"
+    )
+    assert said(Abilities(pictures=False, seeds=False)) == (
+        "model reader: replies as lines of text, for it cannot be kept to a schema; confidences as it states them; "
+        "pictures as captions, for it reads none; replies that a seed does not repeat"
+    )
+
+
+def test_what_the_run_asks_for_otherwise_is_said_as_well() -> None:
+    assert "as lines of text (agents.replies=text); confidences as it states them" in said(
+        ABLE, "agents.replies=text", "agents.likelihoods=false"
+    )
+
+
+def test_a_run_without_pictures_says_nothing_of_them() -> None:
+    assert "picture" not in said(ABLE, "topology.visual=[]", "retrieval.pictures=0")
+    assert "picture" in said(ABLE, "topology.visual=[]")
+
+
+def test_enforced_replies_need_a_model_that_can_be_kept_to_a_schema(folder: RunFolder) -> None:
+    check(ABLE, folder, "agents.replies=enforced")
+    with pytest.raises(UserError, match=r"reader cannot be kept to a JSON schema; leave it at auto") as refused:
+        check(Abilities(), folder, "agents.replies=enforced")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_context_without_room_for_a_prompt_is_refused(folder: RunFolder) -> None:
+    check(ABLE, folder, "agents.max_tokens=8191")
+    with pytest.raises(UserError, match=r"agents.max_tokens=8192 leaves no room .* a context of 8192 tokens"):
+        check(ABLE, folder, "agents.max_tokens=8192")
+
+
+def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -> None:
+    check(ABLE, folder)
+    assert json.loads(folder.model.read_text())["abilities"]["context_tokens"] == 8192
+    check(ABLE, folder)
+    with pytest.raises(UserError, match=r"reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
+        check(Abilities(likelihoods=True), folder)
+
+
+def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
+    folder.model.write_text('{"abilities": ')
+    with pytest.raises(UserError, match=r"model.json is damaged"):
+        check(ABLE, folder)
+
+
+def test_what_earlier_versions_did_not_ask_for_is_not_compared(folder: RunFolder) -> None:
+    folder.model.write_text(json.dumps({"abilities": {"pictures": True, "flies": True}}))
+    check(ABLE, folder)
