@@ -7,6 +7,7 @@ reply's length: repetitions in patterns are bounded, possessive, or tried from o
 from __future__ import annotations
 
 import ast
+import html
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ _CELLS = re.compile(r"\s*+\|(.*)\|\s*+")
 _COUNT = re.compile(r"#|no\.?|nr\.?|\d{1,2}\.?", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
 _PAIR = re.compile(
@@ -216,15 +218,21 @@ def _unnamed(value: Any, form: Form) -> list[Part]:
 
 
 def _untagged(text: str, names: Labels) -> str:
-    """Tags that are fields' names as labels on lines: `<answer>Paris</answer>`."""
+    """Tags that are fields' names as labels on lines: `<answer>Paris</answer>`. Those around them are left out."""
     if "<" not in text:
         return text
+    fields = 0
 
     def labelled(tag: re.Match[str]) -> str:
+        nonlocal fields
         field = names.field(tag[2])
+        fields += field is not None
         return tag[0] if field is None else "\n" if tag[1] else f"\n{field.name}: "
 
-    return re.sub(r"<(/?)([A-Za-z][\w -]{1,20})>", labelled, text)
+    lines = _TAG.sub(labelled, text)
+    if not fields:
+        return text
+    return html.unescape("\n".join(line for line in lines.split("\n") if not _TAG.fullmatch(line.strip())))
 
 
 @lru_cache(maxsize=256)
@@ -336,8 +344,12 @@ def _after_label(label: re.Match[str]) -> str:
         if label["after"].startswith(('"', "'")):  # one line of an object that is none, or is broken off
             return "" if value.startswith("{") else value.rstrip(",")
         return value
-    # Marks are closed in the reverse order of opening.
-    return value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1]) if opened else value
+    if not opened:
+        return value
+    # Marks are closed in the reverse order of opening, and where they close within the line a remark may follow.
+    mark = opened[0].translate(_CLOSED_BY)[::-1]
+    inner, closing, rest = value.partition(mark)
+    return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
 
 
 def _string(double: str | None, single: str | None, bare: str | None) -> Any:

@@ -210,6 +210,9 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
             faults.pop(name, None)
             if field.value is Value.ANSWER:
                 _take_confidence(form, part, outcomes, outcome)
+            follows = bool(number) and parts[number - 1].field == field and not reconsidered
+            if field.value is Value.NUMBERS and field.most != 1 and follows:
+                outcome = _together(outcomes.get(name, []), outcome)  # numbers on a line each
             outcomes[name] = [*outcome]
         elif name not in outcomes or reconsidered:
             outcomes[name] = [*outcome]
@@ -222,6 +225,12 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
     if answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered):
         faults |= {f.name: Fault(f, "there are two different ones") for f in form.fields if f.value is Value.ANSWER}
     return _Settled({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
+
+
+def _together(numbers: Sequence[str], more: Values) -> Values:
+    """Numbers as one list, each of them once."""
+    listed = ", ".join([*numbers, *more])
+    return (", ".join(dict.fromkeys(listed.split(", "))),) if listed else ()
 
 
 def _cut_off(field: Field) -> Fault:

@@ -235,7 +235,8 @@ def _says_nothing(field: Field, text: str, choices: Sequence[str]) -> bool:
 
 def _unwrapped(text: str) -> str:
     """Without a bullet, and without emphasis or quotation marks around the whole."""
-    text = _BULLET.sub("", text, count=1) if not text[:1].isdigit() else text
+    # `2. Bundesliga` and `[2] shows it` begin with a number that belongs to them.
+    text = text if re.match(r"\[?\d", text) else _BULLET.sub("", text, count=1)
     text = undecorated(text.strip())[0].strip()
     return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
 
@@ -477,6 +478,7 @@ def _call(field: Field, item: Any) -> str | Fault:
     elif isinstance(item, str):
         plain = _BULLET.sub("", item.strip(), count=1).strip().strip("`").strip()
         plain = re.sub(r"^(?:step|call)\s?\d{0,2}\s?[:：.]\s*", "", plain, flags=re.IGNORECASE)
+        plain = undecorated(plain)[0]
         match = re.fullmatch(
             r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?",
             plain,
