@@ -22,6 +22,8 @@ from actors.prompting.triples import are_headings, looks_like_triple
 
 # Values that are tried as JSON in one reply: each costs a scan of the rest at worst.
 _VALUES = 200
+# Characters that are looked through, in Python, for the ends of what is not quite JSON.
+_SCANNED = 100_000
 _MARKS = r"(?:\W|_){0,16}+"
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
@@ -123,7 +125,7 @@ def _after(text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
     """(start, end, value) of the JSON objects and lists in a text, outermost ones only."""
-    decoder, place = json.JSONDecoder(strict=False, object_pairs_hook=_object), 0
+    decoder, place, left = json.JSONDecoder(strict=False, object_pairs_hook=_object), 0, _SCANNED
     for _ in range(_VALUES):
         opening = re.compile(r"[{\[]").search(text, place)
         if opening is None:
@@ -133,7 +135,9 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
             value, end = decoder.raw_decode(text, start)
         # Brackets that are nested too deeply end in a RecursionError.
         except (ValueError, RecursionError):
-            end = _balanced(text, start)
+            limit = min(len(text), start + 20_000, start + left)
+            end = _balanced(text, start, limit)
+            left -= (end or limit) - start
             value = literal(text[start:end]) if end else None
             if value is None:
                 place = start + 1
@@ -149,10 +153,10 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return held
 
 
-def _balanced(text: str, start: int) -> int:
-    """The end of the bracket that opens at `start`, quotation marks minded; 0 where it is not closed soon."""
+def _balanced(text: str, start: int, limit: int) -> int:
+    """The end of the bracket that opens at `start`, quotation marks minded; 0 where that is not before the limit."""
     depth, quote = 0, ""
-    for place in range(start, min(len(text), start + 20_000)):
+    for place in range(start, limit):
         mark = text[place]
         if quote:
             if mark == quote and text[place - 1] != "\\":

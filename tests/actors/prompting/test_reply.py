@@ -389,8 +389,8 @@ REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confid
 LEADS = ("", "Answer: ", "Reasoning: r\nAnswer: ", 'Answer: "', '{"answer": "', "Confidence: ")
 
 
-LISTED = """| a | b | -> → ([ {"head": "head": { [1, "x", texts( - [x] <triple> Triple: Triple:|a Relevant: Enough: &amp;
-Query:Thought: no,""".split()
+LISTED = """| a | b | -> → ([ {"head": "head": { [1, "x", texts( - [x] <triple> Triple: Triple:|a Relevant: Enough:
+&amp; Query:Thought: no,""".split()
 LINES = [
     "Triple: a | b | c\n",
     "a | b | c\n",
@@ -404,7 +404,7 @@ LINES = [
     "Step: texts | a\n",
 ]
 # Their fields are of all kinds, in one form as in several.
-WIDE = ("answer", "revise", "decompose", "reason", "calls", "inspect")
+WIDE = ("revise", "decompose", "inspect")
 
 
 @pytest.mark.parametrize("piece", [*REPEATED, *SPACED, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"])
@@ -419,7 +419,7 @@ def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
 @pytest.mark.parametrize("piece", [*LISTED, *LINES])
 def test_a_tasks_reply_of_100_kb_is_read_at_once(piece: str) -> None:
     for name in WIDE:
-        for lead in ("", "Thought: a\nTriple: ", "Query: "):
+        for lead in ("", "Answer: a\nTriple: "):
             read(Form(FORMS[name]), lead + piece * (100_000 // len(piece)))
 
 
