@@ -83,7 +83,7 @@ def _schema(field: Field, choices: Sequence[str]) -> dict[str, Any]:
     elif field.value is Value.SHARE:
         one = {"type": "number", "minimum": 0, "maximum": 1}
     elif field.value is Value.NUMBERS:
-        one = {"type": "array", "items": {"type": "integer"}, **_bounds(field)}
+        one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 999}, **_bounds(field)}
     elif field.value is Value.TRIPLE:
         one = _object(dict.fromkeys(_TRIPLE, text))
     elif field.value is Value.CALL:

@@ -7,6 +7,7 @@ reply's length: repetitions in patterns are bounded, possessive, or tried from o
 from __future__ import annotations
 
 import ast
+import html
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ from actors.prompting.triples import are_headings, looks_like_triple
 
 # Values that are tried as JSON in one reply: each costs a scan of the rest at worst.
 _VALUES = 200
+# Characters that are looked through, in Python, for the ends of what is not quite JSON.
+_SCANNED = 100_000
 _MARKS = r"(?:\W|_){0,16}+"
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
@@ -29,6 +32,7 @@ _CELLS = re.compile(r"\s*+\|(.*)\|\s*+")
 _COUNT = re.compile(r"#|no\.?|nr\.?|\d{1,2}\.?", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
 _PAIR = re.compile(
@@ -121,7 +125,7 @@ def _after(text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
     """(start, end, value) of the JSON objects and lists in a text, outermost ones only."""
-    decoder, place = json.JSONDecoder(strict=False, object_pairs_hook=_object), 0
+    decoder, place, left = json.JSONDecoder(strict=False, object_pairs_hook=_object), 0, _SCANNED
     for _ in range(_VALUES):
         opening = re.compile(r"[{\[]").search(text, place)
         if opening is None:
@@ -131,7 +135,9 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
             value, end = decoder.raw_decode(text, start)
         # Brackets that are nested too deeply end in a RecursionError.
         except (ValueError, RecursionError):
-            end = _balanced(text, start)
+            limit = min(len(text), start + 20_000, start + left)
+            end = _balanced(text, start, limit)
+            left -= (end or limit) - start
             value = literal(text[start:end]) if end else None
             if value is None:
                 place = start + 1
@@ -147,10 +153,10 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return held
 
 
-def _balanced(text: str, start: int) -> int:
-    """The end of the bracket that opens at `start`, quotation marks minded; 0 where it is not closed soon."""
+def _balanced(text: str, start: int, limit: int) -> int:
+    """The end of the bracket that opens at `start`, quotation marks minded; 0 where that is not before the limit."""
     depth, quote = 0, ""
-    for place in range(start, min(len(text), start + 20_000)):
+    for place in range(start, limit):
         mark = text[place]
         if quote:
             if mark == quote and text[place - 1] != "\\":
@@ -216,17 +222,21 @@ def _unnamed(value: Any, form: Form) -> list[Part]:
 
 
 def _untagged(text: str, names: Labels) -> str:
-    """Tags that are fields' names as labels on lines: `<answer>Paris</answer>`."""
+    """Tags that are fields' names as labels on lines: `<answer>Paris</answer>`. Those around them are left out."""
     if "<" not in text:
         return text
+    fields = 0
 
     def labelled(tag: re.Match[str]) -> str:
+        nonlocal fields
         field = names.field(tag[2])
+        fields += field is not None
         return tag[0] if field is None else "\n" if tag[1] else f"\n{field.name}: "
 
-    text = re.sub(r"<(/?)([A-Za-z][\w -]{1,20})>", labelled, text)
-    # What is left around the whole, such as `<reply> ... </reply>`.
-    return re.sub(r"\A\s*<(\w{2,20})>(.*)</\1>\s*\Z", r"\2", text, flags=re.DOTALL)
+    lines = _TAG.sub(labelled, text)
+    if not fields:
+        return text
+    return html.unescape("\n".join(line for line in lines.split("\n") if not _TAG.fullmatch(line.strip())))
 
 
 @lru_cache(maxsize=256)
@@ -338,8 +348,12 @@ def _after_label(label: re.Match[str]) -> str:
         if label["after"].startswith(('"', "'")):  # one line of an object that is none, or is broken off
             return "" if value.startswith("{") else value.rstrip(",")
         return value
-    # Marks are closed in the reverse order of opening.
-    return value.removesuffix(opened[0].translate(_CLOSED_BY)[::-1]) if opened else value
+    if not opened:
+        return value
+    # Marks are closed in the reverse order of opening, and where they close within the line a remark may follow.
+    mark = opened[0].translate(_CLOSED_BY)[::-1]
+    inner, closing, rest = value.partition(mark)
+    return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
 
 
 def _string(double: str | None, single: str | None, bare: str | None) -> Any:

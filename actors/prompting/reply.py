@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
-from actors.prompting.form import ANSWER_FIELDS, Form, form_of
+from actors.prompting.form import Form, form_of
 from actors.prompting.parts import Part, find_parts, on_lines_of_their_own
 from actors.prompting.spoken import spoken
 from actors.prompting.stated import BOXED, stated_answer
@@ -17,8 +17,8 @@ from actors.prompting.unlabelled import unlabelled_parts
 from actors.prompting.values import PROSE, Fault, Values, answer_text, chatter, read_values
 
 _MISSING = "there is none"
-# The quick way: a reply in exactly the form that was asked for.
-_AS_ASKED = re.compile(r"Reasoning: ([^\n]*)\nAnswer: ([^\n]*)(?:\nConfidence: ([^\n]*))?")
+# What may stand for more than it says: tags, objects, lists of lists, LaTeX.
+_MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[")
 # Words with which a reply takes back what it said.
 _RECONSIDERS = re.compile(
     r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm"
@@ -74,12 +74,10 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     What stands in `<think>` blocks is not said. `cut_off` says that the text ended at a limit: its last line may lack
     words, so it states nothing.
     """
-    as_asked = _AS_ASKED.fullmatch(clean(text).strip()) if form.fields == ANSWER_FIELDS and not cut_off else None
-    if as_asked:
-        stated = [Part(field, (line,)) for field, line in zip(form.fields, as_asked.groups(), strict=True) if line]
-        settled = _settled(form, stated)
+    if not cut_off and (parts := _as_asked(form, text)):
+        settled = _settled(form, parts)
         if not (settled.faults or settled.misses(form)):
-            return Reading(tuple(settled.values(stated)), frozenset(settled.outcomes), ())
+            return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), ())
     text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
     before, parts = _parts(text, form, among or form, cut_off)
     broken = _broken_off(parts) if cut_off else None
@@ -107,6 +105,22 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         if field.name in settled.faults or (field.name not in settled.outcomes and (silent or not field.optional))
     ]
     return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), tuple(unread), before)
+
+
+def _as_asked(form: Form, text: str) -> list[Part]:
+    """The quick way: the parts of a reply in exactly the lines that were asked for. None for any other, nor where all
+    that follows could find more in it."""
+    if _MARKED.search(text):
+        return []
+    fields = {field.name: field for field in form.fields}
+    lines = clean(text).strip().split("\n")
+    parts = []
+    for number, line in enumerate(lines, 1):
+        name, _, value = line.partition(": ")
+        if name not in fields or not (value := value.strip()):
+            return []
+        parts.append(Part(fields[name], (value,), closed=number < len(lines)))
+    return parts
 
 
 def _parts(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[Part]]:
@@ -170,21 +184,21 @@ def _broken_off(parts: Sequence[Part]) -> Part | None:
 
 def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _Settled:
     """The last value of each field that has one, and all of one that may have many."""
-    outcomes: dict[str, Values] = {}
+    outcomes: dict[str, list[str]] = {}
     faults: dict[str, Fault] = {}
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label said that it was settled
-    between: dict[str, str] = {}
-    for part in parts:
+    place: dict[str, int] = {}  # of the field's part before
+    reconsiders = [any(map(_RECONSIDERS.search, part.lines[1:])) for part in parts]
+    for number, part in enumerate(parts):
         field, name = part.field, part.field.name
-        said_since = between.pop(name, "")
-        for other in (*between, name):
-            between[other] = "\n".join([between.get(other, ""), *part.lines[1:]])
+        reconsidered = any(reconsiders[place.get(name, number) : number])
+        place[name] = number
         outcome: Values | Fault | None = _cut_off(field) if part is broken else read_values(part, form.choices)
         if outcome is None:
             continue
         if isinstance(outcome, tuple) and not field.many and _holds_one(field):
             before, was_settled = last.get(name, (outcome, False))
-            if before != outcome and not (part.settled and not was_settled) and not _RECONSIDERS.search(said_since):
+            if before != outcome and not (part.settled and not was_settled) and not reconsidered:
                 outcome = Fault(field, "there are two different ones")
             else:
                 last[name] = outcome, part.settled
@@ -192,21 +206,31 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
             # A confidence in words is none; there need not be one.
             if not (field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING)):
                 faults[name] = outcome
-        elif field.many:
-            kept = () if _RECONSIDERS.search(said_since) else outcomes.get(name, outcome[:0])
-            if name in outcomes and kept is outcomes[name] and bool(kept) != bool(outcome):
-                faults[name] = Fault(field, "it is said to be none, and there is one")
-            outcomes[name] = (*kept, *outcome)
-        else:
+        elif not field.many:
             faults.pop(name, None)
             if field.value is Value.ANSWER:
                 _take_confidence(form, part, outcomes, outcome)
-            outcomes[name] = outcome
+            follows = bool(number) and parts[number - 1].field == field and not reconsidered
+            if field.value is Value.NUMBERS and field.most != 1 and follows:
+                outcome = _together(outcomes.get(name, []), outcome)  # numbers on a line each
+            outcomes[name] = [*outcome]
+        elif name not in outcomes or reconsidered:
+            outcomes[name] = [*outcome]
+        else:
+            if bool(outcomes[name]) != bool(outcome):
+                faults[name] = Fault(field, "it is said to be none, and there is one")
+            outcomes[name] += outcome
     answered = next((outcomes.get(field.name) for field in form.fields if field.value is Value.ANSWER), None)
     boxed = BOXED.findall("\n".join(line for part in parts for line in part.lines[1:]))
     if answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered):
         faults |= {f.name: Fault(f, "there are two different ones") for f in form.fields if f.value is Value.ANSWER}
-    return _Settled({name: values for name, values in outcomes.items() if name not in faults}, faults)
+    return _Settled({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
+
+
+def _together(numbers: Sequence[str], more: Values) -> Values:
+    """Numbers as one list, each of them once."""
+    listed = ", ".join([*numbers, *more])
+    return (", ".join(dict.fromkeys(listed.split(", "))),) if listed else ()
 
 
 def _holds_one(field: Field) -> bool:
@@ -218,13 +242,13 @@ def _cut_off(field: Field) -> Fault:
     return Fault(field, _CUT_OFF)
 
 
-def _take_confidence(form: Form, part: Part, outcomes: dict[str, Values], answer: Values) -> None:
+def _take_confidence(form: Form, part: Part, outcomes: dict[str, list[str]], answer: Values) -> None:
     """Another answer takes back the confidence in the one before; one in the same breath is its own."""
-    if outcomes.get(part.field.name, answer) != answer:
+    if outcomes.get(part.field.name, [*answer]) != [*answer]:
         outcomes.pop(FieldKind.CONFIDENCE, None)
     share = _confidence_beside(part, form)
     if share is not None and any(field.kind is FieldKind.CONFIDENCE for field in form.fields):
-        outcomes[FieldKind.CONFIDENCE] = (repr(share),)
+        outcomes[FieldKind.CONFIDENCE] = [repr(share)]
 
 
 def _confidence_beside(part: Part, form: Form) -> float | None:

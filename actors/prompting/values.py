@@ -38,6 +38,8 @@ _PLACEHOLDER = re.compile(
 _PARTS = frozenset(
     "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
 )
+_PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
+_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 _UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);")
 _ABBREVIATED = frozenset("prof capt dept corp univ messrs".split())
@@ -233,7 +235,8 @@ def _says_nothing(field: Field, text: str, choices: Sequence[str]) -> bool:
 
 def _unwrapped(text: str) -> str:
     """Without a bullet, and without emphasis or quotation marks around the whole."""
-    text = _BULLET.sub("", text, count=1) if not text[:1].isdigit() else text
+    # `2. Bundesliga` and `[2] shows it` begin with a number that belongs to them.
+    text = text if re.match(r"\[?\d", text) else _BULLET.sub("", text, count=1)
     text = _decoded(undecorated(text.strip())[0].strip())
     return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
 
@@ -383,6 +386,11 @@ def _numbers(field: Field, lines: Sequence[str]) -> Values | Fault:
 
 def _list(field: Field, lines: Sequence[str], several: bool) -> Values | Fault | None:
     """The values of a field that may have many: on its line, on a line each, or as a list."""
+    if field.value is Value.TRIPLE and len(lines) == 1:
+        # The quick way: nothing but words between the bars, and not those of the form.
+        plain = _PLAIN_TRIPLE.fullmatch(lines[0])
+        if plain and plain[1] not in _PARTS:
+            return (lines[0],)
     items = list(_list_lines(field, lines, several))
     if field.value is Value.TRIPLE:
         # Several on one line: `(a, b, c); (d, e, f)`.
@@ -478,6 +486,7 @@ def _call(field: Field, item: Any) -> str | Fault:
     elif isinstance(item, str):
         plain = _BULLET.sub("", item.strip(), count=1).strip().strip("`").strip()
         plain = re.sub(r"^(?:step|call)\s?\d{0,2}\s?[:：.]\s*", "", plain, flags=re.IGNORECASE)
+        plain = undecorated(plain)[0]
         match = re.fullmatch(
             r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?",
             plain,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.prompt import instruction
-from actors.prompting.reply import Reply, parse_reply
+from actors.prompting.reply import Reply, parse_reply, read
 from actors.prompting.stated import is_unknown, stated_answer, stated_confidence, undecorated
 from actors.prompting.text import clean, one_line
+from tests.actors.prompting.forms import FORMS
 
 THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 FORM = in_lines(Form(ANSWER_FIELDS))
@@ -388,6 +389,24 @@ REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confid
 LEADS = ("", "Answer: ", "Reasoning: r\nAnswer: ", 'Answer: "', '{"answer": "', "Confidence: ")
 
 
+LISTED = """| a | b | -> → ([ {"head": "head": { [1, "x", texts( - [x] <triple> Triple: Triple:|a Relevant: Enough:
+&amp; Query:Thought: no,""".split()
+LINES = [
+    "Triple: a | b | c\n",
+    "a | b | c\n",
+    "- a -> b -> c\n",
+    "| a | b | c |\n",
+    "Selected: 1\n",
+    "Enough: no\nwait\n",
+    "Thought: a\nTriple: a | b | c\n",
+    "<triple>a | b | c</triple>\n",
+    '{"triple": "a | b | c"}\n',
+    "Step: texts | a\n",
+]
+# Their fields are of all kinds, in one form as in several.
+WIDE = ("revise", "decompose", "inspect")
+
+
 @pytest.mark.parametrize("piece", [*REPEATED, *SPACED, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"])
 def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
     """In more than linear time this would take minutes; the pieces are those that patterns could trip over."""
@@ -395,6 +414,13 @@ def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
         text = lead + piece * (100_000 // len(piece))
         parse_reply(text)
         parse_reply(text, CHOICES)
+
+
+@pytest.mark.parametrize("piece", [*LISTED, *LINES])
+def test_a_tasks_reply_of_100_kb_is_read_at_once(piece: str) -> None:
+    for name in WIDE:
+        for lead in ("", "Answer: a\nTriple: "):
+            read(Form(FORMS[name]), lead + piece * (100_000 // len(piece)))
 
 
 def test_an_answer_keeps_its_words_and_says_its_confidence() -> None:

@@ -1,0 +1,178 @@
+"""A repair shows the reply as it was, says what could not be read and why, and asks for that alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from actors.agents.agent import RoleAgent
+from actors.messages import (
+    Abilities,
+    Completion,
+    Field,
+    FieldKind,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Role,
+    Status,
+    Task,
+    Turn,
+    Value,
+    derive_seed,
+)
+from actors.prompting.form import Form, as_json, form_of, in_lines, schema
+from actors.prompting.prompt import REPAIRED_CHARACTERS, build_request, correction, repair_request
+from actors.prompting.reply import read
+from actors.settings import AgentSettings
+
+ENOUGH = Field(FieldKind.ENOUGH, "whether that suffices", ("yes", "no"))
+SUB = Field(FieldKind.SUB_QUESTION, "a smaller question", many=True)
+TRIPLES = Field(FieldKind.TRIPLE, "a relation", many=True, optional=True, value=Value.TRIPLE)
+TURN = Turn("m/q/0", Question("q", "Who built it?"), "single", 1, 7, task=Task("Say what is missing.", (ENOUGH, SUB)))
+DRAW = replace(TURN, task=Task("Draw it.", (ENOUGH, TRIPLES)))
+ALONE = Role("single", Modality.BOTH, "You work alone.")
+PERHAPS = "Enough: perhaps so,\nand who knows\n\nSub-question: Who?"
+
+
+class Scripted:
+    """A model that gives its replies in turn and keeps what it was asked."""
+
+    def __init__(self, *replies: str | Completion, schema: bool = False) -> None:
+        self.replies, self.asked, self.schema = list(replies), list[Request](), schema
+
+    async def abilities(self) -> Abilities:
+        return Abilities(schema=self.schema)
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.append(request)
+        reply = self.replies.pop(0)
+        return Completion(request.id, reply, 10, 5) if isinstance(reply, str) else reply
+
+
+async def taken(turn: Turn, *replies: str | Completion, schema: bool = False) -> tuple[Message, list[Request]]:
+    """The message of an agent whose model replies so, and what the model was asked."""
+    model = Scripted(*replies, schema=schema)
+    message, _ = await RoleAgent(ALONE, model).take(turn)
+    assert model.replies == []
+    return message, model.asked
+
+
+def repaired(turn: Turn, reply: str, enforced: bool = False) -> tuple[Request, Request]:
+    abilities = Abilities(schema=enforced)
+    request = build_request(turn, Modality.BOTH, "You work alone.", abilities=abilities)
+    form = form_of(turn)
+    return request, repair_request(request, reply, form, read(form, reply).faults)
+
+
+def test_a_repair_is_the_same_request_with_the_reply_as_it_was_and_a_correction() -> None:
+    request, repair = repaired(TURN, f"\n{PERHAPS}\n")
+    assert repair.rejected == PERHAPS
+    assert repair.id == f"{request.id}/repair"
+    assert repair.seed == derive_seed(7, "repair")
+    assert replace(repair, id=request.id, seed=request.seed, rejected="", correction="") == request
+
+
+def test_a_correction_names_what_could_not_be_read_with_the_reason_and_asks_for_that_alone() -> None:
+    _, repair = repaired(TURN, PERHAPS)
+    wrong, form = repair.correction.split("\n", 2)[1], repair.correction.split("\n", 2)[2]
+    assert wrong == "- Enough: `perhaps so, and who knows` is none of yes, no"
+    assert form == in_lines(Form((ENOUGH,)))
+
+
+def test_of_several_faults_each_has_its_line_and_its_field() -> None:
+    form = form_of(TURN)
+    faults = read(form, "Hm.").faults
+    assert correction(form, faults).split("\n")[1:3] == ["- Enough: there is none", "- Sub-question: there is none"]
+    assert correction(form, faults).endswith(in_lines(form))
+
+
+def test_of_a_long_reply_a_repair_shows_the_end() -> None:
+    _, repair = repaired(TURN, "so " * 10_000 + "the end")
+    assert repair.rejected.startswith("... ")
+    assert repair.rejected.endswith("so the end")
+    assert len(repair.rejected) == REPAIRED_CHARACTERS + len("... ")
+
+
+def test_a_repair_of_an_enforced_reply_is_kept_to_the_schema_of_what_is_missing() -> None:
+    request, repair = repaired(TURN, '{"enough": "yes", "sub_question": [" "]}', enforced=True)
+    assert request.schema == schema(Form((ENOUGH, SUB)))
+    assert repair.schema == schema(Form((SUB,)))
+    assert repair.correction.endswith(as_json(Form((SUB,))))
+
+
+def test_with_choices_a_repair_asks_for_a_letter() -> None:
+    answer = replace(TURN, task=None, question=Question("q", "Which?", ("rain", "snow")))
+    _, repair = repaired(answer, "Reasoning: It is cold.\nAnswer: fog\nConfidence: 0.4")
+    assert "- Answer: `fog` is not one of the choices A, B\n" in repair.correction
+    assert repair.correction.endswith("Answer: <the letter of one choice: A or B>")
+
+
+async def test_what_was_read_at_first_is_kept() -> None:
+    message, asked = await taken(TURN, PERHAPS, "Enough: no")
+    assert message.status is Status.OK
+    assert sorted(message.fields) == [("Enough", "no"), ("Sub-question", "Who?")]
+    assert (asked[1].rejected, message.calls) == (PERHAPS, 2)
+
+
+async def test_a_repair_may_be_as_short_as_a_value() -> None:
+    message, _ = await taken(TURN, PERHAPS, "no")
+    assert message.said("Enough") == ("no",)
+
+
+async def test_a_repair_that_repeats_the_whole_form_counts_for_what_was_asked() -> None:
+    message, _ = await taken(TURN, PERHAPS, "Enough: yes\nSub-question: Something else?")
+    assert sorted(message.fields) == [("Enough", "yes"), ("Sub-question", "Who?")]
+
+
+async def test_an_answer_keeps_its_reasoning_when_it_is_repaired() -> None:
+    turn = replace(TURN, task=None)
+    message, asked = await taken(turn, "Reasoning: The plaque says so.\nConfidence: 0.7", "Answer: Ana Brix")
+    assert (message.content, message.answer, message.confidence) == ("The plaque says so.", "Ana Brix", 0.7)
+    assert "- Answer: there is none" in asked[1].correction
+
+
+async def test_an_enforced_reply_is_repaired_in_json() -> None:
+    message, asked = await taken(TURN, '{"enough": "yes", "sub_question": ', '{"sub_question": ["Who?"]}', schema=True)
+    assert sorted(message.fields) == [("Enough", "yes"), ("Sub-question", "Who?")]
+    assert asked[1].schema == schema(Form((SUB,)))
+
+
+async def test_a_model_that_is_to_reply_in_text_is_kept_to_no_schema() -> None:
+    model = Scripted(PERHAPS, "Enough: no", schema=True)
+    await RoleAgent(ALONE, model, AgentSettings(replies="text")).take(TURN)
+    assert [request.schema for request in model.asked] == ["", ""]
+
+
+@pytest.mark.parametrize("said", ["Triple: none", "Triples: none", "Triple:\n(none)", "Triple: []", ""])
+async def test_an_optional_list_that_is_said_to_be_empty_or_left_out_needs_no_repair(said: str) -> None:
+    message, asked = await taken(DRAW, f"Enough: yes\n{said}")
+    assert message.fields == (("Enough", "yes"),)
+    assert len(asked) == 1
+
+
+async def test_an_optional_list_that_cannot_be_read_does() -> None:
+    message, asked = await taken(DRAW, "Enough: yes\nTriple: a bridge over water", "Triple: bridge | over | water")
+    assert message.fields == (("Enough", "yes"), ("Triple", "bridge | over | water"))
+    assert asked[1].correction.endswith(in_lines(Form((TRIPLES,))))
+
+
+async def test_an_optional_list_may_be_said_to_be_empty_in_the_repair() -> None:
+    message, _ = await taken(DRAW, "Enough: yes\nTriple: a bridge over water", "Triple: none")
+    assert (message.status, message.fields) == (Status.OK, (("Enough", "yes"),))
+
+
+async def test_what_cannot_be_read_twice_was_not_said() -> None:
+    message, _ = await taken(TURN, "Hm.", "Hm.")
+    assert (message.status, message.fields, message.answer) == (Status.UNPARSED, (), None)
+    assert message.said("Enough") == ()
+
+
+async def test_what_a_repair_took_is_told_apart() -> None:
+    message, _ = await taken(TURN, PERHAPS, Completion("", "Enough: no", 30, 2))
+    assert (message.calls, message.prompt_tokens, message.completion_tokens) == (2, 40, 7)
+    assert message.repair_tokens == 32
+    message, _ = await taken(TURN, "Enough: no\nSub-question: Who?")
+    assert message.repair_tokens == 0
