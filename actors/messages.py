@@ -149,6 +149,7 @@ class FieldKind(StrEnum):
     ENOUGH = "Enough"
     ENTITY = "Entity"
     FOUND = "Found"
+    GRADE = "Grade"
     INSTRUCTION = "Instruction"
     INTENTS = "Intents"
     KEYWORD = "Keyword"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+# How replies keep to their form; `AgentSettings.replies` says what each word means.
+Replies = Literal["auto", "enforced", "text"]
+
 # Keys of a field's metadata, which `experiments.config.loading` checks for every group of settings.
 AT_LEAST, SHARE = "at least", "share"
 
@@ -39,9 +42,10 @@ class AgentSettings:
     """Sampling temperature; every turn has its own seed."""
     max_tokens: int = at_least(1, default=512)
     """Longest reply, in tokens."""
-    replies: Literal["auto", "enforced", "text"] = "auto"
-    """How replies keep to their form: `enforced` by the model's own decoder, as JSON that cannot have another form;
-    `text`, lines that are asked for and read tolerantly; `auto`, the first wherever the model can."""
+    replies: Replies = "auto"
+    """How the agents' and the judge's replies keep to their form: `enforced` by the model's own decoder, as JSON that
+    cannot have another form; `text`, lines that are asked for and read tolerantly; `auto`, the first wherever the model
+    can. `enforced` demands it of the agents' model; a judge's that cannot is asked in lines."""
     likelihoods: bool = True
     """Confidences are the probabilities of what was said where the model tells them, and else what it states."""
     budget_words: int | None = at_least(1, default=None)

@@ -12,6 +12,7 @@ from actors.messages import Field, FieldKind
 _ALSO = {
     FieldKind.ANSWER: ("final answer", "correct answer", "ans"),
     FieldKind.CONFIDENCE: ("confidence level", "confidence score", "confidence rating", "conf"),
+    FieldKind.GRADE: ("score", "rating"),
     FieldKind.KEYWORD: ("key word", "key phrase", "keyphrase"),
     FieldKind.QUERY: ("search query",),
     FieldKind.REASONING: ("reason", "rationale", "explanation"),

@@ -31,7 +31,7 @@ from actors.messages import (
 from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
 from actors.prompting.text import clean, one_line
 from actors.prompting.values import Fault
-from actors.settings import AgentSettings
+from actors.settings import AgentSettings, Replies
 
 QUESTION = "## Question"
 CHOICES = "## Choices"
@@ -250,7 +250,7 @@ def build_request(
         # Without its file a picture is described in words.
         images = tuple(replace(image, image=None) for image in images)
     own, parts = own_part(turn, modality, role, recalled, settings.budget_words)
-    form, enforced = form_of(turn), is_enforced(settings, abilities)
+    form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
@@ -268,9 +268,9 @@ def build_request(
     )
 
 
-def is_enforced(settings: AgentSettings, abilities: Abilities) -> bool:
+def is_enforced(replies: Replies, abilities: Abilities) -> bool:
     """True where replies are kept to their form by the model's decoder, as JSON."""
-    return settings.replies != "text" and abilities.schema
+    return replies != "text" and abilities.schema
 
 
 def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> str:

@@ -26,6 +26,7 @@ _REFUSES = re.compile(
     re.IGNORECASE,
 )
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
+_BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
 
 
@@ -51,8 +52,10 @@ def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Pa
 
 def _sole(lines: Sequence[str], field: Field) -> list[Part]:
     """The whole text as the one value that is missing."""
+    if field.kind is FieldKind.GRADE and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
+        return []  # a sentence or a list may begin with a number
     if field.values:
-        told = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field.values))]
+        told = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
         return [Part(field, (told[0],))] if len(set(told)) == 1 else []
     if field.kind in PROSE:
         kept = [line for line in lines if not (chatter(line) and line.rstrip().endswith((":", "：")))]

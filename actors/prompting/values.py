@@ -69,6 +69,15 @@ _CITED = re.compile(
 )
 _TICKS = "✅✔☑✓❌\ufe0f"
 _NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+_ANY_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
+_ZEROS = re.compile(r"\.0{1,2}(?!\d)")
+_MORE_DIGITS = re.compile(r"[.,:]\d")
+# What a grade is out of: `/5`, ` out of 5`, ` (on a scale of 1 to 5)`.
+_SCALE = re.compile(
+    r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
+    r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
+)
+_COUNTED = re.compile(r" (?!(?:or|and|to)\b)[a-z][a-z -]{2,40}\.?")
 _ENDS_A_CHOICE = re.compile(r"\s*(?:(?:node|type)?$|[.,;:!)\]–—(\n]|-\s|\s[-–—]\s|\b(?:because|since|as)\b)")
 _NUMBER_NOUN = (
     r"(?:numbers?|nos?\.?|candidates?|sources?|pictures?|images?|pages?|nodes?|passages?|items?|evidence|the|#)"
@@ -186,7 +195,7 @@ def _of_lines(
     if _says_nothing(field, text, choices):
         return _none(field)
     if field.values:
-        value = one_of(text, field.values)
+        value = one_of(text, field)
         return (value,) if value else Fault(field, f"{_quoted(text)} is none of {', '.join(field.values)}")
     if field.value is Value.SHARE:
         share = stated_confidence(text)
@@ -241,30 +250,47 @@ def _unwrapped(text: str) -> str:
     return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
 
 
-def one_of(text: str, values: Sequence[str]) -> str | None:
-    """The allowed value that a text is, or begins with before a remark (`yes, because ...`)."""
+def one_of(text: str, field: Field) -> str | None:
+    """The field's value that a text is, or begins with before a remark (`yes, because ...`)."""
+    values = field.values
     plain = undecorated(text.strip(f" {_TICKS}"))[0].strip(f" \"'`*_()[]<>{_TICKS}").casefold()
     if plain in ("true", "false") and {"yes", "no"} <= set(values):
         plain = "yes" if plain == "true" else "no"
-    first, _, rest = plain.partition(" ")
-    if first.rstrip(".,:;") in _NUMBER_WORDS and _NUMBER_WORDS[first.rstrip(".,:;")] in values:
-        plain = f"{_NUMBER_WORDS[first.rstrip('.,:;')]}{first[len(first.rstrip('.,:;')) :]} {rest}".strip()
+    if all(map(str.isdigit, values)):
+        plain = _ANY_NUMBER_WORD.sub(lambda word: _NUMBER_WORDS[word[0]], plain)
     begun = [value for value in values if plain.startswith(value.casefold())]
     # The longest, as one allowed value may begin with another.
     value = max(begun, key=len, default=None)
     if value is None:
         return None
-    rest = plain[len(value) :]
-    rest = rest.lstrip("*_`\"'")
-    others = [other for other in values if other != value and _mentions(rest, other)]
-    if not _ENDS_A_CHOICE.match(rest) and not (value.isdigit() and re.fullmatch(r" [a-z][a-z -]{2,40}\.?", rest)):
+    rest = plain[len(value) :].lstrip("*_`\"'")
+    if value.isdigit():
+        return _one_number(value, rest, field)
+    return value if _ENDS_A_CHOICE.match(rest) and not _names_another(rest, value, values) else None
+
+
+def _one_number(value: str, rest: str, field: Field) -> str | None:
+    """The number that a text begins with, unless it goes on, is on another scale, or stands beside another."""
+    rest = _ZEROS.sub("", rest, count=1) if rest.startswith(".") else rest
+    scale = _SCALE.match(rest) if field.kind is FieldKind.GRADE else None
+    if scale and scale["most"] != field.values[-1]:
         return None
-    # `yes / no` and `yes, no` state both; in a sentence after it the other may be spoken of.
-    return None if any(re.fullmatch(rf"\W{{1,3}}(?:or )?{re.escape(o.casefold())}\W*", rest) for o in others) else value
+    rest = rest[scale.end() :] if scale else rest
+    counted = field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest)
+    if _MORE_DIGITS.match(rest) or not (_ENDS_A_CHOICE.match(rest) or counted):
+        return None
+    hedged = any(
+        re.search(rf"\b(?:or|maybe|perhaps|possibly)\s(?:even |a )?{other}\b", rest)
+        for other in field.values
+        if other != value
+    )
+    return None if hedged or _names_another(rest, value, field.values) else value
 
 
-def _mentions(text: str, value: str) -> bool:
-    return re.search(rf"\b{re.escape(value.casefold())}\b", text) is not None
+def _names_another(rest: str, value: str, values: Sequence[str]) -> bool:
+    """True for `yes / no` and `yes, no`, which state both; in a sentence after a value the other may be spoken of."""
+    others = [re.escape(other.casefold()) for other in values if other != value]
+    return any(re.fullmatch(rf"\W{{1,3}}(?:or )?{other}\W*", rest) for other in others)
 
 
 def _answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fault | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from actors.messages import Grading
+from actors.messages import FieldKind, Grading
 from actors.reader.lexicon import NUMBERS, STOP_WORDS
 from actors.reader.text import stem, words
 
@@ -25,9 +25,9 @@ Words = tuple[str, ...]
 
 
 def verdict(grading: Grading) -> str:
-    """The reply to a request to judge, in the two lines that such requests ask for."""
+    """The reply to a request to judge, in the lines of the form that such requests ask for."""
     grade, reason = compare(grading.reference, grading.answer, grading.choices)
-    return f"Reason: {reason}\nGrade: {grade}"
+    return f"{FieldKind.REASONING}: {reason}\n{FieldKind.GRADE}: {grade}"
 
 
 def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) -> tuple[int, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.messages import derive_seed
+from actors.prompting.form import in_lines
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdicts
 from experiments.judging.judge import CORRECT, FORM, RUBRIC, Judgement
@@ -42,7 +43,7 @@ def summarise(
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
         # Kept with the figures, because Acc* by another rubric is another measure.
-        "rubric": f"{RUBRIC}\n\n{FORM}",
+        "rubric": f"{RUBRIC}\n\n{in_lines(FORM)}",
         "correct_from": CORRECT,
         "methods": {
             method: _row([*judgements[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))

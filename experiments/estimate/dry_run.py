@@ -219,7 +219,7 @@ class _Estimate:
             )
         calls = total * len(self._methods)
         # A judge's reason is taken to be a third as long as an agent's reply.
-        tally.completion = tally.calls * self._counter.text(f"Reason: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
+        tally.completion = tally.calls * self._counter.text(f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
         return phase("judging, at most", calls, tally, tally, tally)
 
     def _question(self, item: Item) -> Question:

@@ -54,9 +54,8 @@ def launch_agents(
     """
     judge = None
     if judge_model := judge_backend(config):
-        judge = Judge(
-            cluster.model(_launch_pool(config, judge_model, cluster, cache, say), "judge"), model_name(config.judge)
-        )
+        model = cluster.model(_launch_pool(config, judge_model, cluster, cache, say), "judge")
+        judge = Judge(model, model_name(config.judge), config.agents.replies)
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
     reuse = _launch_pool(config, model_backend(config), cluster, cache, say)

@@ -140,7 +140,7 @@ async def _reports(
     dataset, evidence = opened.data(config)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
     team = opened.shared.agents.team(uuid.uuid4().hex)
-    judge = Judge(opened.judge, model_name(config.judge)) if opened.judge else None
+    judge = Judge(opened.judge, model_name(config.judge), config.agents.replies) if opened.judge else None
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         utilities = [step.terms["utility"] for step in run.learning() if step.terms]

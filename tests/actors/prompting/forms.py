@@ -37,6 +37,7 @@ FORMS: dict[str, tuple[Field, ...]] = {
     "intents": (_field(FieldKind.INTENTS, "1", "2", "3"),),
     "sub_questions": (_field(FieldKind.SUB_QUESTION, many=True),),
     "keywords": (_field(FieldKind.KEYWORD, many=True), _field(FieldKind.THEME, many=True, optional=True)),
+    "grade": (_field(FieldKind.REASONING, optional=True), _field(FieldKind.GRADE, *"12345")),
     "summary": (SUMMARY,),
     "node": (
         _field(FieldKind.TYPE, "Question", "Retrieval", "Answer", "Stop"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from actors.messages import Field, FieldKind
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.prompt import instruction
 from actors.prompting.reply import Reply, parse_reply, read
@@ -305,6 +306,26 @@ SPACED = [
     "\r",
 ]
 PIECES = st.sampled_from([*FRAGMENTS, *SPACED, "\0", "\ud800", "\u200f", "\u2028", "\x1f"])
+
+
+@pytest.mark.parametrize(
+    ("stated", "number"),
+    [
+        ("2", "2"),
+        ("two.", "2"),
+        ("2 questions", "2"),
+        ("2 - one about cats, one about dogs", "2"),
+        ("2/3", None),
+        ("two or three", None),
+        ("2 and a half", None),
+        ("1.7", None),
+    ],
+)
+def test_one_of_several_numbers_is_read_where_no_other_is_meant(stated: str, number: str | None) -> None:
+    field = Field(FieldKind.INTENTS, "", values=("1", "2", "3"))
+    assert read(Form((field,)), f"Intents: {stated}").value(FieldKind.INTENTS) == number
+
+
 UGLY = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".join))
 OFFERED = st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5"), ("", "a", "A"), ("(B)", "B.", "unknown")])
 

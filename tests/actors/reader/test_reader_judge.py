@@ -6,19 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages import Completion, Grading, Modality, Question, Turn
+from actors.messages import FieldKind, Grading, Modality, Question, Turn
 from actors.prompting.prompt import build_request
+from actors.prompting.reply import read
 from actors.reader.judge import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
-from experiments.judging.judge import GIVEN, REFERENCE, grading_request, parse_grade
+from experiments.judging.judge import FORM, GIVEN, REFERENCE, grading_request
 
 ANIMALS = ("dog", "cat", "black cat")
 
 
-def graded(*gold: str, answer: str, choices: tuple[str, ...] = ()) -> int | None:
+def graded(*gold: str, answer: str, choices: tuple[str, ...] = ()) -> int:
     asked = grading_request(Item(Question("q", "Which one is it?", choices), gold), answer)
-    return parse_grade(Reader(ReaderSettings()).read(asked))
+    return grade_of(Reader(ReaderSettings()).read(asked).text)
+
+
+def grade_of(reply: str) -> int:
+    grade = read(FORM, reply).value(FieldKind.GRADE)
+    assert grade is not None
+    return int(grade)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_a_choice_is_named_by_letter_or_text_and_alone(answer: str, grade: int) 
 def test_a_request_to_answer_is_not_taken_for_one_to_judge(text: str) -> None:
     turn = Turn("d", Question("q", text, choices=(REFERENCE, GIVEN)), "decision", 1, 7)
     reply = Reader(ReaderSettings()).read(build_request(turn, Modality.BOTH, GIVEN)).text
-    assert not reply.startswith("Reason: ")
+    assert "\nAnswer: " in reply
 
 
 def test_a_judgement_is_the_same_every_time_and_counts_its_tokens() -> None:
@@ -107,4 +114,4 @@ def test_any_text_gets_a_grade_that_can_be_read(gold: list[str], answer: str, ch
     choices = (gold[0], "another") if choice else ()
     parts = grading_request(Item(Question("q", "Which?", choices), tuple(gold)), answer).parts
     assert isinstance(parts, Grading)
-    assert parse_grade(Completion("", verdict(parts))) in range(1, 6)
+    assert grade_of(verdict(parts)) == compare(parts.reference, parts.answer, parts.choices)[0]

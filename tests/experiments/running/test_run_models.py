@@ -100,7 +100,7 @@ async def answer(asked: Asked) -> Told:
         return Told({"error": {"message": "slow down"}}, 429, {"retry-after": "0.05"})
     if "Grade:" in str(body["messages"]):
         await asyncio.sleep(0.1)
-        return Told(completion(f"Reason: it is like the reference.\nGrade: {1 + said[0] % 5}"))
+        return Told(completion(f"Reasoning: it is like the reference.\nGrade: {1 + said[0] % 5}"))
     return Told(completion(f"Reasoning: [1] says so.\nAnswer: {'yes' if said[0] % 2 else 'no'}\nConfidence: 0.6"))
 
 
