@@ -34,7 +34,7 @@ TRIPLES = Field(FieldKind.TRIPLE, "a relation", many=True, optional=True, value=
 TURN = Turn("m/q/0", Question("q", "Who built it?"), "single", 1, 7, task=Task("Say what is missing.", (ENOUGH, SUB)))
 DRAW = replace(TURN, task=Task("Draw it.", (ENOUGH, TRIPLES)))
 ALONE = Role("single", Modality.BOTH, "You work alone.")
-PERHAPS = "Enough: perhaps so\nand who knows\n\nSub-question: Who?"
+PERHAPS = "Enough: perhaps so,\nand who knows\n\nSub-question: Who?"
 
 
 class Scripted:
@@ -78,7 +78,7 @@ def test_a_repair_is_the_same_request_with_the_reply_as_it_was_and_a_correction(
 def test_a_correction_names_what_could_not_be_read_with_the_reason_and_asks_for_that_alone() -> None:
     _, repair = repaired(TURN, PERHAPS)
     wrong, form = repair.correction.split("\n", 2)[1], repair.correction.split("\n", 2)[2]
-    assert wrong == "- Enough: `perhaps so and who knows` is none of yes, no"
+    assert wrong == "- Enough: `perhaps so, and who knows` is none of yes, no"
     assert form == in_lines(Form((ENOUGH,)))
 
 

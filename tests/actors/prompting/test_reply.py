@@ -326,6 +326,7 @@ def test_no_text_is_too_ugly(text: str, choices: tuple[str, ...], cut_off: bool)
 
 @settings(max_examples=300, deadline=None)
 @given(UGLY, st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5")]))
+@example("'(CONFIDENCE 0)", ())
 def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ...]) -> None:
     reply = parse_reply(text, choices)
     if reply is not None:
