@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from actors.messages import Field, Value
+from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form
 from actors.prompting.labels import BEFORE, SETTLED, Labels, labels
 from actors.prompting.triples import are_headings, looks_like_triple
@@ -315,14 +315,17 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
     """
     names = "|".join(re.escape(field.name) for field in form.fields)
     pattern = re.compile(rf"(?:(?<=[\s|;,.])|^)(?:\|\s?)?[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
-    labels_there = [match["name"] for match in pattern.finditer(text)]
-    if len(labels_there) < max(2, len(form.fields)) or len(set(labels_there)) < len(labels_there):
+    found = list(pattern.finditer(text))
+    if len(found) < max(2, len(form.fields)) or len({label["name"] for label in found}) < len(found):
         return text
-    return re.sub(
-        r"(?:[\s|;,]|(?<=[a-z0-9)])\.(?=\s*\n[*_]{0,3}Confidence))+\n",
-        "\n",
-        pattern.sub(lambda match: f"\n{match['name']}:", text),
-    )
+    pieces, start = [], 0
+    for label in found:
+        before = text[start : label.start()].rstrip(" \t\n|;,")
+        # The sentence in which an answer stands ends before its confidence.
+        stop = label["name"] == FieldKind.CONFIDENCE and re.search(r"[a-z0-9)]\.$", before[-2:])
+        pieces += [before[:-1] if stop else before, f"\n{label['name']}:"]
+        start = label.end()
+    return "".join([*pieces, text[start:]])
 
 
 def _cells(line: str) -> list[str]:

@@ -108,16 +108,17 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
 
 
 def _as_asked(form: Form, text: str) -> list[Part]:
-    """The quick way: the parts of a reply in exactly the lines that were asked for. None for any other, nor where all
-    that follows could find more in it."""
-    if _MARKED.search(text):
-        return []
+    """The quick way: the parts of a reply in exactly the lines that were asked for. None for any other, nor where a
+    value has marks that may mean more."""
     fields = {field.name: field for field in form.fields}
     lines = clean(text).strip().split("\n")
     parts = []
     for number, line in enumerate(lines, 1):
         name, _, value = line.partition(": ")
         if name not in fields or not (value := value.strip()):
+            return []
+        # In the middle of a whole form, reasoning may speak of marks.
+        if fields[name].kind is not FieldKind.REASONING and _MARKED.search(value):
             return []
         parts.append(Part(fields[name], (value,), closed=number < len(lines)))
     return parts

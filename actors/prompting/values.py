@@ -308,6 +308,8 @@ def _answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fault 
         return Fault(field, f"{_quoted(value)} is not one of the choices {', '.join(letters(choices))}")
     if stated is None:
         return ()
+    if not choices and not _says_anything(stated):
+        return None
     return (stated if choices else _first_sentence(stated),)
 
 

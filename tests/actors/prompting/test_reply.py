@@ -347,6 +347,7 @@ def test_no_text_is_too_ugly(text: str, choices: tuple[str, ...], cut_off: bool)
 
 @settings(max_examples=300, deadline=None)
 @given(UGLY, st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5")]))
+@example("'(CONFIDENCE 0)", ())
 def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ...]) -> None:
     reply = parse_reply(text, choices)
     if reply is not None:
@@ -425,7 +426,7 @@ LINES = [
     "Step: texts | a\n",
 ]
 # Their fields are of all kinds, in one form as in several.
-WIDE = ("revise", "decompose", "inspect")
+WIDE = ("revise", "inspect")
 
 
 @pytest.mark.parametrize("piece", [*REPEATED, *SPACED, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"])
@@ -440,8 +441,7 @@ def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
 @pytest.mark.parametrize("piece", [*LISTED, *LINES])
 def test_a_tasks_reply_of_100_kb_is_read_at_once(piece: str) -> None:
     for name in WIDE:
-        for lead in ("", "Answer: a\nTriple: "):
-            read(Form(FORMS[name]), lead + piece * (100_000 // len(piece)))
+        read(Form(FORMS[name]), "Answer: a\nTriple: " + piece * (100_000 // len(piece)))
 
 
 def test_an_answer_keeps_its_words_and_says_its_confidence() -> None:

@@ -183,7 +183,7 @@ def asks_for(style: str, form: Form) -> bool:
 
 
 @pytest.mark.parametrize("style", STYLES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_was_said_is_read_back(style: str, data: st.DataObject) -> None:
     choices = data.draw(st.sampled_from([(), CHOICES]))
