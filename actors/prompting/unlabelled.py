@@ -120,7 +120,7 @@ def _answer(text: str, field: Field, form: Form) -> list[Part]:
         values = {_sentence(value) for value in said}
         return [Part(field, (values.pop(),))] if len(values) == 1 else []
     lines = [line for line in text.split("\n") if line.strip()]
-    if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:]{1,80})", lines[-1])):
+    if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
         return [Part(field, (heading[1],))]
     whole = one_line(text)
     if _REFUSES.search(whole):
@@ -146,5 +146,7 @@ def _is_bare_answer(line: str, form: Form) -> bool:
     """True for a reply that is one of the choices, or a few words that are no sentence."""
     if form.choices:
         return stated_answer(line, form.choices)[0] not in ("",)
+    if _BULLET.match(line):
+        return False
     words = line.strip(" *_`\"'.").split()
     return 0 < len(words) <= _SHORT_WORDS and not re.search(r"[:?<{\[|]|\b(?:is|are|was|I|it's|think|sure)\b", line)

@@ -41,6 +41,7 @@ _PARTS = frozenset(
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
 _PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 _UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
+_CLOSING_TAG = re.compile(r"(?:</?\w{2,20}>\s*)+$")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);")
 _ABBREVIATED = frozenset("prof capt dept corp univ messrs".split())
 _SENTENCE = re.compile(r"(?P<first>.{1,60}?\b(?P<last>[^\W\d_]{4,}|\d{4})[\"'”*]{0,3})\.\s(?=[A-Z][^.]*\s[a-z])")
@@ -310,7 +311,12 @@ def _answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fault 
         return ()
     if not choices and not _says_anything(stated):
         return None
-    return (stated if choices else _first_sentence(stated),)
+    if choices:
+        return (stated,)
+    # `Answer: Answer: - red` has its bullet behind the second label.
+    stated = stated if stated[:1].isdigit() else _BULLET.sub("", stated, count=1)
+    stated = _first_sentence(stated)
+    return None if stated.lower() == field.name.lower() or not _says_anything(stated) else (stated,)
 
 
 def _decoded(text: str) -> str:
@@ -363,7 +369,7 @@ def _uncited(value: str) -> str:
     if value.count("**") == 1:
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
-    value = _decoded(value)
+    value = _decoded(_CLOSING_TAG.sub("", value))
     while (cited := _CITED.sub("", value)) != value and cited.strip(" *_`."):
         value = cited
     return value

@@ -333,6 +333,7 @@ OFFERED = st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5"), ("", 
 @settings(max_examples=300, deadline=None)
 @given(UGLY, OFFERED, st.booleans())
 @example("Answer: (B)", ("(B)", "B.", "unknown"), False)
+@example("{{}}", (), False)
 def test_no_text_is_too_ugly(text: str, choices: tuple[str, ...], cut_off: bool) -> None:
     reply = parse_reply(text, choices, cut_off)
     if reply is None:
