@@ -28,9 +28,9 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
+from actors.prompting.faults import Fault
 from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
 from actors.prompting.text import clean, one_line
-from actors.prompting.values import Fault
 from actors.settings import AgentSettings, Replies
 
 QUESTION = "## Question"

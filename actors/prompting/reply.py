@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
+from actors.prompting.answers import answer_text
+from actors.prompting.faults import Fault, Values
 from actors.prompting.form import Form, form_of
-from actors.prompting.parts import Part, find_parts, on_lines_of_their_own
+from actors.prompting.line_parts import on_lines_of_their_own
+from actors.prompting.marks import chatter
+from actors.prompting.part import Part
+from actors.prompting.parts import find_parts
 from actors.prompting.spoken import spoken
 from actors.prompting.stated import BOXED, stated_answer
 from actors.prompting.text import clean, one_line
 from actors.prompting.unlabelled import unlabelled_parts
-from actors.prompting.values import PROSE, Fault, Values, answer_text, chatter, read_values
+from actors.prompting.values import PROSE, read_values
 
 _MISSING = "there is none"
 # What may stand for more than it says: tags, objects, lists of lists, LaTeX.

@@ -6,12 +6,15 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Value
+from actors.prompting.choices import one_of
+from actors.prompting.faults import Fault
 from actors.prompting.form import Form
-from actors.prompting.parts import Part
+from actors.prompting.marks import chatter
+from actors.prompting.part import Part
 from actors.prompting.stated import BOXED, is_unknown, stated_answer, undecorated
 from actors.prompting.text import one_line
 from actors.prompting.triples import looks_like_triple
-from actors.prompting.values import PROSE, Fault, chatter, one_of, read_values
+from actors.prompting.values import PROSE, read_values
 
 _BULLET = re.compile(r"\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++)(?=\S)")
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)

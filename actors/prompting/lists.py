@@ -1,0 +1,149 @@
+"""Reads a field that may have many values: on its line, on a line each, or as a list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from actors.messages import Field, FieldKind, Value
+from actors.prompting.faults import Fault, Values, quoted
+from actors.prompting.line_parts import is_rule
+from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
+from actors.prompting.stated import undecorated
+from actors.prompting.text import one_line
+from actors.prompting.triples import read_triple
+
+# The form's own words for the parts of a triple.
+_PARTS = frozenset(
+    "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
+)
+_PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
+_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
+
+
+def none(field: Field) -> Values | Fault:
+    return () if field.optional else Fault(field, "it is empty")
+
+
+def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fault | None:
+    """The values of a field that may have many: on its line, on a line each, or as a list."""
+    if field.value is Value.TRIPLE and len(lines) == 1:
+        # The quick way: nothing but words between the bars, and not those of the form.
+        plain = _PLAIN_TRIPLE.fullmatch(lines[0])
+        if plain and plain[1] not in _PARTS:
+            return (lines[0],)
+    items = list(_list_lines(field, lines, several))
+    if field.value is Value.TRIPLE:
+        # Several on one line: `(a, b, c); (d, e, f)`.
+        items = [part for item in items for part in re.split(r"(?<=\))\s*[;,]\s*(?=\()", item)]
+    items = [item for item in items if item]
+    if not items:
+        return None
+    first = unwrapped(items[0]).strip(" .!*_`\"'")
+    if len(items) == 1 and (NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
+        return none(field)
+    if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
+        items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]
+    return read_items(field, items, ())
+
+
+def _list_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
+    """The lines that are items: the first, and those of a list that follows."""
+    kept: list[str] = []
+    blank = False
+    for number, line in enumerate(lines):
+        plain = line.strip()
+        if not plain or (kept and re.fullmatch(r"[\s|:+=-]+", plain)):
+            blank = bool(kept)
+            continue
+        bulleted = bool(BULLET.match(line))
+        if kept and (is_rule(line) or (CHATTER.match(line) and not bulleted)):
+            break
+        if is_rule(line):
+            continue
+        if kept and not bulleted:
+            is_triple = field.value is Value.TRIPLE and read_triple(plain) is not None
+            # After a blank line, or after a value on the label's own line, only what has the form of an item is one.
+            if (blank or (lines[0].strip() and not several)) and not is_triple:
+                if number and plain[0].islower() and not blank and field.value is Value.TEXT:
+                    kept[-1] += f" {plain}"
+                    continue
+                if field.value is Value.TRIPLE and re.search(r"[|→]|->", plain):
+                    kept.append(plain)  # meant as one, and read as a fault below
+                    continue
+                break
+        kept.append(plain)
+        blank = False
+    return kept
+
+
+def read_items(field: Field, items: Sequence[Any], choices: Sequence[str]) -> Values | Fault | None:
+    values: list[str] = []
+    for item in items:
+        value = _item(field, item)
+        if isinstance(value, Fault):
+            return value
+        if value:
+            values.append(value)
+    if not values:
+        return None
+    return tuple(values)
+
+
+def _item(field: Field, item: Any) -> str | Fault:
+    if field.value is Value.TRIPLE:
+        triple = read_triple(item)
+        if triple is not None and (any(map(PLACEHOLDER.fullmatch, triple)) or set(triple) <= _PARTS):
+            return ""
+        if triple is None and isinstance(item, str) and PLACEHOLDER.fullmatch(BULLET.sub("", item, count=1).strip()):
+            return ""
+        return " | ".join(triple) if triple else Fault(field, f"{quoted(item)} is not of three parts")
+    if field.value is Value.CALL:
+        return _call(field, item)
+    if isinstance(item, dict):
+        texts = [held for held in item.values() if isinstance(held, str)]
+        if len(texts) != 1:
+            return Fault(field, f"{quoted(json.dumps(item))} is not one text")
+        item = texts[0]
+    if not isinstance(item, str | int | float):
+        return Fault(field, f"{quoted(json.dumps(item))} is not one text")
+    text = BULLET.sub("", str(item), count=1).strip()
+    return "" if PLACEHOLDER.fullmatch(text) else one_line(unwrapped(text))
+
+
+def _call(field: Field, item: Any) -> str | Fault:
+    """`tool | words`, also written `tool: words`, `tool("words")`, or as an object."""
+    tools = {tool.casefold(): tool for tool in field.tools or ("texts", "pictures", "web")}
+    tool = words = ""
+    if isinstance(item, dict):
+        held = {str(k).lower(): v for k, v in item.items()}
+        tool = str(next((held[k] for k in ("tool", "name", "tool_name", "action") if k in held), ""))
+        rest = [v for k, v in held.items() if k not in ("tool", "name", "tool_name", "action", "step", "id", "number")]
+        if len(rest) == 1 and isinstance(rest[0], dict):
+            rest = list(rest[0].values())
+        words = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
+    elif isinstance(item, list | tuple) and len(item) == 2:
+        tool, words = map(str, item)
+    elif isinstance(item, str):
+        plain = BULLET.sub("", item.strip(), count=1).strip().strip("`").strip()
+        plain = re.sub(r"^(?:step|call)\s?\d{0,2}\s?[:：.]\s*", "", plain, flags=re.IGNORECASE)
+        plain = undecorated(plain)[0]
+        match = re.fullmatch(
+            r"[\s*_`\"'<\[(]*(\w+)[*_`\"'>]*\s*(?:\||:|：|->|→|–|—|\s-\s|\()\s*[*_]{0,2}\s*(.+?)\s*\)?",
+            plain,
+            re.DOTALL,
+        )
+        if match:
+            tool, words = match[1], match[2]
+            if "(" in plain[: match.start(2)] and not plain.rstrip(" .;").endswith(")"):
+                return Fault(field, f"{quoted(item)} is not `tool | what to look for`")
+        elif PLACEHOLDER.fullmatch(plain):
+            return ""
+    tool = tools.get(tool.strip(" `\"'*_").casefold(), "")
+    words = re.sub(r"^(?:query|q|words|search)\s?=\s?", "", one_line(words))
+    words = unwrapped(words)
+    if not tool or not words or PLACEHOLDER.fullmatch(words):
+        return Fault(field, f"{quoted(item)} is not `{', '.join(tools.values())} | what to look for`")
+    return f"{tool} | {words}"
