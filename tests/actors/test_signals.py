@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,11 +14,13 @@ from types import FrameType
 import psutil
 import pytest
 
+from actors.processes import ended
 from actors.signals import handlers_kept, held_back
 from tests.support.paths import ROOT
 
 BEGUN = """
 import asyncio, subprocess, sys, time
+from actors.processes import ended
 from actors.signals import Ending
 ending = Ending()
 ending.line = "at once"
@@ -98,7 +101,15 @@ def test_a_second_signal_ends_the_process_and_its_children_at_once() -> None:
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (143, "at once")
-    assert not psutil.pid_exists(int(child)) or psutil.Process(int(child)).status() == psutil.STATUS_ZOMBIE
+    assert await_end(int(child))
+
+
+def await_end(pid: int) -> bool:
+    """Waits for a process to end, if it has not already."""
+    try:
+        return asyncio.run(ended([psutil.Process(pid)]))
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_a_hangup_that_nohup_has_ignored_stays_ignored() -> None:
