@@ -9,6 +9,7 @@ from dataclasses import asdict
 from actors.backends.settings import model_name
 from actors.errors import UserError
 from actors.messages import Abilities
+from actors.prompting.prompt import is_enforced
 from experiments.config.config import Config
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
@@ -67,19 +68,12 @@ def describe(config: Config, abilities: Abilities) -> str:
 
 def _parts(config: Config, abilities: Abilities) -> Iterator[str]:
     agents = config.agents
-    if not abilities.schema:
-        yield "replies as lines of text, for it cannot be kept to a schema"
-    elif agents.replies == "text":
-        yield "replies as lines of text (agents.replies=text)"
-    else:
-        yield "replies kept to a JSON schema"
-    if abilities.likelihoods and agents.likelihoods:
-        yield "confidences from its own probabilities"
-    else:
-        yield "confidences as it states them"
+    yield "replies kept to a schema" if is_enforced(agents.replies, abilities) else "replies in lines"
+    told = abilities.likelihoods and agents.likelihoods
+    yield "its own probabilities as confidences" if told else "stated confidences"
     if config.topology.visual or config.retrieval.pictures:
-        yield "pictures as pictures" if abilities.pictures else "pictures as captions, for it reads none"
+        yield "pictures as pictures" if abilities.pictures else "pictures as captions"
     if abilities.context_tokens is not None:
-        yield f"{abilities.context_tokens:,} tokens of context"
+        yield f"{abilities.context_tokens:,} tokens"
     if not abilities.seeds:
-        yield "replies that a seed does not repeat"
+        yield "no seeds"

@@ -70,13 +70,19 @@ def heard() -> Iterator[list[int]]:
 
 def begun(script: str, handed_down: Callable[[], object] = lambda: None) -> tuple[subprocess.Popen[str], str]:
     """A process that runs a script, and the first line that it printed."""
+
+    def handed() -> None:
+        # Whoever runs the tests under `nohup` has it ignored.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        handed_down()
+
     process = subprocess.Popen(
         [sys.executable, "-c", BEGUN + script],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=handed_down,
+        preexec_fn=handed,
     )
     assert process.stdout is not None
     return process, process.stdout.readline().strip()

@@ -31,19 +31,16 @@ def check(abilities: Abilities, folder: RunFolder, *words: str) -> None:
 
 def test_one_line_says_what_the_model_can_do_and_how_it_is_used() -> None:
     assert said(ABLE) == (
-        "model reader: replies kept to a JSON schema; confidences from its own probabilities; pictures as pictures; "
-        "8,192 tokens of context"
+        "model reader: replies kept to a schema; its own probabilities as confidences; pictures as pictures; "
+        "8,192 tokens"
     )
     assert said(Abilities(pictures=False, seeds=False)) == (
-        "model reader: replies as lines of text, for it cannot be kept to a schema; confidences as it states them; "
-        "pictures as captions, for it reads none; replies that a seed does not repeat"
+        "model reader: replies in lines; stated confidences; pictures as captions; no seeds"
     )
 
 
 def test_what_the_run_asks_for_otherwise_is_said_as_well() -> None:
-    assert "as lines of text (agents.replies=text); confidences as it states them" in said(
-        ABLE, "agents.replies=text", "agents.likelihoods=false"
-    )
+    assert "replies in lines; stated confidences" in said(ABLE, "agents.replies=text", "agents.likelihoods=false")
 
 
 def test_a_run_without_pictures_says_nothing_of_them() -> None:
