@@ -25,7 +25,8 @@ _THE_ANSWER_IS = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[\w\"'”’)*])[.!](?:\s|$)")
 _REFUSES = re.compile(
-    r"\b(?:sorry|help with|assist)\b|\b(?:am|'m|’m) (?:unable|not able)\b|\bi (?:cannot|can't|can’t)\b|\bas an ai\b",
+    r"\b(?:sorry|help with|assist)\b|\b(?:am|'m|’m) (?:unable|not able)\b|\bi (?:cannot|can't|can’t)\b|\bas an ai\b"
+    r"|\b(?:rather not|prefer not to|declines? to)\b",
     re.IGNORECASE,
 )
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
