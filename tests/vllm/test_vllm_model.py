@@ -122,7 +122,7 @@ async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(model:
     second = await model.complete(
         build_request(turn, Modality.BOTH, "You doubt.", (), AgentSettings(temperature=0, max_tokens=4))
     )
-    assert 0.8 < second.cached_tokens / second.prompt_tokens < 1
+    assert 0.6 < second.cached_tokens / second.prompt_tokens < 1
 
 
 async def test_other_pixels_under_the_same_text_are_not_served_from_the_cache(
