@@ -77,7 +77,9 @@ class RoleAgent:
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
         completions = [response.completion for response in responses if response.counts]
-        probable = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
+        told = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
+        # As precise as prompts state them: the last digits depend on what else an engine computes at the time.
+        probable = tuple((name, round(likelihood, 2)) for name, likelihood in told)
         confidence = reply.confidence if reply else None
         message = Message(
             id=f"{turn.round}/{self.role.name}",
