@@ -10,6 +10,7 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, abilities_of
+from actors.prompting.faults import still_asked
 from actors.prompting.form import Form, form_of
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, repair_request
@@ -72,7 +73,7 @@ class RoleAgent:
             # The repair is longer than the first request, so what was cut from that would not fit here either.
             cut = responses[0].cut
             responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, form, faults), cut))
-            again = responses[1].reading(form.only([fault.field.name for fault in faults]), form)
+            again = responses[1].reading(still_asked(form, faults), form)
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error

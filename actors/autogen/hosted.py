@@ -26,6 +26,7 @@ from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
+from actors.prompting.faults import still_asked
 from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request, correction
 from actors.prompting.reply import Reply, read, reply_of
@@ -124,7 +125,7 @@ class HostedAgent:
                     if reply is not None:
                         break
                     message = TextMessage(content=correction(form, said.faults), source="user")
-                    form = form.only([fault.field.name for fault in said.faults])
+                    form = still_asked(form, said.faults)
             finally:
                 await agent.close()
         except ModelGone:  # ends the run: no later turn would fare better

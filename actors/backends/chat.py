@@ -17,6 +17,8 @@ from actors.prompting.text import one_line
 # Some endpoints take no larger seed; engines get the same ones, so that both answer alike.
 SEEDS = 2**31
 DESCRIPTIONS = "## What pictures without a file show"
+PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role")
+"""A request whose parts can be told apart in what a chat template makes of it."""
 # Some templates refuse an assistant turn without text.
 NO_REPLY = "(nothing)"
 

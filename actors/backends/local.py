@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from actors.backends.backend import Backend, TokenCounting
 from actors.backends.local_model import DTYPES, LocalModel, LocalSettings
 from actors.backends.settings import common_fields
 from actors.backends.tokenizer import token_counter
+from actors.backends.weights import files_of
 from actors.errors import UserError
 from actors.models import Model
 
@@ -34,11 +34,7 @@ class LocalBackend(Backend):
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""
         known = {"dtype": self.settings.dtype, "max_model_len": self.settings.max_model_len}
-        folder = Path(self.settings.name)
-        if not folder.is_dir():
-            return known
-        states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
-        return {**known, "files": [(name, state.st_size, state.st_mtime_ns) for name, state in states]}
+        return {**known, **files_of(self.settings.name)}
 
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         """A GPU for each replica, or an equal part of one where there are fewer: small models share it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -13,16 +14,15 @@ from jinja2 import TemplateError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-from actors.backends.chat import SEEDS, chat
+from actors.backends.chat import PROBE, SEEDS, chat, pictures_in_words
+from actors.backends.likelihoods import pieces
 from actors.backends.local_decoding import Decoder, Sampler
 from actors.backends.local_model import LocalSettings
 from actors.backends.local_schema import Schemas, load_schemas
+from actors.backends.outcomes import refused, too_long
 from actors.messages import Abilities, Completion, Request
-from actors.prompting.text import one_line
 
 LOG = logging.getLogger(__name__)
-PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role", max_tokens=1)
-UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +53,28 @@ class LocalEngine:
     def complete(self, request: Request, cancelled: Callable[[], bool]) -> Completion:
         """Answers one request; raises Cancelled between two steps of the model once `cancelled()`."""
         prompt = tokens_of(self.tokenizer, request, self.system_turn)
-        too_long = self._too_long(request, len(prompt))
-        if too_long is not None:
-            return too_long
+        if self.context_tokens is not None:
+            unfit = too_long(request, len(prompt), self.context_tokens)
+            if unfit is not None:
+                return unfit
         try:
             matcher = self._matcher(request.schema)
         except ValueError as error:
-            return _refused(request, str(error))
+            return refused(request, str(error))
         sampler = Sampler(request.temperature, request.seed % SEEDS, matcher)
         made = self.decoder.generate(prompt, request.max_tokens, sampler, request.prefix, cancelled)
-        pieces = text_pieces(self.tokenizer, made.tokens)
+        decode = partial(self.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = decode(made.tokens)
         return Completion(
             id=request.id,
-            text="".join(pieces),
+            text=text,
             prompt_tokens=len(prompt),
             completion_tokens=len(made.tokens) + made.ended,
             cached_tokens=made.cached_tokens,
             stop="stop" if made.ended else "length",
-            tokens=tuple(zip(pieces, made.logprobs, strict=True)) if request.likelihoods else (),
+            tokens=tuple(zip(pieces(decode, made.tokens, text), made.logprobs, strict=True))
+            if request.likelihoods
+            else (),
         )
 
     def _matcher(self, schema: str) -> Any:
@@ -79,18 +83,6 @@ class LocalEngine:
         if self.schemas is None:
             raise ValueError("a JSON schema needs xgrammar: pip install '.[transformers]'")
         return self.schemas.matcher(schema)
-
-    def _too_long(self, request: Request, prompt_tokens: int) -> Completion | None:
-        context = self.context_tokens
-        if context is None:
-            return None
-        limit = context - request.max_tokens
-        if limit < 1:
-            return _refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")
-        if prompt_tokens <= limit:
-            return None
-        reason = f"{prompt_tokens} tokens of prompt and {request.max_tokens} of reply in a context of {context}"
-        return Completion(request.id, "", prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
 
 
 def load(settings: LocalSettings) -> LocalEngine:
@@ -112,7 +104,7 @@ def load(settings: LocalSettings) -> LocalEngine:
     schemas = load_schemas(tokenizer, model.get_output_embeddings().weight.shape[0], stops)
     decoder = Decoder(model, stops)
     engine = LocalEngine(tokenizer, decoder, system_turn, context_tokens(config, settings.max_model_len), schemas)
-    engine.complete(PROBE, lambda: False)
+    engine.complete(replace(PROBE, max_tokens=1), lambda: False)
     LOG.info("%s on %s in %s; %s", settings.name, device, model.dtype, engine.abilities)
     return engine
 
@@ -159,9 +151,8 @@ def context_tokens(config: Any, wanted: int | None) -> int | None:
 
 def rendered(tokenizer: Any, request: Request, system_turn: bool) -> str:
     """The chat up to where the reply begins. Pictures are described in words."""
-    described = replace(request, images=tuple(replace(source, image=None) for source in request.images))
     text: str = tokenizer.apply_chat_template(
-        chat(described, [], system_turn), tokenize=False, add_generation_prompt=True
+        chat(pictures_in_words(request), [], system_turn), tokenize=False, add_generation_prompt=True
     )
     return text
 
@@ -179,25 +170,3 @@ def takes_system_turn(tokenizer: Any) -> bool:
         return PROBE.system in rendered(tokenizer, PROBE, system_turn=True)
     except TemplateError:
         return False
-
-
-def text_pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
-    """The text of each token; joined, they are the whole text.
-
-    A character that takes several tokens belongs to the last of these.
-    """
-    text = _decoded(tokenizer, tokens)
-    ends = [0]
-    for count in range(1, len(tokens)):
-        end = len(_decoded(tokenizer, tokens[:count]).rstrip(UNFINISHED))
-        ends.append(min(max(end, ends[-1]), len(text)))
-    return [text[start:end] for start, end in zip(ends, [*ends[1:], len(text)], strict=True)] if tokens else []
-
-
-def _decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
-    text: str = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return text
-
-
-def _refused(request: Request, reason: str) -> Completion:
-    return Completion(id=request.id, text="", stop="error", error=one_line(reason))

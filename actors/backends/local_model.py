@@ -13,9 +13,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from actors.backends.weights import is_missing_folder
 from actors.errors import ModelError, ModelLost
 from actors.messages import Abilities, Completion, Request
 from actors.prompting.text import one_line
@@ -59,7 +59,7 @@ class LocalModel:
         Raises ModuleNotFoundError without transformers and ValueError when the model is not usable.
         """
         name = self.settings.name
-        if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
+        if is_missing_folder(name):
             raise ValueError(f"there is no folder {name!r} on {platform.node()}; give one or a Hugging Face id")
         LOG.info("loading %s", name)
         began = time.monotonic()

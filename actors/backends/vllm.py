@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from actors.backends.backend import Backend, TokenCounting
@@ -15,7 +14,7 @@ from actors.backends.settings import common_fields, layout
 from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
-from actors.backends.weights import weights_of
+from actors.backends.weights import files_of, weights_of
 from actors.errors import UserError
 from actors.models import Model
 
@@ -45,13 +44,8 @@ class VllmBackend(Backend):
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""
         model = self.settings
-        known: dict[str, Any] = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
-        known |= layout(model.abilities)
-        folder = Path(model.name)
-        if not folder.is_dir():
-            return known
-        states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
-        return {**known, "files": [(name, state.st_size, state.st_mtime_ns) for name, state in states]}
+        known = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
+        return {**known, **layout(model.abilities), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
         """On a CPU, vLLM needs another block size than its own, compiles for minutes unless it is told not to, and runs

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.backends.weights import is_missing_folder
 from actors.lookup import near_miss
 
 CPU_CACHE_BYTES = 4 * 2**30
@@ -50,7 +51,7 @@ def cache_bytes(engine: Mapping[str, Any]) -> int:
 
 def check_folder(name: str) -> None:
     """Raises ValueError for a path that does not exist: vLLM would take it for an id of Hugging Face."""
-    if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
+    if is_missing_folder(name):
         raise ValueError(
             f"vLLM cannot load {name!r}: there is no such folder on {platform.node()}; give one or a Hugging Face id"
         )

@@ -9,11 +9,10 @@ from typing import Any
 
 from PIL import Image
 
-from actors.backends.chat import chat
+from actors.backends.chat import PROBE, chat
 from actors.messages import Kind, Request, Source
 
 LOG = logging.getLogger(__name__)
-PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role")
 PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
 
 

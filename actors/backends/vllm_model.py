@@ -19,6 +19,7 @@ import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.likelihoods import Tokens, of_text, pieces
+from actors.backends.outcomes import refused, too_long
 from actors.backends.settings import DeclaredAbilities
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
@@ -164,7 +165,7 @@ class VllmModel:
                 raise ModelLost(lost.result())
             return work.result()
         except (VLLMClientError, ValueError) as error:
-            return _refused(request, str(error))
+            return refused(request, str(error))
         except ModelError:
             raise
         except Exception as error:
@@ -184,13 +185,13 @@ class VllmModel:
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:
-            return _refused(request, str(error))
+            return refused(request, str(error))
         messages = turns(request, pictures, self._system_turn[bool(pictures)])
         for _ in range(2):
             prompt = await self._render(messages)
-            too_long = self._too_long(request, len(prompt["prompt_token_ids"]))
-            if too_long is not None:
-                return too_long
+            unfit = too_long(request, len(prompt["prompt_token_ids"]), self._engine.model_config.max_model_len)
+            if unfit is not None:
+                return unfit
             final = await self._run(prompt, request)
             # vLLM sends a picture to its engine once, and its digest from then on. Where a request ended in between
             # (too long, cancelled) the engine misses the picture, says so, and is sent it with the next attempt.
@@ -227,16 +228,6 @@ class VllmModel:
         tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
         _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
         return prompt
-
-    def _too_long(self, request: Request, prompt_tokens: int) -> Completion | None:
-        context: int = self._engine.model_config.max_model_len
-        limit = context - request.max_tokens
-        if limit < 1:
-            return _refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")
-        if prompt_tokens <= limit:
-            return None
-        reason = f"{prompt_tokens} tokens of prompt and {request.max_tokens} of reply in a context of {context}"
-        return Completion(request.id, "", prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)
 
     async def _run(self, prompt: Any, request: Request) -> Any:
         from vllm import SamplingParams
@@ -311,7 +302,3 @@ def _on_a_cpu(engine: Mapping[str, Any]) -> dict[str, Any]:
     if "gpu_memory_utilization" not in engine:
         arguments["kv_cache_memory_bytes"] = cache_bytes(engine)
     return arguments
-
-
-def _refused(request: Request, reason: str) -> Completion:
-    return Completion(id=request.id, text="", stop="error", error=one_line(reason))

@@ -1,4 +1,4 @@
-"""The weights of a model's folder: their size and the type of their numbers, without loading them."""
+"""The files of a model's folder, and its weights: their size and the type of their numbers, without loading them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LENGTH = struct.Struct("<Q")
 LONGEST_HEADER = 100_000_000
@@ -29,6 +30,20 @@ def weights_of(name: str) -> Weights | None:
     if not files:
         return None
     return Weights(sum(file.stat().st_size for file in files), _type(files[0]))
+
+
+def is_missing_folder(name: str) -> bool:
+    """True for a path that does not exist, which would be taken for an id of Hugging Face."""
+    return name.startswith(("/", "./", "../", "~")) and not Path(name).exists()
+
+
+def files_of(name: str) -> dict[str, Any]:
+    """The files of a local folder, by which a model that was trained on is told apart; nothing for any other name."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return {}
+    states = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    return {"files": [(file, state.st_size, state.st_mtime_ns) for file, state in states]}
 
 
 def _downloaded(name: str) -> Path | None:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind
-from actors.prompting.marks import NUMBER_WORDS
+from actors.prompting.marks import in_digits
 from actors.prompting.stated import undecorated
 
 _TICKS = "✅✔☑✓❌\ufe0f"
-_ANY_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b")
 _ZEROS = re.compile(r"\.0{1,2}(?!\d)")
 _MORE_DIGITS = re.compile(r"[.,:]\d")
 # What a grade is out of: `/5`, ` out of 5`, ` (on a scale of 1 to 5)`.
@@ -29,7 +28,7 @@ def one_of(text: str, field: Field) -> str | None:
     if plain in ("true", "false") and {"yes", "no"} <= set(values):
         plain = "yes" if plain == "true" else "no"
     if all(map(str.isdigit, values)):
-        plain = _ANY_NUMBER_WORD.sub(lambda word: NUMBER_WORDS[word[0]], plain)
+        plain = in_digits(plain)
     begun = [value for value in values if plain.startswith(value.casefold())]
     # The longest, as one allowed value may begin with another.
     value = max(begun, key=len, default=None)

@@ -46,7 +46,7 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fau
         return none(field)
     if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
         items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]
-    return read_items(field, items, ())
+    return read_items(field, items)
 
 
 def _list_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
@@ -79,7 +79,7 @@ def _list_lines(field: Field, lines: Sequence[str], several: bool) -> list[str]:
     return kept
 
 
-def read_items(field: Field, items: Sequence[Any], choices: Sequence[str]) -> Values | Fault | None:
+def read_items(field: Field, items: Sequence[Any]) -> Values | Fault | None:
     values: list[str] = []
     for item in items:
         value = _item(field, item)

@@ -32,7 +32,8 @@ CHATTER = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(r".{0,120}[:：]\s*$")
-NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+_NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)
 
 
 def unwrapped(text: str) -> str:
@@ -41,6 +42,11 @@ def unwrapped(text: str) -> str:
     text = text if re.match(r"\[?\d", text) else BULLET.sub("", text, count=1)
     text = decoded(undecorated(text.strip())[0].strip())
     return text.strip("`").removesuffix("**").strip() if text.count("**") % 2 else text.strip("`").strip()
+
+
+def in_digits(text: str) -> str:
+    """The text with its small numbers in digits."""
+    return _NUMBER_WORD.sub(lambda word: _NUMBER_WORDS[word[0].lower()], text)
 
 
 def decoded(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from actors.messages import Field
 from actors.prompting.faults import Fault, Values, quoted
-from actors.prompting.marks import BULLET, NUMBER_WORDS
+from actors.prompting.marks import BULLET, in_digits
 from actors.prompting.stated import undecorated
 
 _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
@@ -22,9 +22,7 @@ _REMARK = re.compile(r"\s*(?:\([^()]*\)|(?<=\])\s[^\d\[,]+$|[:–—-]\s[^\d]*)"
 
 def read_numbers(field: Field, lines: Sequence[str]) -> Values | Fault:
     """The numbers of what was shown, as `1, 3`."""
-    text = re.sub(
-        rf"\b(?:{'|'.join(NUMBER_WORDS)})\b", lambda word: NUMBER_WORDS[word[0].lower()], " ".join(lines), flags=re.I
-    )
+    text = in_digits(" ".join(lines))
     numbers: list[int] = []
     bulleted = [line for line in lines if BULLET.match(line) and not _NUMBERED.match(line)]
     if len(bulleted) > 1 and len(bulleted) == len(lines):

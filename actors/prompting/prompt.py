@@ -28,7 +28,7 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from actors.prompting.faults import Fault
+from actors.prompting.faults import Fault, still_asked
 from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
 from actors.prompting.text import clean, one_line
 from actors.settings import AgentSettings, Replies
@@ -279,7 +279,7 @@ def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> s
     Args:
         form: of the reply that could not be read in full.
     """
-    asked = form.only([fault.field.name for fault in faults])
+    asked = still_asked(form, faults)
     wrong = [f"- {fault.field.name}: {fault.reason}" for fault in faults]
     return "\n".join(["This could not be read:", *wrong, as_json(asked) if enforced else in_lines(asked)])
 
@@ -290,7 +290,7 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fa
     Nothing before the correction differs, so that the prefix cache serves all of it; its seed is its own.
     """
     said = clean(reply).strip()
-    asked = form.only([fault.field.name for fault in faults])
+    asked = still_asked(form, faults)
     return replace(
         request,
         id=f"{request.id}/repair",

@@ -199,7 +199,7 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
         field, name = part.field, part.field.name
         reconsidered = any(reconsiders[place.get(name, number) : number])
         place[name] = number
-        outcome: Values | Fault | None = _cut_off(field) if part is broken else read_values(part, form.choices)
+        outcome: Values | Fault | None = Fault(field, _CUT_OFF) if part is broken else read_values(part, form.choices)
         if outcome is None:
             continue
         if isinstance(outcome, tuple) and not field.many and _holds_one(field):
@@ -242,10 +242,6 @@ def _together(numbers: Sequence[str], more: Values) -> Values:
 def _holds_one(field: Field) -> bool:
     """True for a field of which two different values contradict each other; of a text the later one is the better."""
     return bool(field.values) or field.value in (Value.ANSWER, Value.NUMBERS)
-
-
-def _cut_off(field: Field) -> Fault:
-    return Fault(field, _CUT_OFF)
 
 
 def _take_confidence(form: Form, part: Part, outcomes: dict[str, list[str]], answer: Values) -> None:

@@ -69,7 +69,7 @@ def _of_json(field: Field, held: Any, choices: Sequence[str]) -> Values | Fault 
         if isinstance(held, list) and _is_one(field, held):
             held = [held]
         items = held if isinstance(held, list) else [held]
-        return read_items(field, items, choices) if items else none(field)
+        return read_items(field, items) if items else none(field)
     if isinstance(held, list):
         texts = [item for item in held if isinstance(item, str | int | float)]
         if not held:
@@ -116,7 +116,7 @@ def _of_lines(
     text = text if field.value is Value.SHARE else unwrapped(text)
     if PLACEHOLDER.fullmatch(one_line(whole)) or text.lower() == field.name.lower():
         return None
-    if _says_nothing(field, text, choices):
+    if _says_nothing(field, text):
         return none(field)
     if field.values:
         value = one_of(text, field)
@@ -150,7 +150,7 @@ def _own_lines(lines: Sequence[str], prose: bool) -> list[str]:
     return kept
 
 
-def _says_nothing(field: Field, text: str, choices: Sequence[str]) -> bool:
+def _says_nothing(field: Field, text: str) -> bool:
     """True for `none` and the like. An answer may be just that, and so may one of the values."""
     plain = text.strip(" .!*_`\"'")
     if (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, Field, FieldKind, Grading, Request, Usage, derive_seed
 from actors.models import Model, abilities_of
+from actors.prompting.faults import still_asked
 from actors.prompting.form import Form, as_json, in_lines, schema
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
 from actors.prompting.reply import Reading, read
@@ -108,7 +109,7 @@ class Judge:
         if reading is not None and reading.faults:
             repair = repair_request(request, completions[0].text, FORM, reading.faults)
             completions.append(await self._complete(repair))
-            asked = FORM.only([fault.field.name for fault in reading.faults])
+            asked = still_asked(FORM, reading.faults)
             again = _reading(completions[1], asked)
             reading = None if again is None else reading.repaired_by(again)
         last = completions[-1]
