@@ -140,7 +140,7 @@ async def test_more_pictures_than_the_server_takes_is_an_error(served: OpenAIMod
 
 async def test_a_cancelled_request_leaves_the_engine(served: OpenAIModel, question: Question) -> None:
     address = served.settings.base_url.replace("/v1", "/metrics")
-    long = request(question, max_tokens=1000)
+    long = request(question, max_tokens=800)
     async with httpx2.AsyncClient() as client:
 
         async def metric(name: str) -> float:

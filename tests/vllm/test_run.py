@@ -45,13 +45,14 @@ class Started:
             time.sleep(0.05)
         raise AssertionError(f"still not after {LATEST_S} s: {self.said()}")
 
-    def processes(self, title: str = "") -> list[psutil.Process]:
-        """All that still run, or those whose title has a word."""
+    def processes(self, *titles: str) -> list[psutil.Process]:
+        """All that still run, or those whose title has one of these words."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found += [process] if title in " ".join(process.cmdline()) else []
+                    command = " ".join(process.cmdline())
+                    found += [process] if not titles or any(title in command for title in titles) else []
         return found
 
     def until_none_is_left(self) -> None:
@@ -157,7 +158,8 @@ def test_a_run_interrupted_while_its_model_loads_leaves_no_process_and_says_how_
     words: list[str], output: Path
 ) -> None:
     with started(output, *words) as run:
-        run.until(lambda: run.processes("VLLM::"))
+        # An engine's process has no title of its own at first.
+        run.until(lambda: run.processes("multiprocessing.spawn", "VLLM::"))
         os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
         assert run.process.wait(LATEST_S) == 130
         assert "go on with: python run.py resume=" in run.said()

@@ -17,10 +17,11 @@ import pytest_asyncio
 
 from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.errors import ModelLost
-from actors.messages import Abilities, Heard, Kind, Message, Modality, Question, Source, Turn
+from actors.messages import Abilities, Completion, Heard, Kind, Message, Modality, Question, Source, Turn
 from actors.processes import runs
 from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
+from tests.support.waiting import until
 from tests.vllm.conftest import CONTEXT_TOKENS
 from tests.vllm.questions import picture, request, with_pictures
 
@@ -206,9 +207,8 @@ async def test_a_broken_picture_is_an_error_that_names_it(model: VllmModel, ques
 
 
 async def test_a_cancelled_request_leaves_the_engine(model: VllmModel, question: Question) -> None:
-    task = asyncio.create_task(model.complete(request(question, max_tokens=1000)))
-    while not model._engine.get_num_unfinished_requests():
-        await asyncio.sleep(0.01)
+    task = asyncio.create_task(model.complete(request(question, max_tokens=800)))
+    await taken(model, task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -256,8 +256,7 @@ async def test_an_event_loop_that_stands_still_is_not_taken_for_a_hanging_engine
     strict: VllmModel, question: Question
 ) -> None:
     task = asyncio.create_task(strict.complete(request(question, max_tokens=300)))
-    while not strict._engine.get_num_unfinished_requests():
-        await asyncio.sleep(0.01)
+    await taken(strict, task)
     with stopped(strict):
         await asyncio.sleep(0.1)
         time.sleep(2 * HANG_S)
@@ -283,9 +282,8 @@ async def test_an_engine_that_dies_fails_all_requests_and_closing_leaves_no_proc
 ) -> None:
     model = VllmModel(settings)
     await model.start()
-    task = asyncio.create_task(model.complete(request(question, max_tokens=1000)))
-    while not model._engine.get_num_unfinished_requests():
-        await asyncio.sleep(0.01)
+    task = asyncio.create_task(model.complete(request(question, max_tokens=800)))
+    await taken(model, task)
     for process in model._processes:
         process.kill()
     with pytest.raises(ModelLost, match="died"):
@@ -294,6 +292,12 @@ async def test_an_engine_that_dies_fails_all_requests_and_closing_leaves_no_proc
         await model.complete(request(question))
     await asyncio.wait_for(model.close(), timeout=60)
     assert not any(map(runs, model._processes))
+
+
+async def taken(model: VllmModel, task: asyncio.Task[Completion]) -> None:
+    """Returns once the engine works on the request; a request that ends without it fails the test."""
+    await until(lambda: task.done() or model._engine.get_num_unfinished_requests())
+    assert not task.done(), task.result()
 
 
 @contextmanager
