@@ -25,7 +25,7 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe
-from experiments.running.conclude import conclude, show
+from experiments.running.conclude import about_methods, conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
@@ -34,6 +34,9 @@ from experiments.running.methods import methods_of
 from experiments.running.models import COMPLETIONS, model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
+from experiments.studies.behaviour import table as behaviour_table
+from experiments.studies.behaviour.measure import Behaviour
+from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.planted import job as planted
 from experiments.studies.redundancy import summary as redundancy_summary
 from experiments.studies.redundancy import table as redundancy_table
@@ -72,7 +75,7 @@ def run(config: Config, folder: RunFolder) -> None:
                 _recall(config, folder, cache)
             case "planted":
                 _planted(config, folder)
-            case "prune" | "redundancy":
+            case "prune" | "redundancy" | "behaviour":
                 _prune(config, folder, cache)
             case other:
                 assert_never(other)
@@ -106,6 +109,8 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     # The cheap checks come first: opening a data set may take minutes.
     roles = team_roles(config)
     check(config)
+    if config.job == "behaviour":
+        check_behaviour(config)
     recorded, answering = None, model_name(config.model)
     if config.model.kind == "replay":
         recorded, recorded_config = replay.open_recorded(config)
@@ -132,9 +137,14 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             asyncio.run(_discuss(context, cluster, cache, recorded))
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
+        elif config.job == "behaviour":
+            about = behaviour_table.about(
+                config.experiment, answering, config.data.kind, dataset.metric, config.behaviour, config.seed
+            )
+            behaviour_table.show(folder, *conclude(config, folder, about, tracker), about)
         else:
             # The agents are gone by now: everything that follows is made from the records.
-            metrics, spent = conclude(config, folder, dataset, tracker, answering)
+            metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker)
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
             tell(folder.path, table_files)
@@ -149,6 +159,10 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
         await _wait(context, cluster, recorded)
         measured = await Redundancy(Job(context, agents, None), learners).run()
         redundancy_summary.write(context, measured)
+        return
+    if config.job == "behaviour":
+        await _wait(context, cluster, recorded)
+        await Behaviour(Job(context, agents, None)).run()
         return
     learns = any(method.needs_graph for method in methods_of(config))
     # Launched before anything is waited for, so that all processes start side by side.

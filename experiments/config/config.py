@@ -21,6 +21,7 @@ from experiments.config.settings import (
 from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
+from experiments.studies.behaviour.settings import BehaviourSettings
 from experiments.studies.planted.settings import PlantedSettings
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.settings import DefenceSettings, SystemSettings
@@ -31,9 +32,10 @@ class Config:
     """One run."""
 
     experiment: str = ""
-    job: Literal["prune", "recall", "planted", "redundancy"] = "prune"
+    job: Literal["prune", "recall", "planted", "redundancy", "behaviour"] = "prune"
     """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence;
-    `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go."""
+    `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go; `behaviour`: what
+    irrelevant evidence and colleagues who are wrong make of one agent's answers."""
     seed: int = 0
     output: str = "runs"
     """Where run folders go."""
@@ -69,6 +71,7 @@ class Config:
     systems: SystemSettings = field(default_factory=SystemSettings)
     planted: PlantedSettings = field(default_factory=PlantedSettings)
     redundancy: RedundancySettings = field(default_factory=RedundancySettings)
+    behaviour: BehaviourSettings = field(default_factory=BehaviourSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
     ray: RaySettings = field(default_factory=RaySettings)
     wandb: WandbSettings = field(default_factory=WandbSettings)

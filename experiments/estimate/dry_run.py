@@ -32,6 +32,7 @@ from experiments.running.launched import check_learner
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, learner_of, make_topology, methods_of
 from experiments.running.opening import open_cache, open_dataset, open_store
+from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
@@ -54,6 +55,12 @@ def dry_run(config: Config) -> Plan:
     roles = team_roles(config)
     if config.job == "recall":
         raise UserError("experiment=recall asks no model: there is nothing to estimate")
+    if config.job == "behaviour":
+        asked = len(conditions(config.behaviour))
+        raise UserError(
+            f"job=behaviour is not estimated: it takes one turn for each question under each of {asked} conditions; "
+            "what one takes is told by experiment=mmqa_prune methods=[single] dry_run=true with the same settings"
+        )
     if config.job == "redundancy":
         graphs = 1 + len(edges_of(full_graph(len(roles), config.topology.rounds)))
         raise UserError(

@@ -16,15 +16,10 @@ from experiments.records.tracking import Tracker
 from experiments.running.methods import methods_of, pairs
 
 
-def conclude(
-    config: Config, folder: RunFolder, dataset: Dataset, tracker: Tracker, answering: str
-) -> tuple[summary.Metrics, Usage]:
-    """Writes metrics.json, figures and the report, all from the records; `answering` is the model's name.
-
-    Returns the metrics and what the run has spent.
-    """
+def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.About:
+    """What a run of methods compared; `answering` is the model's name."""
     methods = methods_of(config)
-    about = summary.About(
+    return summary.About(
         experiment=config.experiment,
         model=answering,
         dataset=config.data.kind,
@@ -34,15 +29,24 @@ def conclude(
         seed=config.seed,
         learned=next((method.name for method in methods if method.learner), ""),
     )
+
+
+def conclude(
+    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker
+) -> tuple[summary.Metrics, Usage]:
+    """Writes metrics.json, figures and the report, all from the records.
+
+    Returns the metrics and what the run has spent.
+    """
     metrics = summary.summarise(folder, about)
     if config.judge.kind != "none":
         metrics["judged"] = judged.summarise(folder, model_name(config.judge), about.methods, about.pairs, config.seed)
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = figures.draw(folder, metrics, dataset.metric)
+    drawn = figures.draw(folder, metrics, about.metric)
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
-    report.write(folder, metrics, dataset.metric, methods[-1].name, drawn)
+    report.write(folder, metrics, about.metric, about.methods[-1], drawn)
     return metrics, spent
 
 

@@ -32,7 +32,7 @@ from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
-from experiments.running.conclude import conclude
+from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import team_roles
@@ -181,7 +181,7 @@ async def _reports(
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            conclude(config, run, dataset, tracker, model_name(config.model))
+            conclude(config, run, about_methods(config, dataset, model_name(config.model)), tracker)
             tracker.finish()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:

@@ -1,0 +1,109 @@
+"""behaviour.json and the printed table, both from the records alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from actors.messages import Usage, derive_seed
+from experiments.analysis.scores import by_method
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, About, Metrics, rounded, verdicts
+from experiments.analysis.table import Table, with_interval
+from experiments.records import usage
+from experiments.records.atomic import write_atomically
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
+from experiments.studies.behaviour.conditions import NOTHING, RELEVANT, conditions
+from experiments.studies.behaviour.settings import BehaviourSettings
+
+FILE = "behaviour.json"
+HOP = "hop"  # the tag under which data sets with questions of several hops say so
+COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
+
+
+def about(experiment: str, model: str, dataset: str, metric: str, settings: BehaviourSettings, seed: int) -> About:
+    """The conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
+    named = [condition.name for condition in conditions(settings)]
+    return About(
+        experiment=experiment,
+        model=model,
+        dataset=dataset,
+        metric=metric,
+        methods=tuple(named),
+        pairs=tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT)),
+        seed=seed,
+    )
+
+
+def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
+    """The content of behaviour.json: by condition, each as its mean, its 95% interval and the number of questions.
+
+    utility: by number of hops. taken_over: how often the answer is the wrong one that colleagues give in the
+    conditions with colleagues. turned: the same, of the questions that are answered right without colleagues.
+    """
+    answers = by_method(run)
+    alone = {scored.question for scored in answers[RELEVANT].values() if scored.utility > 0}
+    rows = {}
+    for condition in metrics["methods"]:
+        scored = list(answers[condition].values())
+        wrong = {s.question: s.attack_success or 0.0 for s in scored}
+        rows[condition] = {
+            **{f"utility_{hop}": _mean([s.utility for s in of], seed, hop, condition) for hop, of in _hops(scored)},
+            "utility": _mean([s.utility for s in scored], seed, "all", condition),
+            "taken_over": _mean(list(wrong.values()), seed, "taken over", condition),
+            "turned": _mean([wrong[question] for question in wrong if question in alone], seed, "turned", condition),
+        }
+    return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
+
+
+def show(run: RunFolder, metrics: Metrics, spent: Usage, about: About) -> None:
+    """Writes behaviour.json, whole or not at all, and prints the table and the run's cost."""
+    found = behaviour(run, metrics, about.seed)
+    write_atomically(run.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
+    print()
+    behaviour_table(found, metrics, about.metric).print(further=usage.notes(spent))
+
+
+def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> Table:
+    """A row per condition, and the paired tests below it."""
+    names = ("utility_single", "utility_multi", "taken_over", "turned")
+    return Table(
+        columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
+        rows=[
+            (condition, *(_cell(row.get(name)) for name in ("utility", *names)))
+            for condition, row in found["conditions"].items()
+        ],
+        notes=tuple(_notes(metrics, metric)),
+    )
+
+
+def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
+    yield (
+        f"{metrics['questions']:,} questions of {metrics['dataset']}, asked of one agent under every condition: "
+        "without evidence; with the relevant documents; with so many irrelevant passages and rows among them; and told "
+        "the same wrong answer by so many colleagues."
+    )
+    yield "Turned: of the questions that are answered right with the relevant documents alone."
+    yield from verdicts(metrics["paired"], metric)
+    if metrics["model"] == EMBEDDED:
+        yield EMBEDDED_NOTE
+
+
+def _cell(value: Metrics | None) -> str:
+    return with_interval(value["mean"], value["ci95"]) if value else ""
+
+
+def _hops(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
+    for hop in ("single", "multi"):
+        of_hop = [s for s in scored if s.tags.get(HOP) == hop]
+        if of_hop:
+            yield hop, of_hop
+
+
+def _mean(values: Sequence[float], seed: int, *purpose: str) -> Metrics | None:
+    """None of no values."""
+    if not values:
+        return None
+    interval = bootstrap_interval(values, derive_seed(seed, "behaviour", *purpose))
+    return {"mean": sum(values) / len(values), "ci95": interval, "questions": len(values)}
