@@ -60,6 +60,7 @@ CASES: dict[str, list[str]] = {
     "judged": ["experiment=mmqa_prune", *SMALL, "judge=reader", "methods=[single,full]", "seed=5"],
     "planted": ["experiment=planted", "planted.seeds=2", "planted.truth=2000", "planted.evaluated=400", "seed=1"],
     "redundancy": ["experiment=redundancy", *SMALL, "redundancy.questions=4", "topology.rounds=2"],
+    "behaviour": ["experiment=behaviour", *SMALL],
     "recall": ["experiment=recall", "data.limit=30"],
     "dry_run": ["experiment=mmqa_prune", "dry_run=true", "data.limit=20", "pruning.steps=4"],
     "dry_run_systems": ["experiment=systems", "dry_run=true", "data.limit=4", "pruning.steps=2"],
@@ -78,7 +79,7 @@ ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
 TIMES = re.compile(
     rb"took [\d.,]+ s|(?m:^.{0,20}\(raylet\).*\n)|A warm trial started .*|\d{8}-\d{6}|[\d.,]+ s</td>|"
     rb"(?m:^(?:starting|learning|evaluating|judging|trials|estimating|preparing|exploring|taking|removing|watching|"
-    rb"measuring|searching)\b[^|]*?: .*\n)"
+    rb"measuring|searching|asking)\b[^|]*?: .*\n)"
 )
 # Settings that have another name since then, by group and key: old, new.
 RENAMED = {("", "rates"): "costs", ("learner", "rate"): "learning_rate", ("attack", "rate"): "share"}

@@ -24,6 +24,7 @@ from experiments.config.references import KEYS, check_named_again
 from experiments.datasets.catalogue import dataset_kind
 
 PRESETS = Path(__file__).parents[1] / "presets"
+READERS = PRESETS / "readers"
 
 
 def experiments() -> dict[str, str]:
@@ -141,9 +142,41 @@ def _override(word: str) -> DictConfig:
 
 
 def _expanded(tree: Any) -> Any:
-    """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds."""
+    """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds; `reader: fitted` stands for
+    the settings of a file."""
     groups = _groups_with_kinds()
-    return {key: {"kind": value} if key in groups and isinstance(value, str) else value for key, value in tree.items()}
+    expanded = {}
+    for key, value in tree.items():
+        if key == "reader" and isinstance(value, str):
+            value = _reader(value)
+        elif key in groups and isinstance(value, str):
+            value = {"kind": value}
+        expanded[key] = value
+    return expanded
+
+
+def _reader(name: str) -> Any:
+    """The embedded reader's settings under a name of ours, or in a YAML file of the user's own.
+
+    Raises UserError when there are none, or no settings.
+    """
+    if name == "default":
+        return {}
+    own = name.endswith((".yaml", ".yml"))
+    path = Path(name) if own else READERS / f"{name}.yaml"
+    if not path.is_file():
+        known = ["default", *sorted(known.stem for known in READERS.glob("*.yaml"))]
+        raise UserError(
+            f"reader={name}: there are no such settings.{near_miss(name, known)} Known: {', '.join(known)}; "
+            "a file of your own ends in .yaml"
+        )
+    try:
+        settings = OmegaConf.to_container(OmegaConf.load(path))
+    except (OSError, YAMLError) as error:
+        raise UserError(f"reader={name} cannot be read: {_line(error)}") from error
+    if not isinstance(settings, dict):
+        raise UserError(f"reader={name}: expected settings, such as `conformity: 0.5`")
+    return settings
 
 
 @cache

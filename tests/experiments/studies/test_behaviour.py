@@ -1,0 +1,189 @@
+"""How a model behaves as one agent is measured on answers that differ by the condition alone, and a reader fits it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from actors.agents.roles import SINGLE
+from actors.errors import UserError
+from actors.messages import Kind, Source
+from actors.reader.reader import ReaderSettings
+from experiments.attacks.targets import Targets
+from experiments.config.config import Config
+from experiments.config.loading import READERS, load
+from experiments.records.recorder import RunFolder
+from experiments.running.job import Job
+from experiments.running.opening import open_dataset, open_store
+from experiments.studies.behaviour import fit
+from experiments.studies.behaviour.conditions import (
+    CERTAIN,
+    NOTHING,
+    RELEVANT,
+    Condition,
+    Material,
+    Told,
+    asked,
+    conditions,
+    material,
+    names,
+)
+from experiments.studies.behaviour.measure import Behaviour, check
+from experiments.studies.behaviour.settings import BehaviourSettings
+from experiments.studies.behaviour.table import FILE
+from run import main
+from tests.support.team import ReaderTeam
+
+SMALL = ["experiment=behaviour", "data.limit=12", "wandb.mode=disabled", "behaviour.irrelevant=[4]"]
+
+
+def sources(*ids: str) -> tuple[Source, ...]:
+    return tuple(Source(id, id, Kind.TEXT, id, f"about {id}") for id in ids)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("behaviour")
+    return load([*SMALL, f"output={folder}", f"cache={folder / 'cache'}"])
+
+
+@pytest.fixture(scope="module")
+def trial(config: Config) -> fit.Trial:
+    Path(str(config.cache)).mkdir(exist_ok=True)
+    return fit.open_trial(config)
+
+
+def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> None:
+    found = conditions(BehaviourSettings(irrelevant=[2], colleagues=[1, 5]))
+    assert [condition.name for condition in found] == [NOTHING, RELEVANT, "irrelevant_2", "told_1", "told_5"]
+    with pytest.raises(UserError, match=r"behaviour.colleagues=\[1, 1\]: expected different numbers, each 1 or more"):
+        load([*SMALL, "behaviour.colleagues=[1,1]"])
+    with pytest.raises(UserError, match=r"irrelevant=\[0\]"):
+        load([*SMALL, "behaviour.irrelevant=[0]"])
+
+
+def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_not_change() -> None:
+    found = Material(sources("a", "b", "c", "d"), sources(*"uvwxyz"))
+    alone = found.shown(Condition(RELEVANT), seed=1)
+    among = found.shown(Condition("irrelevant_5", irrelevant=5), seed=1)
+    assert {source.id for source in among} == set("abcduvwxy")
+    assert [source for source in among if source in alone] == list(alone)
+    assert among[:4] != alone
+    assert found.shown(Condition(NOTHING, irrelevant=None), seed=1) == ()
+
+
+@pytest.mark.slow
+def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as_wanted(config: Config) -> None:
+    Path(str(config.cache)).mkdir(exist_ok=True)
+    dataset = open_dataset(config, Path(str(config.cache)))
+    store = open_store(config, dataset, Path(str(config.cache)))
+    for item in dataset.evaluate():
+        found = material(item, store, most=7)
+        assert {source.doc for source in found.relevant} == set(item.supporting)
+        assert len(found.irrelevant) == 7
+        assert not {source.doc for source in found.irrelevant} & set(item.supporting)
+
+
+@pytest.mark.slow
+def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Config) -> None:
+    dataset = open_dataset(config, Path(str(config.cache)))
+    # A long answer: a short one may stand in a prompt by chance.
+    item = max(dataset.evaluate(), key=lambda item: min(map(len, item.gold)))
+    target = Targets(dataset, seed=0).of(item)
+    assert target is not None
+    team = ReaderTeam([SINGLE])
+    trace = asyncio.run(Told("told_7", 7, target).answer(asked(item, ()), team.ask, seed=3))
+    assert not dataset.score(item, target).utility
+    heard = team.turns[0].heard
+    assert sum(one.weight for one in heard) == pytest.approx(1)
+    assert {(one.message.answer, one.message.confidence) for one in heard} == {(target, CERTAIN)}
+    assert len({one.message.agent for one in heard}) == 7 == len(set(names(7)))
+    assert [turn.id for turn in trace.turns] == [*(one.message.id for one in heard), "1/single"]
+    assert not any(gold in str(team.requests) for gold in item.gold)
+
+
+@pytest.mark.ray
+def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_same_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*SMALL, f"output={tmp_path}"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert all(condition in said for condition in (NOTHING, RELEVANT, "irrelevant_4", "told_1", "told_3"))
+    assert "say nothing about a language model" in " ".join(said.split())
+    (run,) = (RunFolder(path) for path in tmp_path.glob("*-behaviour"))
+    found = json.loads((run.path / FILE).read_text())["conditions"]
+    assert found[NOTHING]["utility"]["mean"] < found[RELEVANT]["utility"]["mean"]
+    assert found["told_3"]["taken_over"]["mean"] > found[RELEVANT]["taken_over"]["mean"]
+    assert (run.path / "report.html").exists()
+    whole = {name: (run.path / name).read_bytes() for name in (FILE, "metrics.json", "scores.jsonl")}
+    lines = whole["scores.jsonl"].splitlines(keepends=True)
+    (run.path / "scores.jsonl").write_bytes(b"".join(lines[:30]))  # killed in the third condition
+    assert main([f"resume={run.path}", "concurrency=3"]) == 0
+    assert {name: (run.path / name).read_bytes() for name in whole} == whole
+
+
+def test_what_the_job_does_without_is_refused() -> None:
+    for words in (["attack=response"], ["judge=reader"]):
+        with pytest.raises(UserError, match="job=behaviour has none; leave it out"):
+            check(load([*SMALL, *words]))
+
+
+def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Config) -> None:
+    dataset = open_dataset(config, Path(str(config.cache)))
+    unsupported = [replace(item, supporting=()) for item in dataset.evaluate()]
+    silent = SimpleNamespace(evaluate=lambda: iter(unsupported), train=dataset.train, score=dataset.score)
+    job = SimpleNamespace(context=SimpleNamespace(config=config, dataset=silent))
+    with pytest.raises(UserError, match="none of 12 questions names the documents that hold its answer"):
+        Behaviour(cast(Job, job))
+
+
+@pytest.mark.slow
+def test_the_fit_finds_the_reader_that_was_measured(trial: fit.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "DRAWS", 1)
+    monkeypatch.setattr(fit, "GRIDS", {"error_rate": (0.0, 0.3, 1.0), "conformity": (0.0, 0.5, 2.5)})
+    other = ReaderSettings(conformity=2.5, error_rate=0.0)
+    figures = asyncio.run(trial.figures(other))
+    measured = {key: fit.Measured(value, 0.1) for key, value in figures.items() if key[0] != NOTHING}
+    fitting = fit.Fit(measured, trial)
+    *_, (_, distance, fitted) = fitting.descend(ReaderSettings())
+    assert (fitted.conformity, distance) == (2.5, pytest.approx(0))
+    assert fitting.distance(fitting.figures(ReaderSettings())) > 1
+
+
+def test_figures_with_few_questions_behind_them_count_little() -> None:
+    def found(questions: int) -> dict[str, Any]:
+        return {"conditions": {"told_1": {"taken_over": {"mean": 1.0, "ci95": [1, 1], "questions": questions}}}}
+
+    few, many = (fit.measured_in(found(n))["told_1", "taken_over"] for n in (5, 500))
+    assert few.mean == many.mean == 1
+    assert few.error > 10 * many.error > 0
+
+
+def test_a_run_folder_without_figures_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit.main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_reader_s_settings_go_by_a_name_or_a_file_and_words_after_them_win(tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text("conformity: 2.0\nhops: 1\n")
+    assert load([*SMALL, f"reader={own}", "reader.hops=3"]).reader == ReaderSettings(conformity=2.0, hops=3)
+    assert load([*SMALL, "reader=default"]).reader == ReaderSettings()
+    for path in READERS.glob("*.yaml"):
+        assert load([*SMALL, f"reader={path.stem}"]).reader != ReaderSettings()
+    for words, says in (
+        ("reader=fited", "Did you mean 'fitted'?"),
+        (f"reader={tmp_path}/no.yaml", "there are no such settings"),
+    ):
+        with pytest.raises(UserError, match=says.replace("?", r"\?")):
+            load([*SMALL, words])
+    own.write_text("- conformity\n")
+    with pytest.raises(UserError, match="expected settings"):
+        load([*SMALL, f"reader={own}"])
