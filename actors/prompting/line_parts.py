@@ -13,6 +13,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form
 from actors.prompting.labels import BEFORE, SETTLED, Labels
 from actors.prompting.part import Part
+from actors.prompting.stated import undecorated
 from actors.prompting.triples import are_headings, looks_like_triple
 
 _MARKS = r"(?:\W|_){0,16}+"
@@ -117,14 +118,18 @@ def parts_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Part
 
 
 def on_lines_of_their_own(text: str, form: Form) -> str:
-    """The text with a line break before each label within a line: `Reasoning: ... Answer: ... Confidence: ...`.
+    """The text with a line break before each label within a line: `Reasoning: ... Answer: ... Confidence: ...`, and
+    `Reasoning: ... Answer: ... (confidence 0.80)`, as prompts show what others said.
 
     Only where every label stands there once: one that comes again may be quoted.
     """
     names = "|".join(re.escape(field.name) for field in form.fields)
     pattern = re.compile(rf"(?:(?<=[\s|;,.])|^)(?:\|\s?)?[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
     found = list(pattern.finditer(text))
-    if len(found) < max(2, len(form.fields)) or len({label["name"] for label in found}) < len(found):
+    names_found = {label["name"] for label in found}
+    if found and found[-1]["name"] == FieldKind.ANSWER and undecorated(text[found[-1].end() :])[1] is not None:
+        names_found.add(FieldKind.CONFIDENCE)
+    if len(names_found) < max(2, len(form.fields)) or len({label["name"] for label in found}) < len(found):
         return text
     pieces, start = [], 0
     for label in found:

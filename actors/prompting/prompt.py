@@ -280,8 +280,9 @@ def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> s
         form: of the reply that could not be read in full.
     """
     asked = still_asked(form, faults)
-    wrong = [f"- {fault.field.name}: {fault.reason}" for fault in faults]
-    return "\n".join(["This could not be read:", *wrong, as_json(asked) if enforced else in_lines(asked)])
+    # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
+    wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
+    return f"This could not be read of your reply: {wrong}.\n{as_json(asked) if enforced else in_lines(asked)}"
 
 
 def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fault]) -> Request:

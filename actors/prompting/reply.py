@@ -21,7 +21,7 @@ from actors.prompting.text import clean, one_line
 from actors.prompting.unlabelled import unlabelled_parts
 from actors.prompting.values import PROSE, read_values
 
-_MISSING = "there is none"
+_MISSING = "it is missing"
 # What may stand for more than it says: tags, objects, lists of lists, LaTeX.
 _MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[")
 # Words with which a reply takes back what it said.

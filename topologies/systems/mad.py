@@ -38,7 +38,7 @@ JUDGE = Role(
     "what is shown, not by who spoke last, and give the one answer that is best argued.",
 )
 ROLES = (AFFIRMATIVE, NEGATIVE, JUDGE)
-COMPARE = "Both sides have given their answers for this round. Say whether they still differ in what they answer."
+COMPARE = "Both sides have given their answers for this round. Say whether these are now the same."
 SAME = Field(FieldKind.SAME, "whether Answer 1 and Answer 2 say the same", ("yes", "no"))
 
 

@@ -84,7 +84,7 @@ async def test_a_reply_that_does_not_parse_gets_one_repair() -> None:
     message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
     first, second = model.requests
     assert (second.rejected, second.own, second.shared) == ("It is Tarn Hollow, I think", first.own, first.shared)
-    assert "- Answer: there is none" in second.correction
+    assert "the Answer (it is missing)" in second.correction
     assert (message.status, message.answer, message.content) == (Status.OK, "Tarn Hollow", "[t1] says so.")
     assert (message.calls, message.prompt_tokens, message.completion_tokens) == (2, 20, 6)
     assert usage == Usage(calls=2, prompt_tokens=20, cached_tokens=16, completion_tokens=6)

@@ -136,7 +136,7 @@ def test_a_repair_goes_on_from_the_request_with_what_was_said_and_asks_for_what_
     request = build_request(turn(heard), Modality.TEXT, "role")
     repair = repair_of(request, "Reasoning: I think\nit is Tarn Hollow\n")
     assert repair.rejected == "Reasoning: I think\nit is Tarn Hollow"
-    assert repair.correction.startswith("This could not be read:\n- Answer: there is none\n")
+    assert repair.correction.startswith("This could not be read of your reply: the Answer (it is missing).\n")
     assert repair.correction.endswith(in_lines(Form(ANSWER_FIELDS[1:2])))
     assert repair.seed == derive_seed(7, "repair")
     assert repair.id != request.id

@@ -77,15 +77,16 @@ def test_a_repair_is_the_same_request_with_the_reply_as_it_was_and_a_correction(
 
 def test_a_correction_names_what_could_not_be_read_with_the_reason_and_asks_for_that_alone() -> None:
     _, repair = repaired(TURN, PERHAPS)
-    wrong, form = repair.correction.split("\n", 2)[1], repair.correction.split("\n", 2)[2]
-    assert wrong == "- Enough: `perhaps so, and who knows` is none of yes, no"
+    wrong, form = repair.correction.split("\n", 1)
+    assert wrong.endswith("the Enough (`perhaps so, and who knows` is none of yes, no).")
     assert form == in_lines(Form((ENOUGH,)))
 
 
-def test_of_several_faults_each_has_its_line_and_its_field() -> None:
+def test_of_several_faults_each_is_named_and_has_its_field() -> None:
     form = form_of(TURN)
     faults = read(form, "Hm.").faults
-    assert correction(form, faults).split("\n")[1:3] == ["- Enough: there is none", "- Sub-question: there is none"]
+    said, *_ = correction(form, faults).split("\n")
+    assert said == "This could not be read of your reply: the Enough (it is missing); the Sub-question (it is missing)."
     assert correction(form, faults).endswith(in_lines(form))
 
 
@@ -106,7 +107,7 @@ def test_a_repair_of_an_enforced_reply_is_kept_to_the_schema_of_what_is_missing(
 def test_with_choices_a_repair_asks_for_a_letter() -> None:
     answer = replace(TURN, task=None, question=Question("q", "Which?", ("rain", "snow")))
     _, repair = repaired(answer, "Reasoning: It is cold.\nAnswer: fog\nConfidence: 0.4")
-    assert "- Answer: `fog` is not one of the choices A, B\n" in repair.correction
+    assert "the Answer (`fog` is not one of the choices A, B).\n" in repair.correction
     assert repair.correction.endswith("Answer: <the letter of one choice: A or B>")
 
 
@@ -131,7 +132,7 @@ async def test_an_answer_keeps_its_reasoning_when_it_is_repaired() -> None:
     turn = replace(TURN, task=None)
     message, asked = await taken(turn, "Reasoning: The plaque says so.\nConfidence: 0.7", "Answer: Ana Brix")
     assert (message.content, message.answer, message.confidence) == ("The plaque says so.", "Ana Brix", 0.7)
-    assert "- Answer: there is none" in asked[1].correction
+    assert "the Answer (it is missing)" in asked[1].correction
 
 
 async def test_an_enforced_reply_is_repaired_in_json() -> None:

@@ -186,7 +186,7 @@ async def test_a_reply_without_a_grade_gets_one_more_chance() -> None:
     first, second = model.requests
     assert (second.system, second.shared, second.own) == (first.system, first.shared, first.own)
     assert second.rejected == "It is right."
-    assert "- Grade: there is none" in second.correction
+    assert "the Grade (it is missing)" in second.correction
     assert second.seed != first.seed
 
 

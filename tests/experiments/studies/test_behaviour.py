@@ -93,8 +93,9 @@ def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as
 @pytest.mark.slow
 def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Config) -> None:
     dataset = open_dataset(config, Path(str(config.cache)))
-    # A long answer: a short one may stand in a prompt by chance.
-    item = max(dataset.evaluate(), key=lambda item: min(map(len, item.gold)))
+    # Some questions name two answers to choose from, and a short answer may stand in a prompt by chance.
+    items = (item for item in dataset.evaluate() if not any(gold in item.question.text for gold in item.gold))
+    item = max(items, key=lambda item: min(map(len, item.gold)))
     target = Targets(dataset, seed=0).of(item)
     assert target is not None
     team = ReaderTeam([SINGLE])
