@@ -159,9 +159,10 @@ def _to_answer(turn: Turn, modality: Modality) -> str:
     """The task of a turn that answers, for what this agent has before it."""
     evidence = turn.question.evidence
     sentences = [f"{ANSWER}."]
-    if not evidence:
+    # What was found may stand in the messages of others.
+    if not evidence and not turn.heard:
         sentences.append(NOTHING_RETRIEVED)
-    elif modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
+    elif evidence and modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
         sentences.append(NO_PICTURES)
     if turn.heard:
         sentences.append(ON_MERITS)

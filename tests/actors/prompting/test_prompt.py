@@ -159,6 +159,10 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     bare = build_request(turn(question=Question("q1", "Where?")), Modality.BOTH, "role")
     whole = f"{bare.system}\n{bare.shared}\n{bare.own}".lower()
     assert not any(word in whole for word in ("picture", "passage", "evidence", "colleague", "others"))
+    assert prompt.NOTHING_RETRIEVED in bare.own
+    heard = (Heard(Message("1/x", "x", 1, "I looked it up", "here"), 1.0),)
+    told = build_request(turn(heard, question=Question("q1", "Where?")), Modality.BOTH, "role")
+    assert prompt.NOTHING_RETRIEVED not in told.own
     texts = build_request(turn(question=ranked(1, 0)), Modality.BOTH, "role")
     assert "picture" not in f"{texts.system}{texts.own}"
     blind = build_request(turn(question=ranked(1, 0)), Modality.VISUAL, "role")
