@@ -94,9 +94,10 @@ def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
     dataset = open_dataset(config, cache)
     store = open_store(config, dataset, cache)
     with Progress() as progress:
-        rows = recall.recall_report(dataset, store, limit=config.data.limit, progress=progress)
+        rows = recall.recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
     (folder.path / "recall.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
-    print(recall.table(rows))
+    print()
+    recall.table(rows).print()
 
 
 def _planted(config: Config, folder: RunFolder) -> None:

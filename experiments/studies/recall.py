@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from actors.messages import Search, SearchMode
+from actors.messages import Search, SearchMode, derive_seed
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.analysis.table import Table, with_interval
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.text import recall_at_k
 from experiments.records.progress import Progress
@@ -20,12 +22,13 @@ Scope = Literal["pool", "corpus"]
 @dataclass(frozen=True, slots=True)
 class Recall:
     """Means over questions with known supporting documents: the share of them among the best k documents
-    (`recall`), and whether all of them are there (`complete`)."""
+    (`recall`), with its 95% bootstrap interval, and whether all of them are there (`complete`)."""
 
     scope: Scope
     mode: SearchMode
     k: int
     recall: float
+    ci95: tuple[float, float]
     complete: float
     questions: int
 
@@ -38,8 +41,12 @@ def recall_report(
     modes: Sequence[SearchMode] = ("text", "vector", "hybrid"),
     limit: int | None = None,
     progress: Progress | None = None,
+    seed: int = 0,
 ) -> list[Recall]:
-    """Recall on the evaluation split, or on its first `limit` questions that name supporting documents."""
+    """Recall on the evaluation split, or on its first `limit` questions that name supporting documents.
+
+    seed: of the bootstrap.
+    """
     items = list(islice((item for item in dataset.evaluate() if item.supporting), limit))
     rows = []
     for scope in scopes:
@@ -51,7 +58,7 @@ def recall_report(
                 ranked.append(best_documents(item, store, max(ks), scope, mode))
                 if bar:
                     bar.advance()
-            rows += _recall(items, ranked, ks, scope, mode)
+            rows += _recall(items, ranked, ks, scope, mode, seed)
     return rows
 
 
@@ -69,25 +76,38 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
         sources *= 4
 
 
-def table(rows: Iterable[Recall]) -> str:
-    """One line per scope and mode: recall@k, and in brackets the share of questions with all documents found."""
-    rows = list(rows)
+def table(rows: Sequence[Recall]) -> Table:
+    """A row per scope and search: recall@k with its interval, and the share of questions with all documents found."""
     ks = sorted({row.k for row in rows})
-    cells = {(row.scope, row.mode, row.k): f"{row.recall:.3f} ({row.complete:.3f})" for row in rows}
-    lines = [f"{'scope':<8}{'search':<8}" + "".join(f"{f'recall@{k} (all)':>18}" for k in ks)]
-    for scope, mode in dict.fromkeys((row.scope, row.mode) for row in rows):
-        lines.append(f"{scope:<8}{mode:<8}" + "".join(f"{cells.get((scope, mode, k), ''):>18}" for k in ks))
-    return "\n".join(lines)
+    cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
+    return Table(
+        columns=("scope", "search", *(header for k in ks for header in (f"recall@{k} (95%)", "all"))),
+        rows=[
+            (scope, mode, *(cell for k in ks for cell in cells.get((scope, mode, k), ("", ""))))
+            for scope, mode in dict.fromkeys((row.scope, row.mode) for row in rows)
+        ],
+        notes=(
+            f"{max((row.questions for row in rows), default=0):,} questions that name their supporting documents; all: "
+            "the share of them with every one of these found.",
+        ),
+        names=2,
+    )
 
 
 def _recall(
-    items: Sequence[Item], ranked: Sequence[Sequence[str]], ks: Sequence[int], scope: Scope, mode: SearchMode
+    items: Sequence[Item],
+    ranked: Sequence[Sequence[str]],
+    ks: Sequence[int],
+    scope: Scope,
+    mode: SearchMode,
+    seed: int,
 ) -> list[Recall]:
     rows = []
     for k in ks:
         shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
         # No questions with supporting documents: recall 0 of 0 questions instead of an error.
         count = max(1, len(shares))
+        interval = bootstrap_interval(shares, derive_seed(seed, "recall", scope, mode, k)) if shares else (0.0, 0.0)
         complete = sum(share == 1 for share in shares) / count
-        rows.append(Recall(scope, mode, k, sum(shares) / count, complete, len(shares)))
+        rows.append(Recall(scope, mode, k, sum(shares) / count, interval, complete, len(shares)))
     return rows
