@@ -10,6 +10,7 @@ from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, at_least
 from experiments.attacks.settings import AttackSettings
 from experiments.config.settings import (
+    BehaviourSettings,
     CostSettings,
     RedundancySettings,
     ReplaySettings,
@@ -21,7 +22,6 @@ from experiments.config.settings import (
 from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
-from experiments.studies.behaviour.settings import BehaviourSettings
 from experiments.studies.planted.settings import PlantedSettings
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.settings import DefenceSettings, SystemSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from actors.errors import UserError
 from actors.settings import at_least
 from topologies.learning.settings import Estimator, Inference
 
@@ -67,6 +68,23 @@ class RedundancySettings:
     """Evaluated questions on which each edge's absence is tried."""
     estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
     """Learners whose pruning is compared with what is redundant."""
+
+
+@dataclass
+class BehaviourSettings:
+    """`job: behaviour`: what one agent makes of irrelevant evidence and of colleagues who are wrong."""
+
+    irrelevant: list[int] = field(default_factory=lambda: [4, 16])
+    """How many passages and rows that look relevant, and are not, stand among the relevant ones."""
+    colleagues: list[int] = field(default_factory=lambda: [1, 3])
+    """How many colleagues give the same wrong answer."""
+
+    def check_values(self, key: str) -> None:
+        """Raises UserError for numbers that name no condition, or the same one twice."""
+        for name in ("irrelevant", "colleagues"):
+            numbers = getattr(self, name)
+            if any(number < 1 for number in numbers) or len(set(numbers)) < len(numbers):
+                raise UserError(f"{key}.{name}={numbers}: expected different numbers, each 1 or more")
 
 
 @dataclass

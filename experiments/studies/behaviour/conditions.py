@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from actors.agents.roles import SINGLE, TEXTUAL
 from actors.messages import Heard, Message, Question, Search, Source, Trace, Turn, derive_seed
+from experiments.config.settings import BehaviourSettings
 from experiments.datasets.item import Item
-from experiments.studies.behaviour.settings import BehaviourSettings
 from retrieval.store import SearchSpace, Store
 from topologies.library import TEXTS, query_of
 from topologies.topology import Ask, discussion_id

@@ -10,12 +10,12 @@ from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, About, Metrics, rounded, verdicts
 from experiments.analysis.table import Table, with_interval
+from experiments.config.settings import BehaviourSettings
 from experiments.records import usage
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.studies.behaviour.conditions import NOTHING, RELEVANT, conditions
-from experiments.studies.behaviour.settings import BehaviourSettings
 
 FILE = "behaviour.json"
 HOP = "hop"  # the tag under which data sets with questions of several hops say so

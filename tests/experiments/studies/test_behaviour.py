@@ -18,6 +18,7 @@ from actors.reader.reader import ReaderSettings
 from experiments.attacks.targets import Targets
 from experiments.config.config import Config
 from experiments.config.loading import READERS, load
+from experiments.config.settings import BehaviourSettings
 from experiments.records.recorder import RunFolder
 from experiments.running.job import Job
 from experiments.running.opening import open_dataset, open_store
@@ -35,7 +36,6 @@ from experiments.studies.behaviour.conditions import (
     names,
 )
 from experiments.studies.behaviour.measure import Behaviour, check
-from experiments.studies.behaviour.settings import BehaviourSettings
 from experiments.studies.behaviour.table import FILE
 from run import main
 from tests.support.team import ReaderTeam
