@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 # Before anything imports these packages: no test logs in, reports or downloads.
 os.environ["WANDB_MODE"] = "offline"
@@ -15,6 +17,9 @@ os.environ["WANDB_SILENT"] = "true"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
+# Hypothesis would fail an example that takes 200 ms: no test may depend on how fast or busy the machine is.
+hypothesis_settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("busy machine")
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,7 @@ class Digesting:
         return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, digest, digest, status=status, heard=heard)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     agents=st.integers(1, 6),
     rounds=st.integers(1, 4),

@@ -49,7 +49,7 @@ def test_in_a_debate_nobody_is_heard_before_the_round_is_over() -> None:
     assert graphs.debate(4).temporal.all()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_a_random_graph_is_a_dag_with_exactly_so_many_edges(data: st.DataObject) -> None:
     agents = data.draw(st.integers(0, 9))
@@ -73,7 +73,7 @@ def test_more_edges_than_there_are_is_refused() -> None:
         graphs.random(3, 4, 2, seed=0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(agents=st.integers(1, 8), seed=st.integers(0, 2**31), density=st.floats(0, 1))
 def test_threshold_edges_are_a_maximal_dag_that_prefers_high_scores(agents: int, seed: int, density: float) -> None:
     draw = np.random.default_rng(seed)

@@ -108,7 +108,7 @@ def test_log_probability_stays_finite_at_extreme_logits(likelihood: Likelihood) 
     assert logits.grad.isfinite().all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(agents=st.integers(1, 9), seed=st.integers(0, 2**31), density=st.floats(0, 1), p=st.floats(0, 1))
 def test_every_spatial_sample_is_acyclic_and_inside_the_mask(agents: int, seed: int, density: float, p: float) -> None:
     mask = torch.rand(agents, agents, generator=seeded(seed)) < density
@@ -144,7 +144,7 @@ def test_the_first_round_has_no_temporal_edges() -> None:
     assert allowed[:, 1:].all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     size=st.integers(1, 6), seed=st.integers(0, 2**31), density=st.floats(0, 1), rate=st.floats(0, 1, exclude_max=True)
 )

@@ -208,7 +208,7 @@ def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) 
 
 
 @given(drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
     one: Request,
     other: Request,
@@ -586,7 +586,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     damage=st.dictionaries(st.integers(0, 20_000), st.integers(0, 255), min_size=1, max_size=20),
     cut=st.sampled_from([0, 100, 8000, 100_000]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_damaged_file_gives_nothing_wrong_and_raises_nothing(
     whole: Path, damage: dict[int, int], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

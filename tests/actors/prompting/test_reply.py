@@ -330,7 +330,7 @@ UGLY = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".joi
 OFFERED = st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5"), ("", "a", "A"), ("(B)", "B.", "unknown")])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(UGLY, OFFERED, st.booleans())
 @example("Answer: (B)", ("(B)", "B.", "unknown"), False)
 @example("{{}}", (), False)
@@ -349,7 +349,7 @@ def test_no_text_is_too_ugly(text: str, choices: tuple[str, ...], cut_off: bool)
 MARKS = set("<>{}[]()`*_$\\|\"':：#")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(UGLY, st.sampled_from([(), CHOICES, ("yes", "no"), ("5", "-5", "5.5")]))
 @example("'(CONFIDENCE 0)", ())
 def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ...]) -> None:

@@ -338,7 +338,7 @@ LINES = st.lists(
 WORDINGS = ["Which of A B or", "Is it? or first", "how many", "(s)", "What colour is", "Which is first: X or Y?", ""]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(WORDINGS), UGLY, LINES, LINES, UGLY, st.integers(0, 2**63 - 1), st.integers(0, 80))
 def test_no_prompt_however_ugly_breaks_it(
     wording: str, question: str, shared: list[str], own: list[str], shown: str, seed: int, limit: int

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments.analysis.statistics import bootstrap_interval, crossed_interval, holm, paired_test
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=60)
 
 

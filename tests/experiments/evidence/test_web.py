@@ -172,7 +172,7 @@ ANY = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(["answerBox", "knowledgeGraph", "organic", "credits"]), ANY))
 def test_whatever_a_response_holds_is_read_or_passed_over(data: dict[str, Any]) -> None:
     for hit in as_hits(read_results(data), RESULTS):

@@ -20,7 +20,7 @@ from experiments.metrics.text import (
     strict_exact_match,
 )
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 phrases = st.text(alphabet=string.ascii_letters + string.digits + " .,-$'%()éß–", max_size=30)
 golds = st.lists(st.text(alphabet=string.ascii_lowercase, min_size=1, max_size=8), min_size=1, max_size=4)
 

@@ -222,7 +222,7 @@ def test_stage_one_keeps_the_modalities_apart_and_stage_two_leaves_its_result_al
     assert learner.finished
 
 
-@hypothesis_settings(deadline=None, max_examples=15)
+@hypothesis_settings(max_examples=15)
 @given(
     team=st.lists(st.sampled_from(["text", "visual"]), min_size=1, max_size=6),
     rate=st.floats(0, 0.9),

@@ -43,7 +43,7 @@ def test_bleu_is_sacrebleus_but_for_the_brevity_factor_of_the_paper(first: str, 
     assert bleu(first, second) == pytest.approx(sum(expected) / 2, rel=1e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TEXTS, TEXTS, st.floats(0, 1))
 def test_agreement_is_symmetric_and_bounded(first: str, second: str, weight: float) -> None:
     value = agreement(first, second, weight)

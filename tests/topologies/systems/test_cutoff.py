@@ -46,7 +46,7 @@ def test_scores_that_are_none_are_refused(scores: list[float]) -> None:
         kept(scores)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(-1, 1), max_size=20))
 def test_some_number_of_the_scores_is_kept_and_the_same_one_every_time(scores: list[float]) -> None:
     ordered = sorted(scores, reverse=True)
