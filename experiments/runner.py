@@ -139,9 +139,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":
-            about = behaviour_table.about(
-                config.experiment, answering, config.data.kind, dataset.metric, config.behaviour, config.seed
-            )
+            about = behaviour_table.about(config, dataset, answering)
             behaviour_table.show(folder, *conclude(config, folder, about, tracker), about)
         else:
             # The agents are gone by now: everything that follows is made from the records.

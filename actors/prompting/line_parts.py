@@ -126,10 +126,12 @@ def on_lines_of_their_own(text: str, form: Form) -> str:
     names = "|".join(re.escape(field.name) for field in form.fields)
     pattern = re.compile(rf"(?:(?<=[\s|;,.])|^)(?:\|\s?)?[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
     found = list(pattern.finditer(text))
-    names_found = {label["name"] for label in found}
+    stated = {label["name"] for label in found}
+    if len(stated) < len(found):
+        return text
     if found and found[-1]["name"] == FieldKind.ANSWER and undecorated(text[found[-1].end() :])[1] is not None:
-        names_found.add(FieldKind.CONFIDENCE)
-    if len(names_found) < max(2, len(form.fields)) or len({label["name"] for label in found}) < len(found):
+        stated.add(FieldKind.CONFIDENCE)
+    if len(stated) < max(2, len(form.fields)):
         return text
     pieces, start = [], 0
     for label in found:

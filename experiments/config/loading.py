@@ -48,12 +48,11 @@ def load(words: Sequence[str]) -> Config:
         return _resumed(Path(values["resume"]), words)
     preset = _preset(values.get("experiment", ""))
     others = [word for word in words if not word.startswith("experiment=")]
-    try:
-        tree = OmegaConf.to_container(OmegaConf.load(preset))
-    except (OSError, YAMLError) as error:
-        raise UserError(f"{preset} cannot be read as a preset: {_line(error)}") from error
-    if not isinstance(tree, dict):
-        raise UserError(f"{preset} is not a preset: expected keys and values, such as `seed: 1`")
+    tree = _mapping(
+        preset,
+        f"{preset} cannot be read as a preset",
+        f"{preset} is not a preset: expected keys and values, such as `seed: 1`",
+    )
     config = _typed([_expanded(tree), OmegaConf.create({"experiment": preset.stem}), *map(_override, others)])
     check_kinds(config)  # now, because a wrong name must not be noticed after minutes of starting
     return config
@@ -170,13 +169,20 @@ def _reader(name: str) -> Any:
             f"reader={name}: there are no such settings.{near_miss(name, known)} Known: {', '.join(known)}; "
             "a file of your own ends in .yaml"
         )
+    return _mapping(
+        path, f"reader={name} cannot be read", f"reader={name}: expected settings, such as `conformity: 0.5`"
+    )
+
+
+def _mapping(path: Path, unreadable: str, no_mapping: str) -> Any:
+    """The keys and values of a YAML file. Raises UserError with the first text and why, or with the second."""
     try:
-        settings = OmegaConf.to_container(OmegaConf.load(path))
+        tree = OmegaConf.to_container(OmegaConf.load(path))
     except (OSError, YAMLError) as error:
-        raise UserError(f"reader={name} cannot be read: {_line(error)}") from error
-    if not isinstance(settings, dict):
-        raise UserError(f"reader={name}: expected settings, such as `conformity: 0.5`")
-    return settings
+        raise UserError(f"{unreadable}: {_line(error)}") from error
+    if not isinstance(tree, dict):
+        raise UserError(no_mapping)
+    return tree
 
 
 @cache

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from actors.agents.roles import SINGLE, TEXTUAL
+from actors.agents.roles import TEXTUAL
 from actors.messages import Heard, Message, Question, Search, Source, Trace, Turn, derive_seed
+from experiments.attacks.targets import Targets
 from experiments.config.settings import BehaviourSettings
-from experiments.datasets.item import Item
+from experiments.datasets.item import Dataset, Item
 from retrieval.store import SearchSpace, Store
 from topologies.library import TEXTS, query_of
-from topologies.topology import Ask, discussion_id
+from topologies.single import Single
+from topologies.topology import Ask
 
 NOTHING, RELEVANT = "no_evidence", "relevant"
 CERTAIN = 0.8  # the confidence of colleagues who are wrong: they are no surer than a right one would be
@@ -77,6 +79,16 @@ def material(item: Item, store: Store, most: int) -> Material:
         k *= 2
 
 
+def answerable(dataset: Dataset, seed: int) -> list[tuple[Item, str]]:
+    """The evaluated questions that have all that any condition needs, each with the wrong answer to be told.
+
+    These are the same under every condition.
+    """
+    targets = Targets(dataset, seed)
+    chosen = ((item, targets.of(item)) for item in dataset.evaluate() if item.supporting)
+    return [(item, target) for item, target in chosen if target is not None]
+
+
 class Told:
     """A topology: one agent that hears what some colleagues said in this round, or nobody.
 
@@ -89,19 +101,15 @@ class Told:
         self._target = answer
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        turn_seed = derive_seed(seed, question.id, 1, SINGLE.name)
-        turn = Turn(discussion_id(self.method, question, sample), question, SINGLE.name, 1, turn_seed, self._heard)
-        message = await ask(turn)
-        return Trace(
-            question=question.id,
-            method=self.method,
-            sample=sample,
-            agents=(*(heard.message.agent for heard in self._heard), SINGLE.name),
-            turns=(*(heard.message for heard in self._heard), message),
-            answer=message.answer,
-            status=message.status,
-            seed=seed,
-            evidence=tuple(source.id for source in question.evidence),
+        async def ask_hearing(turn: Turn) -> Message:
+            return await ask(replace(turn, heard=self._heard))
+
+        trace = await Single(self.method).answer(question, ask_hearing, seed, sample)
+        said = [heard.message for heard in self._heard]
+        return replace(
+            trace,
+            agents=(*(message.agent for message in said), *trace.agents),
+            turns=(*said, *trace.turns),
             target=self._target,
         )
 

@@ -27,13 +27,14 @@ from actors.errors import UserError
 from actors.messages import Message, Question, Turn, derive_seed
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis.table import Table
-from experiments.attacks.targets import Targets, aimed_at
+from experiments.attacks.metrics import won
+from experiments.attacks.targets import aimed_at
 from experiments.config.config import Config
 from experiments.config.loading import read
 from experiments.datasets.item import Dataset, Item
 from experiments.records.recorder import RunFolder
 from experiments.running.opening import open_cache, open_dataset, open_store
-from experiments.studies.behaviour.conditions import NOTHING, Condition, Told, asked, conditions, material
+from experiments.studies.behaviour.conditions import NOTHING, Condition, Told, answerable, asked, conditions, material
 from experiments.studies.behaviour.table import FILE, HOP
 
 # Rates are the chance at skill 0, and the agent that is asked has skill 0.6: it errs at 0.4 of them.
@@ -86,10 +87,12 @@ class Fit:
         for _ in range(PASSES):
             before = settings
             for name, grid in GRIDS.items():
-                # The present value first: it stays unless another is really nearer.
                 for value in grid:
                     change: dict[str, Any] = {name: value}
                     tried = replace(settings, **change)
+                    # The present value, whose distance is known.
+                    if tried == settings:
+                        continue
                     distance = self.distance(self.figures(tried))
                     if distance < least - 1e-9:
                         least, settings = distance, tried
@@ -120,13 +123,10 @@ class Trial:
 
                 topology = Told(one.condition.name, one.condition.colleagues, one.target)
                 trace = await topology.answer(one.question, ask, derive_seed(self._config.seed, "fit", draw))
-                utility = self._dataset.score(one.item, trace.answer).utility
-                taken = self._dataset.score(aimed_at(one.item, one.target), trace.answer).utility
-                hop = one.item.tags.get(HOP, "")
+                aims = [aimed_at(one.item, one.target)]
                 for name, value in (
-                    ("utility", utility),
-                    (f"utility_{hop}", utility),
-                    ("taken_over", float(taken > 0 and not utility)),
+                    (f"utility_{one.item.tags.get(HOP, '')}", self._dataset.score(one.item, trace.answer).utility),
+                    ("taken_over", float(won(trace.answer, one.item, aims, self._dataset))),
                 ):
                     values.setdefault((one.condition.name, name), []).append(value)
         return {key: math.fsum(of) / len(of) for key, of in values.items()}
@@ -147,13 +147,9 @@ def open_trial(config: Config) -> Trial:
     cache = open_cache(config)
     dataset = open_dataset(config, cache)
     store = open_store(config, dataset, cache)
-    targets = Targets(dataset, config.seed)
     most = max(config.behaviour.irrelevant, default=0)
     all_asked = []
-    for item in dataset.evaluate():
-        target = targets.of(item)
-        if not item.supporting or target is None:
-            continue
+    for item, target in answerable(dataset, config.seed):
         found = material(item, store, most)
         for condition in conditions(config.behaviour):
             question = asked(item, found.shown(condition, config.seed))

@@ -7,13 +7,21 @@ import asyncio
 from actors.errors import UserError
 from actors.messages import Question, Trace
 from actors.runtime.in_order import in_order
-from experiments.attacks.metrics import Harm
-from experiments.attacks.targets import Targets, aimed_at
+from experiments.attacks.metrics import Harm, won
+from experiments.attacks.targets import aimed_at
 from experiments.config.config import Config
 from experiments.datasets.item import Item
 from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
-from experiments.studies.behaviour.conditions import Condition, Material, Told, asked, conditions, material
+from experiments.studies.behaviour.conditions import (
+    Condition,
+    Material,
+    Told,
+    answerable,
+    asked,
+    conditions,
+    material,
+)
 from topologies.discussion import Team, run_discussion
 
 
@@ -32,13 +40,13 @@ class Behaviour:
         self._job = job
         self._context = context = job.context
         self._conditions = conditions(context.config.behaviour)
-        self._targets = Targets(context.dataset, context.config.seed)
-        evaluated = list(context.dataset.evaluate())
-        # The same questions under every condition: those that have all that any condition needs.
-        self._items = [item for item in evaluated if item.supporting and self._targets.of(item) is not None]
-        if not self._items:
+        self._asked = answerable(context.dataset, context.config.seed)
+        # Searched once and kept: every condition shows some of the same sources.
+        self._found: dict[str, Material] = {}
+        if not self._asked:
+            evaluated = sum(1 for _ in context.dataset.evaluate())
             raise UserError(
-                f"data={context.config.data.kind}: none of {len(evaluated)} questions names the documents that hold "
+                f"data={context.config.data.kind}: none of {evaluated} questions names the documents that hold "
                 "its answer and has a wrong answer to be told; choose sample, mmqa or tatqa, or raise data.limit"
             )
 
@@ -51,34 +59,26 @@ class Behaviour:
     async def _ask(self, condition: Condition) -> None:
         context, config = self._context, self._context.config
         done = context.recorder.done(condition.name)
-        bar = context.progress.phase(f"asking, {condition.name}", total=len(self._items), done=len(done))
+        bar = context.progress.phase(f"asking, {condition.name}", total=len(self._asked), done=len(done))
         team: Team = CountedTeam(self._job.agents.team, bar)
 
-        async def answer(item: Item) -> Trace:
+        async def answer(one: tuple[Item, str]) -> Trace:
+            item, target = one
             question = await asyncio.to_thread(self._question, condition, item)
-            topology = Told(condition.name, condition.colleagues, self._target(item))
+            topology = Told(condition.name, condition.colleagues, target)
             return await run_discussion(topology, question, team, config.seed)
 
-        missing = (item for item in self._items if item.question.id not in done)
-        async for item, trace in in_order(missing, answer, config.concurrency):
-            dataset = context.dataset
-            context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), self._taken_over(trace, item))
+        dataset = context.dataset
+        missing = ((item, target) for item, target in self._asked if item.question.id not in done)
+        async for (item, target), trace in in_order(missing, answer, config.concurrency):
+            # Whether it is the wrong answer also where nobody gave it: some come to it by themselves.
+            harm = Harm(float(won(trace.answer, item, [aimed_at(item, target)], dataset)))
+            context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), harm)
             bar.advance()
 
     def _question(self, condition: Condition, item: Item) -> Question:
-        found = self._material(item)
-        return asked(item, found.shown(condition, self._context.config.seed))
-
-    def _material(self, item: Item) -> Material:
-        return material(item, self._context.evidence.store, max(self._context.config.behaviour.irrelevant, default=0))
-
-    def _target(self, item: Item) -> str:
-        target = self._targets.of(item)
-        assert target is not None  # the others were left out
-        return target
-
-    def _taken_over(self, trace: Trace, item: Item) -> Harm:
-        """Whether the answer is the wrong one that colleagues give, also where there are none: some give it anyway."""
-        score = self._context.dataset.score
-        right = score(item, trace.answer).utility > 0
-        return Harm(float(not right and score(aimed_at(item, self._target(item)), trace.answer).utility > 0))
+        config, id = self._context.config, item.question.id
+        if id not in self._found:
+            most = max(config.behaviour.irrelevant, default=0)
+            self._found[id] = material(item, self._context.evidence.store, most)
+        return asked(item, self._found[id].shown(condition, config.seed))

@@ -10,7 +10,8 @@ from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, About, Metrics, rounded, verdicts
 from experiments.analysis.table import Table, with_interval
-from experiments.config.settings import BehaviourSettings
+from experiments.config.config import Config
+from experiments.datasets.item import Dataset
 from experiments.records import usage
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
@@ -22,17 +23,20 @@ HOP = "hop"  # the tag under which data sets with questions of several hops say 
 COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
 
 
-def about(experiment: str, model: str, dataset: str, metric: str, settings: BehaviourSettings, seed: int) -> About:
-    """The conditions as methods of a run: each but the first is compared with the relevant evidence alone."""
-    named = [condition.name for condition in conditions(settings)]
+def about(config: Config, dataset: Dataset, answering: str) -> About:
+    """The conditions as methods of a run: each but the first is compared with the relevant evidence alone.
+
+    answering: the model's name.
+    """
+    named = [condition.name for condition in conditions(config.behaviour)]
     return About(
-        experiment=experiment,
-        model=model,
-        dataset=dataset,
-        metric=metric,
+        experiment=config.experiment,
+        model=answering,
+        dataset=config.data.kind,
+        metric=dataset.metric,
         methods=tuple(named),
         pairs=tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT)),
-        seed=seed,
+        seed=config.seed,
     )
 
 

@@ -50,12 +50,11 @@ def sources(*ids: str) -> tuple[Source, ...]:
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     folder = tmp_path_factory.mktemp("behaviour")
-    return load([*SMALL, f"output={folder}", f"cache={folder / 'cache'}"])
+    return load([*SMALL, f"output={folder}", f"cache={folder}"])
 
 
 @pytest.fixture(scope="module")
 def trial(config: Config) -> fit.Trial:
-    Path(str(config.cache)).mkdir(exist_ok=True)
     return fit.open_trial(config)
 
 
@@ -80,7 +79,6 @@ def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_n
 
 @pytest.mark.slow
 def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as_wanted(config: Config) -> None:
-    Path(str(config.cache)).mkdir(exist_ok=True)
     dataset = open_dataset(config, Path(str(config.cache)))
     store = open_store(config, dataset, Path(str(config.cache)))
     for item in dataset.evaluate():
