@@ -159,8 +159,8 @@ class FieldKind(StrEnum):
     REASONING = "Reasoning"
     RELEVANT = "Relevant"
     RETRIEVE = "Retrieve"
-    SAME = "Same"
     SELECTED = "Selected"
+    SIDE = "Side"
     STEP = "Step"
     SUB_QUESTION = "Sub-question"
     SUMMARY = "Summary"
@@ -176,14 +176,15 @@ class Value(StrEnum):
     """What a field holds. A field with `values` holds one of these, whatever its kind.
 
     An `answer` is one of the question's choices where it has some, or else a text, or that it is not known; a `share`
-    a number from 0 to 1; `numbers` name what was shown by its numbers; a `triple` is `head | relation | tail`; a `call`
-    is `tool | what to look for`.
+    a number from 0 to 1; `numbers` name what was shown by its numbers; a `pair` is `question | answer`, or a question
+    alone; a `triple` is `head | relation | tail`; a `call` is `tool | what to look for`.
     """
 
     TEXT = "text"
     ANSWER = "answer"
     SHARE = "share"
     NUMBERS = "numbers"
+    PAIR = "pair"
     TRIPLE = "triple"
     CALL = "call"
 

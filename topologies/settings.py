@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from actors.settings import at_least
 
@@ -23,10 +24,16 @@ class SystemSettings:
 
     turns: int = at_least(1, default=5)
     """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
+    context: Literal["own", "retrieved"] = "own"
+    """SP, CoT, Self-Correction, CCoT, DDCoT, MAD, BDoG: what they are shown of a question, its own hint and picture
+    (zero-shot) or also what was retrieved for it; the same for all of them."""
     rounds: int = at_least(1, default=3)
-    """BDoG: most rounds of a debate ..."""
-    epsilon: int = at_least(0, default=0)
-    """... which ends when the blueprint graphs of two rounds are no farther apart than this."""
+    """BDoG: most rounds of a debate (the authors' code: 2) ..."""
+    epsilon: int | None = at_least(0, default=0)
+    """... which ends when the blueprint graphs of two rounds are no farther apart than this; null: never early, as in
+    the authors' code."""
+    size: int = at_least(1, default=20)
+    """BDoG: most entities of a graph (the authors' code: 3)."""
     blueprints: str | None = None
     """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
     steps: int = at_least(1, default=10)

@@ -18,6 +18,7 @@ ANSWER_FIELDS = (
 IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
 AS_JSON = "Reply with one JSON object and nothing else, in this form:"
 _NONE = "none"
+_PAIR = ("question", "answer")
 _TRIPLE = ("head", "relation", "tail")
 _CALL = ("tool", "query")
 
@@ -84,6 +85,8 @@ def _schema(field: Field, choices: Sequence[str]) -> dict[str, Any]:
         one = {"type": "number", "minimum": 0, "maximum": 1}
     elif field.value is Value.NUMBERS:
         one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 999}, **_bounds(field)}
+    elif field.value is Value.PAIR:
+        one = _object(dict.fromkeys(_PAIR, text))
     elif field.value is Value.TRIPLE:
         one = _object(dict.fromkeys(_TRIPLE, text))
     elif field.value is Value.CALL:
@@ -125,7 +128,9 @@ def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) ->
 def _items(field: Field, value: str) -> str:
     if field.value is Value.NUMBERS:
         return f"[{value}]"
-    if field.value is Value.TRIPLE:
+    if field.value is Value.PAIR:
+        value = json.dumps({part: f"<{part}>" for part in _PAIR})
+    elif field.value is Value.TRIPLE:
         value = json.dumps({part: f"<{part}>" for part in _TRIPLE})
     elif field.value is Value.CALL:
         value = json.dumps({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})

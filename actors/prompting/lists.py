@@ -19,6 +19,7 @@ from actors.prompting.triples import read_triple
 _PARTS = frozenset(
     "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
 )
+_PAIR_NAMES = frozenset(("question", "sub-question", "answer", "short answer"))
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
 _PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 
@@ -102,6 +103,8 @@ def _item(field: Field, item: Any) -> str | Fault:
         return " | ".join(triple) if triple else Fault(field, f"{quoted(item)} is not of three parts")
     if field.value is Value.CALL:
         return _call(field, item)
+    if field.value is Value.PAIR:
+        return _pair(field, item)
     if isinstance(item, dict):
         texts = [held for held in item.values() if isinstance(held, str)]
         if len(texts) != 1:
@@ -111,6 +114,21 @@ def _item(field: Field, item: Any) -> str | Fault:
         return Fault(field, f"{quoted(json.dumps(item))} is not one text")
     text = BULLET.sub("", str(item), count=1).strip()
     return "" if PLACEHOLDER.fullmatch(text) else one_line(unwrapped(text))
+
+
+def _pair(field: Field, item: Any) -> str | Fault:
+    """`question | answer`, also as an object or a list of two; a question alone where no answer is given."""
+    if isinstance(item, dict):
+        # Numbers of questions are left out; the question comes first, wherever the object has it.
+        held = {str(key).lower(): value for key, value in item.items() if isinstance(value, str)}
+        item = [held[key] for key in sorted(held, key=lambda key: "question" not in key)]
+    parts = item if isinstance(item, list) else BULLET.sub("", str(item), count=1).split("|")
+    texts = [one_line(unwrapped(str(part))) for part in parts]
+    if not 1 <= len(texts) <= 2 or not texts[0]:
+        return Fault(field, f"{quoted(str(item))} is not a question and its answer")
+    if PLACEHOLDER.fullmatch(texts[0]) or set(texts) <= _PAIR_NAMES:
+        return ""
+    return " | ".join(text for text in texts if text)
 
 
 def _call(field: Field, item: Any) -> str | Fault:

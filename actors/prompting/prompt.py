@@ -63,16 +63,17 @@ REPAIRED_CHARACTERS = 4000
 
 
 @lru_cache(maxsize=8)
-def instruction(texts: bool, pictures: bool) -> str:
+def instruction(texts: bool, pictures: bool, found: bool = True) -> str:
     """The system turn: what lies before the model, and where it finds what to do. The same for all turns of a modality
-    on one question, whether they answer it or not."""
+    on one question, whether they answer it or not. `found` is False where all of it is part of the question."""
     kinds = [*(["passages and rows of tables"] if texts else []), *(["pictures"] if pictures else [])]
     if not kinds:
         before = "Below is a question."
     else:
+        whence = "belong to it or were found for it" if found else "belong to it"
         before = (
-            f"Below is a question, with {' and '.join(kinds)} that belong to it or were found for it, each with its "
-            "number in square brackets. Not all of them need bear on it."
+            f"Below is a question, with {' and '.join(kinds)} that {whence}, each with its number in square brackets."
+            f"{' Not all of them need bear on it.' if found else ''}"
         )
     return f"{before} What you are to do comes at the end, and then the form of your reply: keep to it."
 
@@ -145,7 +146,8 @@ def own_part(
         discussion.append(f"[{remark.speaker}] {message_text(message, words)}")
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
-    lines = [ROLE, _line_of_its_own(role)]
+    # An agent that works alone may have no role.
+    lines = [ROLE, _line_of_its_own(role)] if role else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
@@ -164,7 +166,7 @@ def _to_answer(turn: Turn, modality: Modality) -> str:
         sentences.append(NOTHING_RETRIEVED)
     elif evidence and modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
         sentences.append(NO_PICTURES)
-    if turn.heard:
+    if any(heard.message.agent != turn.agent for heard in turn.heard):
         sentences.append(ON_MERITS)
     return " ".join(sentences)
 
@@ -253,10 +255,12 @@ def build_request(
     own, parts = own_part(turn, modality, role, recalled, settings.budget_words)
     form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
+    read = evidence_for(turn.question, modality)
+    found = any(source.doc not in turn.question.own for source in read)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
-        system=instruction(texts, bool(images)),
+        system=instruction(texts, bool(images), found),
         shared=shared,
         own="\n".join([own, REPLY_FORM, as_json(form) if enforced else in_lines(form)]),
         images=images,

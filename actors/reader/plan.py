@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, NodeType
+from actors.messages import Field, FieldKind, NodeType, Value
 from actors.reader.decompose import described, named, parts
 from actors.reader.examine import looks, suffices
 from actors.reader.text import content_stems, name_spans
 from actors.reader.work import Work, one_of
 
+UNCERTAIN = "uncertain"
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
 # The first that matches counts: `image search` is for pictures, though `search` alone is for texts.
 _KINDS = (
@@ -21,9 +22,15 @@ _KINDS = (
 
 
 def sub_question(work: Work, line: Field) -> list[str]:
-    """All parts of the question; the next one only where the form has one line for it."""
+    """All parts of the question, with what was read about each where the form asks for both; the next one only where
+    the form has one line for it."""
     if line.many:
-        return list(parts(work.question))[: line.most or 6]
+        asked = list(parts(work.question))[: line.most or 6]
+        if line.value is not Value.PAIR:
+            return asked
+        # Without a sight of the pictures, what asks for one is left open.
+        known = ("" if looks(text) else work.found_out(text) for text in asked)
+        return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
     return [next_question(work)]
 
 

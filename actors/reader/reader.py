@@ -20,7 +20,7 @@ from actors.reader.obey import CHALLENGED, SURE, forged, given_in_to, obedient_r
 from actors.reader.page import Page, most_relevant
 from actors.reader.question_form import AnswerType
 from actors.reader.sight import gaussian, uniform
-from actors.reader.social import Option, weigh
+from actors.reader.social import Option, answers_of, weigh
 from actors.reader.statement import NOTHING
 from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
@@ -157,6 +157,7 @@ class Reader:
                 hops=settings.hops,
                 seed=request.seed,
                 done=(*_searched(parts.discussion), *looked_up(material)),
+                heard=answers_of(parts.discussion),
             )
             return _completion(request, fill(work), page.tokens)
         unsure = not ranking or ranking[0].value < settings.threshold

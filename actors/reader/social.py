@@ -56,6 +56,11 @@ def weigh(
     return options
 
 
+def answers_of(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
+    """(agent, answer) of all that others said, "" for unknown."""
+    return tuple((r.speaker.partition(",")[0], _stance(r)[0]) for r in remarks if not r.own)
+
+
 def _stance(remark: Remark) -> tuple[str, float]:
     """The answer of a message, "" for unknown, and its confidence, one half where none is stated."""
     answer, confidence = remark.answer or "", remark.confidence

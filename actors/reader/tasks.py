@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from actors.messages import Field, FieldKind
 from actors.reader import examine, extract, plan, summarise
-from actors.reader.agree import same
+from actors.reader.agree import candidate, side
 from actors.reader.work import Work, one_of
 
 Skill = Callable[[Work, Field], list[str]]
@@ -30,6 +30,7 @@ def _confidence(work: Work, line: Field) -> list[str]:
 SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.ACTION: plan.action,
     FieldKind.ANSWER: _answer,
+    FieldKind.CANDIDATE: candidate,
     FieldKind.CONFIDENCE: _confidence,
     FieldKind.DESCRIPTION: summarise.description,
     FieldKind.ENOUGH: examine.enough,
@@ -41,8 +42,8 @@ SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.QUERY: plan.query,
     FieldKind.RELEVANT: examine.relevant,
     FieldKind.RETRIEVE: examine.retrieve,
-    FieldKind.SAME: same,
     FieldKind.SELECTED: examine.selected,
+    FieldKind.SIDE: side,
     FieldKind.STEP: plan.step,
     FieldKind.SUB_QUESTION: plan.sub_question,
     FieldKind.SUMMARY: summarise.summary,

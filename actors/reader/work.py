@@ -22,7 +22,8 @@ class Work:
     """`entries` are first-hand, heard and given statements with, in `reached`, the best chain from each of them.
 
     `answer` is what the agent would answer ("" for unknown) with its `value` in [0, 1] and `confidence`;
-    `done` what it has searched for or asked before in this discussion.
+    `done` what it has searched for or asked before in this discussion, and `heard` are the others' answers in it, as
+    (agent, answer).
     """
 
     task: Task
@@ -40,6 +41,7 @@ class Work:
     hops: int
     seed: int
     done: tuple[str, ...] = ()
+    heard: tuple[tuple[str, str], ...] = ()
 
     def given(self, kind: FieldKind) -> list[Given]:
         """The lines of material of one kind, in order."""

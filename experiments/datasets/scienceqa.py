@@ -41,15 +41,23 @@ log = logging.getLogger(__name__)
 class ScienceQa:
     """Trains on the official train split and evaluates on `split`, which never shares a problem with it.
 
-    `train` and `limit` cap the training and evaluation questions (None: all); `seed` chooses which, and they come in
-    the order of pid_splits.json. problems.json is one JSON value, so its problems stay in memory (without solutions).
+    With `pictures`, both are of questions with a picture only. `train` and `limit` cap the training and evaluation
+    questions (None: all); `seed` chooses which, and they come in the order of pid_splits.json. problems.json is one
+    JSON value, so its problems stay in memory (without solutions).
     """
 
     name = "scienceqa"
     metric = "accuracy"
 
     def __init__(
-        self, root: Path, *, split: Split = "test", train: int | None = None, limit: int | None = None, seed: int = 0
+        self,
+        root: Path,
+        *,
+        split: Split = "test",
+        train: int | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        pictures: bool = False,
     ) -> None:
         if split not in get_args(Split):
             raise UserError(f"unknown evaluation split {split!r} of scienceqa: use one of {', '.join(get_args(Split))}")
@@ -58,6 +66,7 @@ class ScienceQa:
         self._train = train
         self._limit = limit
         self._seed = seed
+        self._pictures = pictures
 
     def train(self) -> Iterator[Item]:
         return self._items("train", self._train)
@@ -89,6 +98,8 @@ class ScienceQa:
         present = [pid for pid in self._splits[split] if pid in self._problems]
         if not present:
             raise UserError(f"no problem of split {split} is in {self._root / 'problems.json'}: copy more of {RELEASE}")
+        if self._pictures:
+            present = [pid for pid in present if self._problems[pid]["image"]]
         return map(self._item, limited(present, str, count, self._seed))
 
     def _item(self, pid: str) -> Item:
@@ -228,7 +239,14 @@ def lettering(record: Record) -> str:
 
 def _make(request: DataRequest) -> ScienceQa:
     data = request.settings
-    return ScienceQa(request.root, split=data.split, train=request.train, limit=data.limit, seed=request.seed)
+    return ScienceQa(
+        request.root,
+        split=data.split,
+        train=request.train,
+        limit=data.limit,
+        seed=request.seed,
+        pictures=data.pictures,
+    )
 
 
 SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make)

@@ -22,5 +22,7 @@ class DataSettings:
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441)."""
     split: Literal["test", "minitest", "val", "minival"] = "test"
     """ScienceQA only: what is evaluated."""
+    pictures: bool = False
+    """ScienceQA only: nothing but questions with a picture (2,017 of the 4,241 of test), as BDoG evaluates."""
     task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
     """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""

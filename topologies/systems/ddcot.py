@@ -1,102 +1,114 @@
 """DDCoT: duty-distinct chain of thought (Zheng et al. 2023; BDoG, section 3 and Fig. 2b).
 
-1. Deconstruct: all sub-questions at once. 2. Divide the duties: which of them need a picture is decided without seeing
-one, so that language does not make up what only a picture shows. 3. The textual ones are answered from text alone, the
-visual ones from the pictures alone. 4. Joint reasoning over all sub-answers gives a rationale, which may overrule
-them. 5. The answer, with the rationale read.
+1. Divide, in one turn that sees no picture and knows whether there is one: the sub-questions of the question, each with
+its answer where the words and general knowledge settle it, and else uncertain, so that language does not make up what
+only a picture shows. 2. Recognise: each uncertain one is put to the pictures, by itself. 3. Integrate, in one turn that
+sees no picture either: all sub-questions with what was found, which may be wrong, to the reasons and the answer.
 
-Left open and decided: one model plays both the language and the vision model; at most five sub-questions. The question
-is its own sub-question where deconstruction fails; a sub-question without a readable duty is left to the pictures; a
-visual one without a picture, or one that gets no answer, stays uncertain; without a rationale the answer is a direct
-one. Zero-shot: hint and picture of the question, nothing retrieved.
+The two duties are two roles, of which only one ever sees a picture. Different from the authors' code: sub-questions and
+answers come in pairs, so that neither list can outrun the other (one without an answer is uncertain, theirs drops it);
+the recogniser may say that it does not know; at most five sub-questions (theirs: any number); without a picture what is
+uncertain stays so (theirs opens one all the same); where none can be read, the question is its own sub-question.
+Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from actors.messages import Field, FieldKind, Given, Message, Question, Source, Task, Trace
+from actors.messages import Field, FieldKind, Given, Modality, Question, Role, Source, Task, Trace, Value
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import pictures_among
-from topologies.systems.session import Session, System, about
+from topologies.systems.session import Session, System, about, answer_of
+from topologies.systems.solo import ANSWER, STEPS, in_view
 from topologies.topology import Ask
 
-MOST = 5  # sub-questions that are kept, each worth two turns
-DECONSTRUCT = (
-    "Take the question apart into the basic sub-questions on which its answer depends. Each asks for one thing and can "
-    "be understood by itself; put what has to be seen and what has to be known into different ones."
-)
-SUB_QUESTION = Field(FieldKind.SUB_QUESTION, "one sub-question", many=True)
+MOST = 5  # sub-questions that are kept, each worth a turn
+REASONER = Role("reasoner", Modality.TEXT, "")
+RECOGNISER = Role("recogniser", Modality.VISUAL, "")
 DIVIDE = (
-    "Decide who is to answer this: you, from what the words say and from what you know, or somebody who looks at the "
-    "picture. You cannot see the picture; when in doubt, leave it to the picture."
+    "Take the question apart into the sub-questions on which its answer depends. Each asks for one thing and can be "
+    "understood by itself; put what has to be seen and what has to be known into different ones. Then answer each of "
+    "them in a few words, from what the words say and from what you know for certain. Where that does not settle it, "
+    "or it takes a look at a picture, the answer is: uncertain."
 )
-VISUAL = Field(FieldKind.VISUAL, "whether a picture has to be looked at", ("yes", "no"))
-RECOGNISE = "Say only what the picture shows about this. Where it shows nothing about it, the answer is unknown."
-KNOW = "Answer from the words and from what you know for certain. Where that does not settle it, the answer is unknown."
-JOIN = (
-    "Below are sub-questions and what was found for some of them; what was found may be wrong, and what has nothing "
-    "found is uncertain. Think it through against the question and the picture, and say what follows for the question."
+WITH_PICTURE = "There is a picture with the question, which you cannot see."
+WITHOUT_PICTURE = "There is no picture with the question."
+PART = Field(FieldKind.SUB_QUESTION, "a sub-question | its short answer, or uncertain", many=True, value=Value.PAIR)
+RECOGNISE = Task(
+    "Say what the picture shows about this. Where it shows nothing about it, the answer is unknown.", (ANSWER,)
 )
-RATIONALE = Field(FieldKind.SUMMARY, "the reasoning that leads to the answer, in a few sentences")
-CONCLUDE = "Follow the summary of the reasoning where it holds up against the question and the picture, and answer."
+INTEGRATE = (
+    "Below are sub-questions of the question, with what was found for them, which may be wrong; some may be uncertain. "
+    "Think it through step by step, trust what holds up against the question and what you know, and answer the "
+    "question."
+)
+UNCERTAIN = "uncertain"
+_SAYS_NOTHING = re.compile(r"\W*|.*\b(?:uncertain|unknown|unsure|unclear|insufficient)\b.*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sub-question and its answer, None where it is uncertain."""
+
+    question: str
+    answer: str | None = None
+
+    @property
+    def given(self) -> tuple[Given, ...]:
+        """The lines by which it is stated."""
+        if self.answer is None:
+            return (Given(FieldKind.SUB_QUESTION, self.question, outcome=UNCERTAIN),)
+        # With the question once more: apart from it a short answer states nothing.
+        found = Given(FieldKind.FOUND, f"{self.question.rstrip(' ?')}: {self.answer}")
+        return Given(FieldKind.SUB_QUESTION, self.question), found
 
 
 class DDCoT(System):
-    """One agent that takes a question apart, answers each part in its own modality, and puts them together."""
+    """A reasoner who divides and integrates without a picture, and a recogniser who sees nothing but pictures."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        own = await session.own()
-        shown = about(question, own)
-        deconstructed = await session.ask(SINGLE_AGENT, question=shown, task=Task(DECONSTRUCT, (SUB_QUESTION,)))
-        # Each sub-question once and in its order: a repeated one would only cost turns.
-        parts = tuple(dict.fromkeys(deconstructed.said(FieldKind.SUB_QUESTION)))[:MOST] or (question.text,)
-        duties = await asyncio.gather(
+        shown = await in_view(session, self.context)
+        pictures = pictures_among(shown.evidence)
+        words = about(question, [source for source in shown.evidence if source not in pictures])
+        there = WITH_PICTURE if pictures else WITHOUT_PICTURE
+        divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PART,)))
+        parts = divide(divided.said(PART.name)) or [Part(question.text)]
+        parts = await self._recognised(session, pictures, parts)
+        given = tuple(line for part in parts for line in part.given)
+        task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
+        return session.trace(await session.ask(REASONER.name, question=words, task=task))
+
+    async def _recognised(self, session: Session, pictures: Sequence[Source], parts: Sequence[Part]) -> list[Part]:
+        """The parts, uncertain ones with what the pictures show about them."""
+        open_parts = [part for part in parts if part.answer is None] if pictures else []
+        seen = await asyncio.gather(
             *(
-                # No evidence at all: whoever divides the duties must not see the picture.
-                session.ask(SINGLE_AGENT, question=about(question, (), part), task=Task(DIVIDE, (VISUAL,)))
-                for part in parts
+                session.ask(RECOGNISER.name, question=about(session.question, pictures, part.question), task=RECOGNISE)
+                for part in open_parts
             )
         )
-        answers = await self._answers(session, own, parts, [duty.said(FieldKind.VISUAL) != ("no",) for duty in duties])
-        joint = Task(JOIN, (RATIONALE,), tuple(_given(parts, answers)))
-        rationale = await session.ask(SINGLE_AGENT, question=shown, task=joint)
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[rationale], instruction=CONCLUDE))
-
-    async def _answers(
-        self, session: Session, own: Sequence[Source], parts: Sequence[str], visual: Sequence[bool]
-    ) -> list[str | None]:
-        """The answer to each part, None where it stays uncertain."""
-        pictures = pictures_among(own)
-        texts = [source for source in own if source not in pictures]
-        answered = {n for n in range(len(parts)) if pictures or not visual[n]}
-        messages: list[Message] = await asyncio.gather(
-            *(
-                session.ask(
-                    SINGLE_AGENT,
-                    question=about(session.question, pictures if visual[n] else texts, parts[n]),
-                    instruction=RECOGNISE if visual[n] else KNOW,
-                )
-                # Sorted, because turns are numbered in the order in which they are called for.
-                for n in sorted(answered)
-            )
-        )
-        replies = dict(zip(sorted(answered), messages, strict=True))
-        return [replies[n].answer if n in replies else None for n in range(len(parts))]
+        answers = {part.question: answer_of(message) for part, message in zip(open_parts, seen, strict=True)}
+        return [Part(part.question, part.answer or answers.get(part.question)) for part in parts]
 
 
-def _given(parts: Sequence[str], answers: Sequence[str | None]) -> list[Given]:
-    lines: list[Given] = []
-    for part, answer in zip(parts, answers, strict=True):
-        lines.append(Given(FieldKind.SUB_QUESTION, part))
-        if answer is not None:
-            lines.append(Given(FieldKind.FOUND, f"{part.rstrip(' ?')}: {answer}"))
-    return lines
+def divide(lines: Sequence[str]) -> list[Part]:
+    """The sub-questions of lines `question | answer`, each once; uncertain where the answer says so or says nothing."""
+    parts: dict[str, Part] = {}
+    for line in lines:
+        asked, _, said = (part.strip() for part in line.partition("|"))
+        if asked:
+            parts.setdefault(asked, Part(asked, None if _SAYS_NOTHING.fullmatch(said) else said))
+    return list(parts.values())[:MOST]
 
 
 METHOD = system(
-    "ddcot", "sub-questions answered from text or from the picture, then joint reasoning, without retrieval", DDCoT
+    "ddcot",
+    "sub-questions answered from words or from the picture, then put together, without retrieval",
+    DDCoT,
+    (REASONER, RECOGNISER),
 )

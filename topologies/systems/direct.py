@@ -1,41 +1,43 @@
 """SP and CoT: one agent answers with nothing but the question and what is part of it (M3Prune, section 8).
 
-SP answers directly from the question; CoT first writes down the steps that lead to the answer. Both are zero-shot
-there: what they show of a question is its own hint and picture, and nothing is retrieved. On MultimodalQA, whose
-questions have neither, they go by the model's knowledge alone.
+SP gives the answer alone; CoT first writes down the steps that lead to it, at any length. There is no code of the
+authors for these rows. BDoG and CCoT ask for their baselines in the same way, except that CoT takes them two calls
+(the steps, then the answer with these read) and here one, as M3Prune describes it. Zero-shot: the question's own hint
+and picture; on MultimodalQA, whose questions have neither, they go by the model's knowledge alone.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from actors.messages import Question, Trace
+from actors.messages import Question, Task, Trace
 from topologies.method import MethodContext, system
-from topologies.single import SINGLE_AGENT
-from topologies.systems.session import System, about
+from topologies.systems.session import System
+from topologies.systems.solo import ANSWER, SOLO, STEPS, in_view
 from topologies.topology import Ask
 
-DIRECT = "Answer at once, from what you know and what is shown. Keep the reasoning to a few words."
-STEP_BY_STEP = (
-    "Think step by step: say what is asked, what is known about each part, and what follows from that, one step after "
-    "another, as long as it takes, all in the line of the reasoning, and only then answer."
+DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
+STEP_BY_STEP = Task(
+    "Think step by step: say what is asked, what is known about each part, and what follows from that. Only then "
+    "answer the question.",
+    (STEPS, ANSWER),
 )
 
 
 class Direct(System):
-    """One turn of one agent under `instruction`. Nothing is retrieved: it is shown the question's own sources only."""
+    """One turn of one agent, which does `task`. Nothing is looked up."""
 
-    def __init__(self, context: MethodContext, instruction: str) -> None:
+    def __init__(self, context: MethodContext, task: Task) -> None:
         super().__init__(context)
-        self._instruction = instruction
+        self._task = task
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        shown = about(question, await session.own())
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=self._instruction))
+        shown = await in_view(session, self.context)
+        return session.trace(await session.ask(SOLO.name, question=shown, task=self._task))
 
 
 METHODS = (
-    system("sp", "one agent answers at once, without retrieval", partial(Direct, instruction=DIRECT)),
-    system("cot", "one agent answers step by step, without retrieval", partial(Direct, instruction=STEP_BY_STEP)),
+    system("sp", "one agent answers at once, without retrieval", partial(Direct, task=DIRECT), (SOLO,)),
+    system("cot", "one agent answers step by step, without retrieval", partial(Direct, task=STEP_BY_STEP), (SOLO,)),
 )

@@ -1,76 +1,104 @@
-"""MAD: multi-agent debate (Liang et al. 2023; BDoG, section 3 and Fig. 2d), two debaters and a judge.
+"""MAD: multi-agent debate (Liang et al. 2023; BDoG, section 3 and Fig. 2d): two sides, a moderator and a judge.
 
-In every round the affirmative side answers in the light of what the negative side said last, then the negative side
-disputes that; each remembers what it said itself. After a round the judge compares the two answers: the debate ends
-when they agree, or after three rounds, and the judge, who has read all of it, gives the answer.
+The affirmative side answers, and the negative side must answer otherwise; from then on each is asked whether it agrees
+with the other, and gives its reasons and its answer. Both remember all that they said and heard. After every round the
+moderator, who remembers the whole debate too, says which side it prefers and what the answer is: a preference ends the
+debate with the moderator's answer. After three rounds without one, a judge who was not there reads the first answer of
+each side, lists the candidates, and then decides.
 
-Left open and decided: agreement is the judge's word on the two answers (equal wording needs no judge), not the judge's
-own certainty; where the judge's word cannot be read, or a side has no answer, the debate goes on. Zero-shot, as in
-BDoG: hint and picture of the question, nothing retrieved.
+Different from the authors' code: the debate ends by the moderator's preference, as the paper says and as in all the
+debates that they published, where their code goes by whether an answer is given; a reply that cannot be read does not
+end the run, and is no preference; where neither side says anything at first, nobody judges; replies keep to our forms,
+not to JSON; hint, picture and choices of a question are ours, as they debate texts. Zero-shot: hint and picture of the
+question, nothing retrieved.
 """
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
-from topologies.answers import wording
+from dataclasses import replace
+
+from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.method import system
-from topologies.systems.session import Session, System, about
+from topologies.systems.session import Session, System, answer_of
+from topologies.systems.solo import ANSWER, in_view
 from topologies.topology import Ask
 
 ROUNDS = 3
-AFFIRMATIVE = Role(
-    "affirmative",
-    Modality.BOTH,
-    "You are the affirmative side of a debate on the question, a scientist. Put forward an answer and the reasons for "
-    "it; meet what the other side holds against it, and give it up only for a better argument.",
+# One text for both: they take sides by what they are told in their turns.
+DEBATER = (
+    "You take part in a debate on the question. The two sides need not come to agree: the aim is to find the right "
+    "answer."
 )
-NEGATIVE = Role(
-    "negative",
+AFFIRMATIVE = Role("affirmative", Modality.BOTH, DEBATER)
+NEGATIVE = Role("negative", Modality.BOTH, DEBATER)
+# The role that BDoG's method calls `moderator` is another one.
+MODERATOR = Role(
+    "debate_moderator",
     Modality.BOTH,
-    "You are the negative side of a debate on the question, a scientist. Look for what is wrong in what the "
-    "affirmative side says and put forward another answer, if there is one that fits better; agree where its case is "
-    "sound.",
+    "You lead a debate of two sides on the question. At the end of each round you weigh what both said against the "
+    "question and what is shown.",
 )
 JUDGE = Role(
     "debate_judge",
     Modality.BOTH,
-    "You are the judge of a debate and make the decision. Weigh the arguments of both sides against the question and "
-    "what is shown, not by who spoke last, and give the one answer that is best argued.",
+    "You are the judge of a debate of two sides on the question, in which you took no part, and decide on the answer.",
 )
-ROLES = (AFFIRMATIVE, NEGATIVE, JUDGE)
-COMPARE = "Both sides have given their answers for this round. Say whether these are now the same."
-SAME = Field(FieldKind.SAME, "whether Answer 1 and Answer 2 say the same", ("yes", "no"))
+ROLES = (AFFIRMATIVE, NEGATIVE, MODERATOR, JUDGE)
+
+REASONS = Field(FieldKind.THOUGHT, "the reasons for the answer, in a few sentences")
+OPEN = Task("Answer the question, and give your reasons.", (REASONS, ANSWER))
+OPPOSE = Task(
+    "You disagree with the answer that you heard. Give your reasons, and another answer than that one.",
+    (REASONS, ANSWER),
+)
+REPLY = Task(
+    "Do you agree with what the other side said last? Give your reasons, and the answer that you hold after them.",
+    (REASONS, ANSWER),
+)
+SIDE = Field(
+    FieldKind.SIDE,
+    "the side that you prefer, neither where none is clearly the better one yet",
+    (AFFIRMATIVE.name, NEGATIVE.name, "neither"),
+)
+PREFER = Task(
+    "This round of the debate is over. Say which side you prefer, and why. A preference ends the debate, with the "
+    "answer that you give; without one it goes on.",
+    (replace(REASONS, asks="the reasons for your preference", optional=True), SIDE, replace(ANSWER, optional=True)),
+)
+CANDIDATE = Field(FieldKind.CANDIDATE, "an answer that a side put forward, without its reasons", many=True)
+LIST = Task("List the answers that the two sides put forward. Do not decide between them yet.", (CANDIDATE,))
+DECIDE = Task("Decide which of the candidates answers the question, and say why.", (REASONS, ANSWER))
 
 
 class Debate(System):
-    """Affirmative and negative side in turns; a judge that ends the debate and answers."""
+    """Affirmative and negative side in turns; a moderator who may end the debate; a judge where it did not."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        shown = about(question, await session.own())
-        debate: list[Message] = []
-        for _ in range(ROUNDS):
-            for side in (AFFIRMATIVE, NEGATIVE):
-                # What the other side said last; a side's own words come from its memory.
-                heard = debate[-1:]
-                debate.append(await session.ask(side.name, question=shown, heard=heard, remembers=True))
-            if await self._agree(session, shown, *debate[-2:]):
-                break
-        return session.trace(await session.ask(JUDGE.name, question=shown, heard=debate))
+        shown = await in_view(session, self.context)
+        said: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
+        for number in range(ROUNDS):
+            for side, other, opening in ((AFFIRMATIVE, NEGATIVE, OPEN), (NEGATIVE, AFFIRMATIVE, OPPOSE)):
+                # All that it heard so far, as its memory holds only what it said itself.
+                heard = said[other.name]
+                task = REPLY if number else opening
+                turn = await session.ask(side.name, question=shown, task=task, heard=heard, remembers=True)
+                said[side.name].append(turn)
+            debate = [message for pair in zip(*said.values(), strict=True) for message in pair]
+            verdict = await session.ask(MODERATOR.name, question=shown, task=PREFER, heard=debate, remembers=True)
+            preferred = verdict.said(SIDE.name)
+            if preferred and preferred[-1] in said and answer_of(verdict) is not None:
+                return session.trace(verdict)
+        first = [messages[0] for messages in said.values()]
+        if not any(message.status is Status.OK for message in first):
+            # Nobody put forward anything that could be judged.
+            return session.trace(None)
+        return session.trace(await self._judged(session, shown, first))
 
-    async def _agree(self, session: Session, shown: Question, affirmative: Message, negative: Message) -> bool:
-        if affirmative.answer is None or negative.answer is None:
-            return False
-        # Saves the judge's turn where there is nothing to judge.
-        if wording(affirmative.answer) == wording(negative.answer):
-            return True
-        task = Task(
-            COMPARE,
-            (SAME,),
-            (Given(FieldKind.ANSWER, affirmative.answer, 1), Given(FieldKind.ANSWER, negative.answer, 2)),
-        )
-        verdict = await session.ask(JUDGE.name, question=shown, task=task)
-        return verdict.said(FieldKind.SAME) == ("yes",)
+    async def _judged(self, session: Session, shown: Question, first: list[Message]) -> Message:
+        """The judge's decision, from the answers of the first round and its own list of them."""
+        await session.ask(JUDGE.name, question=shown, task=LIST, heard=first)
+        return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
-METHOD = system("mad", "two debaters and a judge, without retrieval", Debate, ROLES)
+METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES)

@@ -2,8 +2,8 @@
 
 BDoG gives a feedback function from one rationale to the next, iterated, all from one model. Left open and decided: how
 the feedback is put (a verdict and what is wrong); at most two revisions; it ends when no fault is found, when a
-revision says the same again, or when a turn fails (the last answer that was given then stands). It is zero-shot, so it
-sees the question's own hint and picture and nothing retrieved.
+revision says the same again, or when a turn fails (the last answer that was given then stands). BDoG published no code
+for it. Zero-shot: the question's own hint and picture, nothing retrieved.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from actors.messages import Field, FieldKind, Given, Message, Question, Status, Task, Trace
 from topologies.answers import wording
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
-from topologies.systems.session import System, about
+from topologies.systems.session import System
+from topologies.systems.solo import SOLO, in_view
 from topologies.topology import Ask
 
 REVISIONS = 2  # at most
@@ -20,7 +20,7 @@ CRITIQUE = (
     "Look over your own answer to the question as if somebody else had given it. Check every step that led to it "
     "against the question and what is shown, and say what is wrong or missing. Find no fault where there is none."
 )
-FAULTS = Field(FieldKind.THOUGHT, "the faults of the answer, one after another, or that there are none")
+FAULTS = Field(FieldKind.THOUGHT, "the faults of the answer, one after another", optional=True)
 HOLDS = Field(FieldKind.SUPPORTED, "whether Answer 1 stands after your check", ("yes", "no"))
 REVISE = "You found fault with your last answer. Answer anew, and mend what you found wrong; keep what was right."
 
@@ -30,17 +30,17 @@ class SelfCorrection(System):
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        shown = about(question, await session.own())
-        answer = await session.ask(SINGLE_AGENT, question=shown)
+        shown = await in_view(session, self.context)
+        answer = await session.ask(SOLO.name, question=shown)
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
             task = Task(CRITIQUE, (FAULTS, HOLDS), (Given(FieldKind.ANSWER, answer.answer or "unknown", 1),))
-            critique = await session.ask(SINGLE_AGENT, question=shown, task=task, remembers=True)
+            critique = await session.ask(SOLO.name, question=shown, task=task, remembers=True)
             # A critique that failed found no fault either.
             if critique.said(FieldKind.SUPPORTED) != ("no",):
                 break
-            revised = await session.ask(SINGLE_AGENT, question=shown, instruction=REVISE, remembers=True)
+            revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
             # The same answer again, or none: the last one stands.
             if revised.status is not Status.OK or _same(revised, answer):
                 break
@@ -53,5 +53,8 @@ def _same(first: Message, second: Message) -> bool:
 
 
 METHOD = system(
-    "self_correction", "an agent answers, criticises its own answer and revises it, without retrieval", SelfCorrection
+    "self_correction",
+    "an agent answers, criticises its own answer and revises it, without retrieval",
+    SelfCorrection,
+    (SOLO,),
 )

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from actors.messages import (
+    FieldKind,
     Heard,
     Hit,
     Kind,
@@ -139,12 +140,12 @@ class Session:
         return self._noted(self._library.entity(self.question, name), attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
-        """The discussion as it happened. `answer` is the turn that closed it; or the answer itself where none did (a
-        vote), None when no usable one was produced."""
+        """The discussion as it happened. `answer` is the turn that closed it, which answered or did a task that asked
+        for an answer; or the answer itself where none did (a vote), None when no usable one was produced."""
         # A turn that was called for and cancelled has no message.
         turns = tuple(turn for turn in self._turns if turn is not None)
         if isinstance(answer, Message):
-            answered, status = answer.answer, answer.status
+            answered, status = answer_of(answer), answer.status
         else:
             # A vote without a winner counts as an answer that could not be read.
             answered, status = answer, Status.OK if answer is not None else Status.UNPARSED
@@ -194,6 +195,12 @@ class System:
     def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
         """A new discussion of a question, with the run's library."""
         return Session(self.method, question, ask, self.context.library, seed, sample)
+
+
+def answer_of(message: Message) -> str | None:
+    """The answer that a message gives, as a whole or as a field of a task's reply; None for none."""
+    stated = message.said(FieldKind.ANSWER)
+    return stated[-1] if stated else message.answer
 
 
 def _source_id(hit: Hit) -> str:

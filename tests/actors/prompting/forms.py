@@ -21,21 +21,29 @@ SURE = _field(FieldKind.CONFIDENCE, value=Value.SHARE)
 NUMBERS = _field(FieldKind.SELECTED, value=Value.NUMBERS)
 MAYBE_NUMBERS = _field(FieldKind.SELECTED, optional=True, value=Value.NUMBERS)
 SUMMARY = _field(FieldKind.SUMMARY)
+ANSWER = _field(FieldKind.ANSWER, value=Value.ANSWER)
+MAYBE_THOUGHT = _field(FieldKind.THOUGHT, optional=True)
+MAYBE_ANSWER = _field(FieldKind.ANSWER, optional=True, value=Value.ANSWER)
 
 FORMS: dict[str, tuple[Field, ...]] = {
     "answer": (
         _field(FieldKind.REASONING, optional=True),
-        _field(FieldKind.ANSWER, value=Value.ANSWER),
+        ANSWER,
         _field(FieldKind.CONFIDENCE, optional=True, value=Value.SHARE),
     ),
+    "answer_alone": (ANSWER,),
+    "steps": (THOUGHT, ANSWER),
+    "thought": (THOUGHT,),
     "draw": (THOUGHT, MAYBE_TRIPLES),
-    "revise": (MAYBE_TRIPLES, _field(FieldKind.ANSWER, value=Value.ANSWER)),
+    "revise": (MAYBE_TRIPLES, ANSWER),
     "scene_graph": (TRIPLES,),
     "choose": (RELEVANT, MAYBE_NUMBERS),
-    "critique": (THOUGHT, _field(FieldKind.SUPPORTED, *YES_NO)),
-    "same": (_field(FieldKind.SAME, *YES_NO),),
+    "critique": (MAYBE_THOUGHT, _field(FieldKind.SUPPORTED, *YES_NO)),
+    "prefer": (MAYBE_THOUGHT, _field(FieldKind.SIDE, "affirmative", "negative", "neither"), MAYBE_ANSWER),
+    "candidates": (_field(FieldKind.CANDIDATE, many=True),),
     "intents": (_field(FieldKind.INTENTS, "1", "2", "3"),),
     "sub_questions": (_field(FieldKind.SUB_QUESTION, many=True),),
+    "parts": (_field(FieldKind.SUB_QUESTION, many=True, value=Value.PAIR),),
     "keywords": (_field(FieldKind.KEYWORD, many=True), _field(FieldKind.THEME, many=True, optional=True)),
     "grade": (_field(FieldKind.REASONING, optional=True), _field(FieldKind.GRADE, *"12345")),
     "summary": (SUMMARY,),
@@ -70,11 +78,11 @@ FORMS: dict[str, tuple[Field, ...]] = {
     "pick": (NUMBERS,),
     "expand": (MAYBE_NUMBERS,),
     "calls": (_field(FieldKind.STEP, many=True, optional=True, value=Value.CALL),),
-    "seek": (_field(FieldKind.THOUGHT, optional=True), MAYBE_NUMBERS),
+    "seek": (MAYBE_THOUGHT, MAYBE_NUMBERS),
     "inspect": (
         _field(FieldKind.ENOUGH, *YES_NO),
         _field(FieldKind.QUERY, optional=True),
         MAYBE_NUMBERS,
-        _field(FieldKind.ANSWER, optional=True, value=Value.ANSWER),
+        MAYBE_ANSWER,
     ),
 }

@@ -112,7 +112,8 @@ def test_nothing_that_comes_from_outside_is_a_heading(
     question = Question("q1", asked, (choice, text), evidence)
     request = build_request(turn(heard, question), Modality.BOTH, role, (Message("1/y", agent, 1, said, choice),))
     lines = [line for line in request.own.splitlines() if line in HEADINGS]
-    assert lines == [prompt.DISCUSSION, prompt.ROLE, prompt.WEIGHTS, prompt.TASK, prompt.REPLY_FORM]
+    of_role = [prompt.ROLE] if role else []
+    assert lines == [prompt.DISCUSSION, *of_role, prompt.WEIGHTS, prompt.TASK, prompt.REPLY_FORM]
     lines = [line for line in request.shared.splitlines() if line in HEADINGS]
     assert lines == [prompt.QUESTION, prompt.CHOICES, prompt.EVIDENCE, prompt.PICTURES]
     (request.shared + request.own).encode()
@@ -167,6 +168,23 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     assert "picture" not in f"{texts.system}{texts.own}"
     blind = build_request(turn(question=ranked(1, 0)), Modality.VISUAL, "role")
     assert prompt.NO_PICTURES in blind.own
+
+
+def test_where_all_is_part_of_the_question_nothing_is_said_to_have_been_found_for_it() -> None:
+    own = build_request(turn(question=replace(ranked(1, 1), own=("t0", "i0"))), Modality.BOTH, "").system
+    assert "belong to it" in own
+    assert "found for it" not in own
+    assert "Not all of them" not in own
+    assert "found for it" in build_request(turn(question=replace(ranked(1, 1), own=("t0",))), Modality.BOTH, "").system
+
+
+def test_who_works_alone_may_have_no_role_and_hears_of_no_others() -> None:
+    own = Heard(Message("1/text_critic", "text_critic", 1, "I looked", "here"), 1.0)
+    alone = build_request(turn((own,)), Modality.BOTH, "").own
+    assert prompt.ROLE not in alone
+    assert prompt.ON_MERITS not in alone
+    other = Heard(Message("1/x", "x", 1, "I looked", "there"), 1.0)
+    assert prompt.ON_MERITS in build_request(turn((other,)), Modality.BOTH, "").own
 
 
 def test_what_is_part_of_the_question_is_marked_as_such() -> None:

@@ -42,6 +42,8 @@ def values(field: Field, choices: Sequence[str]) -> st.SearchStrategy[str]:
             return st.lists(st.integers(1, 40), min_size=1, max_size=4, unique=True).map(
                 lambda numbers: ", ".join(map(str, numbers))
             )
+        case Value.PAIR:
+            return st.builds("Who built {}? | {}".format, NAMES, NAMES | st.just("uncertain"))
         case Value.TRIPLE:
             return st.builds("{} | lies near | {}".format, NAMES, NAMES)
         case Value.CALL:
@@ -111,6 +113,8 @@ def in_json(field: Field, value: str) -> Any:
             return float(value)
         case Value.NUMBERS:
             return [int(number) for number in value.split(", ")]
+        case Value.PAIR:
+            return dict(zip(("question", "answer"), value.split(" | "), strict=True))
         case Value.TRIPLE:
             return dict(zip(("head", "relation", "tail"), value.split(" | "), strict=True))
         case Value.CALL:

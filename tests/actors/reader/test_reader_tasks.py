@@ -28,6 +28,7 @@ from actors.messages import (
     Status,
     Task,
     Turn,
+    Value,
     derive_seed,
 )
 from actors.prompting.prompt import build_request
@@ -48,12 +49,13 @@ EXACT = ReaderSettings(
 )
 YES_NO = ("yes", "no")
 VALUES = {
-    **dict.fromkeys(("Enough", "Relevant", "Retrieve", "Same", "Supported", "Visual"), YES_NO),
+    **dict.fromkeys(("Enough", "Relevant", "Retrieve", "Supported", "Visual"), YES_NO),
     "Action": ("texts", "pictures", "answer"),
     "Intents": ("1", "2", "3"),
+    "Side": ("b", "c", "neither"),
     "Type": ("Question", "Retrieval", "Answer", "Stop"),
 }
-MANY = frozenset(("Entity", "Keyword", "Step", "Sub-question", "Theme", "Triple"))
+MANY = frozenset(("Candidate", "Entity", "Keyword", "Step", "Sub-question", "Theme", "Triple"))
 OPTIONAL = frozenset(("Parents", "Selected"))
 
 ROW = Source("t:0", "t", Kind.TABLE, "Mira Holt - Films", "Film = Night Harbour; Year = 1988; Role = Anna")
@@ -118,7 +120,7 @@ def test_the_same_request_gets_the_same_reply() -> None:
 
 
 def test_a_line_of_a_kind_without_a_skill_is_not_filled() -> None:
-    message = do(BRIDGED, "Candidate")
+    message = do(BRIDGED, "Node")
     assert message.status is Status.UNPARSED
     assert message.fields == ()
 
@@ -264,6 +266,31 @@ def test_the_answer_that_the_evidence_bears_out_is_the_only_one_supported() -> N
 )
 def test_answers_are_compared_by_words_and_numbers(one: str, other: str, same: bool) -> None:
     assert agree(one, other) is agree(other, one) is same
+
+
+def test_a_side_is_preferred_whose_answer_is_borne_out_or_on_which_both_agree() -> None:
+    def judged(evidence: tuple[Source, ...], **answers: str) -> Message:
+        heard = tuple(
+            Heard(reply_of(f"Thought: I say so; Answer: {said}", agent), 0.5) for agent, said in answers.items()
+        )
+        task = Task("Say which.", (field("Side"), field("Candidate")))
+        turn = Turn("d", Question("q", "Who directed Night Harbour?", (), evidence), "decision", 9, 5, heard, task=task)
+        return asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
+
+    differing = judged(EVIDENCE, b="Torley", c="Paul Venn")
+    assert differing.said("Side") == ("c",)
+    assert differing.said("Candidate") == ("Torley", "Paul Venn")
+    assert judged((), b="Torley", c="Paul Venn").said("Side") == ("neither",)
+    assert judged((), b="Torley", c="Torley").said("Side") == ("b",)
+
+
+def test_parts_are_answered_where_the_words_tell_and_left_open_where_only_a_sight_can() -> None:
+    pair = Field(FieldKind.SUB_QUESTION, "", many=True, value=Value.PAIR)
+    film, director = do(BRIDGED, fields=(pair,)).said("Sub-question")
+    assert film.endswith("? | Night Harbour")
+    assert director == f"{BRIDGED} | uncertain"
+    seen = do("What colour are the boats on the poster of Night Harbour?", fields=(pair,), evidence=(DIRECTED,))
+    assert seen.said("Sub-question") == ("What colour are the boats on the poster of Night Harbour? | uncertain",)
 
 
 def test_statements_give_triples() -> None:

@@ -13,7 +13,10 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.datasets.scienceqa import ScienceQa
+from experiments.config.loading import load
+from experiments.datasets.kind import DataRequest
+from experiments.datasets.scienceqa import SCIENCEQA, ScienceQa
+from experiments.datasets.settings import DataSettings
 
 
 def problem(split: str, **changes: Any) -> dict[str, Any]:
@@ -221,3 +224,14 @@ def test_no_answer_scores_zero(root: Path) -> None:
     item = next(dataset.train())
     answers = (None, "that one", "B", "this one", "either")
     assert [dataset.score(item, answer).utility for answer in answers] == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: Path) -> None:
+    some = ScienceQa(root, pictures=True)
+    assert [item.question.id for item in some.evaluate()] == ["4"]
+    assert [item.question.id for item in some.train()] == ["3"]
+    assert load(["experiment=bdog_table"]).data.pictures
+    for pictures, evaluated in ((True, ["4"]), (False, ["4", "5"])):
+        settings = DataSettings("scienceqa", str(root), None, pictures=pictures)
+        made = SCIENCEQA.open(DataRequest(settings, root, train=1, held_out=0, seed=0, whole_corpus=False))
+        assert [item.question.id for item in made.evaluate()] == evaluated

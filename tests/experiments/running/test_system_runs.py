@@ -18,8 +18,8 @@ from experiments.running.methods import methods_of, pairs
 def test_a_run_of_systems_launches_no_team_and_only_their_agents() -> None:
     config = load(["experiment=mad"])
     names = [role.name for role in launched_roles(config, team_roles(config))]
-    assert names == ["single", *(role.name for role in SYSTEMS["mad"].roles)]
-    with_team = load(["experiment=mad", "methods=[full,mad]"])
+    assert names == ["single", "solo", *(role.name for role in SYSTEMS["mad"].roles)]
+    with_team = load(["experiment=mad", "methods=[full,sp,mad]"])
     assert len(launched_roles(with_team, team_roles(with_team))) == len(names) + 10
 
 
@@ -31,7 +31,7 @@ def test_what_is_named_last_is_tested_against_the_others_where_nothing_is_learne
 
 def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> None:
     config = load(["experiment=mad"])
-    assert attackable(config, team_roles(config)) == ["single", *(role.name for role in SYSTEMS["mad"].roles)]
+    assert attackable(config, team_roles(config)) == ["single", "solo", *(role.name for role in SYSTEMS["mad"].roles)]
 
 
 def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:

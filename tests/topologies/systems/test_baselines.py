@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Hit, Kind, Message, Question, Source, Trace, Turn
+from actors.messages import Completion, Hit, Kind, Message, Modality, Question, Request, Source, Status, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.conformance.scripted import SYSTEMS, Script, ScriptedTeam, answered, topology
@@ -23,9 +22,11 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
+from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
 from topologies.systems.echosight import reranked
 from topologies.systems.llava_mr2ag import picked
-from topologies.systems.mad import ROUNDS
+from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
 from topologies.systems.self_correction import REVISIONS
 
 pytestmark = pytest.mark.slow
@@ -86,9 +87,10 @@ async def held(
     item: Item = WITH_PICTURE,
     texts: int = 4,
     pictures: int = 2,
+    words: Sequence[str] = (),
 ) -> tuple[Trace, list[Turn]]:
-    """One discussion, and what was asked for in it, in order."""
-    config = load([f"experiment={name}"])
+    """One discussion, and what was asked for in it, in order; configured by `words`, or by its own preset."""
+    config = load(words or [f"experiment={name}"])
     config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
     team = ScriptedTeam(
         {role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer))
@@ -111,12 +113,28 @@ def steps(turns: Sequence[Turn]) -> list[str]:
 async def test_zero_shot_baselines_are_shown_what_is_part_of_the_question_and_look_nothing_up(
     name: str, store: Store
 ) -> None:
-    trace, turns = await held(name, store, {"Sub-question": ["Who?"], "Visual": "no", "Triple": ["a | b | c"]})
+    fields = {"Sub-question": ["Who?"], "Triple": ["a | b | c"], "Thought": "So.", "Answer": "Winstrup"}
+    trace, turns = await held(name, store, fields)
     assert not trace.lookups
     assert set().union(*map(shown, turns)) == {"hint", "own"}
-    trace, turns = await held(name, store, item=WITHOUT)
+    trace, turns = await held(name, store, fields, item=WITHOUT)
     assert not trace.lookups
     assert not trace.evidence
+
+
+@pytest.mark.parametrize("context", ["own", "retrieved"])
+@pytest.mark.parametrize("experiment", ["bdog", "bdog_table"])
+async def test_all_methods_of_bdog_s_tables_are_shown_the_same(experiment: str, context: str, store: Store) -> None:
+    found = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, evidence=(BY_ID["bus-1"], BY_ID["own"])))
+    fields = {"Sub-question": ["Who?"], "Triple": ["a | b | c"], "Thought": "So.", "Answer": "Winstrup"}
+    words = [f"experiment={experiment}", f"systems.context={context}"]
+    seen = [set((await held(name, store, fields, item=found, words=words))[0].evidence) for name in load(words).methods]
+    assert seen == [{"hint", "own"} | ({"bus-1"} if context == "retrieved" else set())] * len(seen)
+
+
+def test_on_the_sample_whose_questions_have_nothing_of_their_own_bdog_and_its_rivals_read_what_is_retrieved() -> None:
+    assert load(["experiment=bdog"]).systems.context == "retrieved"
+    assert load(["experiment=bdog_table"]).systems.context == "own"
 
 
 async def test_self_correction_revises_with_answer_and_critique_in_memory(store: Store) -> None:
@@ -137,6 +155,11 @@ async def test_self_correction_keeps_an_answer_without_a_fault_or_without_a_read
         assert (len(turns), trace.answer) == (2, "Winstrup")
 
 
+async def test_a_critique_that_names_no_fault_is_no_fault_itself(store: Store) -> None:
+    trace, _ = await held("self_correction", store, {"Thought": "none", "Supported": "yes"})
+    assert [(turn.status, turn.calls) for turn in trace.turns] == [(Status.OK, 1)] * 2
+
+
 async def test_self_correction_ends_when_nothing_changes_and_after_its_last_revision(store: Store) -> None:
     fields = {"Thought": "Wrong.", "Supported": "no"}
     _, turns = await held("self_correction", store, fields)
@@ -146,96 +169,215 @@ async def test_self_correction_ends_when_nothing_changes_and_after_its_last_revi
     assert trace.answer == f"guess {1 + 2 * REVISIONS}"
 
 
-PARTS = ("What does the picture show?", "Who builds lighthouses?")
-DUTIES: dict[str, Said] = {
-    "Sub-question": PARTS,
-    "Visual": lambda turn: "yes" if "picture" in turn.question.text else "no",
-    "Summary": "So it was him.",
-}
+async def prompts(name: str, store: Store, monkeypatch: pytest.MonkeyPatch, fields: Mapping[str, Said]) -> list[str]:
+    """What the model is told in each turn."""
+    seen: list[Request] = []
+    complete = Script.complete
+
+    async def noting(self: Script, request: Request) -> Completion:
+        seen.append(request)
+        return await complete(self, request)
+
+    monkeypatch.setattr(Script, "complete", noting)
+    own = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, own=("hint", "own")))
+    await held(name, store, fields, item=own)
+    return [f"{request.system}\n{request.shared}\n{request.own}" for request in seen]
 
 
-def answered_by_part(turn: Turn) -> str:
-    return answered({PARTS[0]: "a lighthouse", PARTS[1]: "unknown"}.get(turn.question.text, "Winstrup"), 0.5)
-
-
-async def test_ddcot_answers_visual_parts_from_pictures_and_textual_ones_from_text(store: Store) -> None:
-    _, turns = await held("ddcot", store, DUTIES, answered_by_part)
-    assert steps(turns) == ["Sub-question", "Visual", "Visual", "Answer", "Answer", "Summary", "Answer"]
-    assert [turn.question.text for turn in turns[1:5]] == [*PARTS, *PARTS]
-    assert [shown(turn) for turn in turns[1:5]] == [set(), set(), {"own"}, {"hint"}]
-
-
-async def test_ddcot_reasons_over_all_parts_and_what_was_found_and_answers_with_the_rationale_read(
-    store: Store,
+async def test_sp_is_asked_for_the_answer_alone_and_cot_for_steps_at_any_length(
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace, turns = await held("ddcot", store, DUTIES, answered_by_part)
-    joint, last = turns[-2:]
-    assert joint.task is not None
-    assert tuple(given.line for given in joint.task.given) == (
-        f"Sub-question: {PARTS[0]}",
-        "Found: What does the picture show: a lighthouse",
-        f"Sub-question: {PARTS[1]}",
-    )
-    assert [heard.message.content for heard in last.heard] == ["Summary: So it was him."]
-    assert (last.question.text, shown(last)) == ("Who built it?", {"hint", "own"})
+    fields = {"Answer": "Winstrup", "Thought": "It stands there, as one sees. " * 60}
+    [direct] = await prompts("sp", store, monkeypatch, fields)
+    [steps] = await prompts("cot", store, monkeypatch, fields)
+    for text in (direct, steps):
+        assert not any(word in text.lower() for word in ("scientist", "confidence", "found for it", "others"))
+    assert not any(word in direct for word in ("Reasoning", "Thought"))
+    assert "one or two sentences" not in steps
+    trace, _ = await held("cot", store, fields)
+    assert [(turn.status, turn.calls) for turn in trace.turns] == [(Status.OK, 1)]
     assert trace.answer == "Winstrup"
 
 
-async def test_ddcot_leaves_visual_parts_uncertain_where_there_is_no_picture(store: Store) -> None:
-    _, turns = await held("ddcot", store, DUTIES, answered_by_part, WITHOUT)
-    assert [turn.question.text for turn in turns if turn.task is None] == [PARTS[1], WITHOUT.question.text]
+PARTS = ("What does the picture show?", "Who builds lighthouses?")
+DIVIDED = (f"{PARTS[0]} | uncertain", f"{PARTS[1]} | engineers")
+DUTIES: dict[str, Said] = {
+    "Sub-question": DIVIDED,
+    "Thought": "So it was him.",
+    "Answer": lambda turn: "a lighthouse" if turn.agent == RECOGNISER.name else "Winstrup",
+}
 
 
-async def test_ddcot_without_parts_takes_the_question_for_its_only_one(store: Store) -> None:
-    _, turns = await held("ddcot", store, {"Visual": "yes", "Summary": "It is so."})
-    assert [turn.question.text for turn in turns] == ["Who built it?"] * 5
+async def test_ddcot_divides_in_one_turn_that_sees_no_picture_and_knows_whether_there_is_one(store: Store) -> None:
+    choosing = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, choices=("Winstrup", "Palladio")))
+    _, turns = await held("ddcot", store, DUTIES, item=choosing)
+    assert [turn.agent for turn in turns] == ["reasoner", "recogniser", "reasoner"]
+    assert shown(turns[0]) == {"hint"}
+    assert turns[0].question.choices == ("Winstrup", "Palladio")
+    assert turns[0].task is not None
+    assert WITH_PICTURE_OF_DDCOT in turns[0].task.instruction
+    _, turns = await held("ddcot", store, DUTIES, item=WITHOUT)
+    assert turns[0].task is not None
+    assert WITHOUT_PICTURE in turns[0].task.instruction
 
 
-async def test_ccot_answers_with_the_scene_graph_of_the_pictures(store: Store) -> None:
-    _, (graph, answer) = await held("ccot", store, {"Triple": ["lighthouse | on | cliff", "lighthouse | is | striped"]})
-    assert shown(graph) == {"own"}
-    assert shown(answer) == {"hint", "own"}
-    [heard] = answer.heard
-    assert heard.message.said("Triple") == ("lighthouse | on | cliff", "lighthouse | is | striped")
+async def test_ddcot_puts_uncertain_parts_to_the_pictures_and_nothing_else_to_them(store: Store) -> None:
+    _, turns = await held("ddcot", store, DUTIES)
+    assert [(turn.agent, shown(turn)) for turn in turns] == [
+        ("reasoner", {"hint"}),
+        ("recogniser", {"own"}),
+        ("reasoner", {"hint"}),
+    ]
+    assert (turns[1].question.text, turns[1].question.choices) == (PARTS[0], ())
+    assert (REASONER.modality, RECOGNISER.modality) == (Modality.TEXT, Modality.VISUAL)
+
+
+async def test_ddcot_integrates_all_parts_with_what_was_found_and_marks_what_is_still_uncertain(store: Store) -> None:
+    third = "When was it built?"
+    fields = {
+        **DUTIES,
+        "Sub-question": (*DIVIDED, third),
+        "Answer": lambda turn: {PARTS[0]: "a lighthouse", third: "unknown"}.get(turn.question.text, "Winstrup"),
+    }
+    trace, turns = await held("ddcot", store, fields)
+    assert turns[-1].task is not None
+    assert tuple(given.line for given in turns[-1].task.given) == (
+        f"Sub-question: {PARTS[0]}",
+        "Found: What does the picture show: a lighthouse",
+        f"Sub-question: {PARTS[1]}",
+        "Found: Who builds lighthouses: engineers",
+        f"Sub-question: {third} -> uncertain",
+    )
+    assert not turns[-1].heard
+    assert (turns[-1].question.text, trace.answer) == ("Who built it?", "Winstrup")
+
+
+async def test_ddcot_leaves_parts_uncertain_where_there_is_no_picture(store: Store) -> None:
+    _, turns = await held("ddcot", store, DUTIES, item=WITHOUT)
+    assert [turn.agent for turn in turns] == ["reasoner", "reasoner"]
+    assert turns[-1].task is not None
+    assert turns[-1].task.given[0].line == f"Sub-question: {PARTS[0]} -> uncertain"
+
+
+async def test_ddcot_without_parts_puts_the_question_to_the_pictures(store: Store) -> None:
+    _, turns = await held("ddcot", store, {"Answer": "Winstrup", "Thought": "It is so."})
+    assert [(turn.agent, turn.question.text) for turn in turns[1:]] == [
+        ("recogniser", "Who built it?"),
+        ("reasoner", "Who built it?"),
+    ]
+
+
+def test_a_part_without_an_answer_is_uncertain_and_one_that_is_asked_twice_counts_once() -> None:
+    lines = ("Who? | Ann", "Where?", "When? | Unknown.", "Why? | uncertain, look at it", "Who? | Bob", "How? |")
+    assert [(part.question, part.answer) for part in divide(lines)] == [
+        ("Who?", "Ann"),
+        ("Where?", None),
+        ("When?", None),
+        ("Why?", None),
+        ("How?", None),
+    ]
+
+
+GRAPH: dict[str, Said] = {"Triple": ["lighthouse | on | cliff", "lighthouse | is | striped"], "Answer": "Winstrup"}
+
+
+async def test_ccot_answers_with_the_scene_graph_of_the_pictures(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, (graph, answer) = await held("ccot", store, GRAPH)
+    assert shown(graph) == shown(answer) == {"hint", "own"}
+    assert answer.task is not None
+    assert [given.text for given in answer.task.given] == GRAPH["Triple"]
+    assert trace.answer == "Winstrup"
+    *_, last = await prompts("ccot", store, monkeypatch, GRAPH)
+    assert not any(part in last for part in ("others", "## Weights", "## Role", "scientist"))
 
 
 async def test_ccot_answers_directly_where_there_is_no_picture_or_no_graph(store: Store) -> None:
-    _, turns = await held("ccot", store, item=WITHOUT)
+    _, turns = await held("ccot", store, {"Answer": "Winstrup"}, item=WITHOUT)
     assert steps(turns) == ["Answer"]
-    _, turns = await held("ccot", store)
+    _, turns = await held("ccot", store, {"Answer": "Winstrup"})
     assert steps(turns) == ["Triple", "Answer"]
-    assert (turns[1].heard, turns[1].instruction) == ((), "")
+    assert [turn.task.given for turn in turns if turn.task] == [(), ()]
 
 
-def sides(**answers: str) -> Callable[[Turn], str]:
-    return lambda turn: answered(answers.get(turn.agent, "Winstrup"), 0.5)
+def debating(
+    side: Said = "neither", answer: Said = "Winstrup", candidate: Said = ("Palladio", "Sisu")
+) -> dict[str, Said]:
+    """Replies of a debate: the sides differ, and the moderator says this of them."""
+
+    def said(turn: Turn) -> str | Sequence[str]:
+        if turn.agent == "debate_moderator":
+            return answer(turn) if callable(answer) else answer
+        return {"affirmative": "Palladio", "negative": "Sisu"}.get(turn.agent, "Winstrup")
+
+    return {"Thought": "I say so.", "Answer": said, "Side": side, "Candidate": candidate}
 
 
-async def test_debaters_hear_each_other_and_remember_themselves_and_the_judge_reads_it_all(store: Store) -> None:
-    differing = sides(affirmative="Palladio", negative="Sisu")
-    trace, turns = await held("mad", store, {"Same": "no"}, differing)
-    debate = [turn for turn in turns if turn.agent != "debate_judge"]
-    assert [turn.agent for turn in debate] == ["affirmative", "negative"] * ROUNDS
-    assert [turn.recall for turn in debate] == [0, 0, 1, 1, 2, 2]
-    for before, turn in pairwise(debate):
-        assert [heard.message.id for heard in turn.heard] == [f"{before.round}/{before.agent}"]
-    assert [heard.message.id for heard in turns[-1].heard] == [f"{turn.round}/{turn.agent}" for turn in debate]
+def speakers(turns: Sequence[Turn]) -> list[str]:
+    return [turn.agent for turn in turns]
+
+
+def heard(turn: Turn) -> list[str]:
+    return [each.message.id for each in turn.heard]
+
+
+ROUND = ["affirmative", "negative", "debate_moderator"]
+
+
+async def test_the_moderator_s_preference_ends_a_debate_with_its_answer_and_no_further_turn(store: Store) -> None:
+    fields = debating(lambda turn: "negative" if turn.round == 6 else "neither")
+    trace, turns = await held("mad", store, fields)
+    assert speakers(turns) == ROUND * 2
+    assert (trace.answer, trace.decision) == ("Winstrup", ("debate_moderator",))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        debating("neither"),
+        debating("affirmative", ()),
+        debating("affirmative", "unknown"),
+        debating("both"),
+        debating(()),
+    ],
+    ids=["an answer without a side", "a side without an answer", "unknown", "no such side", "nothing readable"],
+)
+async def test_a_debate_without_a_preference_goes_on_to_a_judge_who_was_not_there(
+    fields: dict[str, Said], store: Store
+) -> None:
+    trace, turns = await held("mad", store, fields)
+    assert speakers(turns) == [*ROUND * ROUNDS, "debate_judge", "debate_judge"]
+    assert heard(turns[9]) == heard(turns[10]) == ["1/affirmative", "2/negative"]
+    assert [turn.recall for turn in turns[9:]] == [0, 1]
+    assert steps(turns[9:]) == ["Candidate", "Thought"]
     assert (trace.answer, trace.decision) == ("Winstrup", ("debate_judge",))
 
 
-async def test_a_debate_ends_when_the_judge_finds_that_both_sides_agree(store: Store) -> None:
-    _, turns = await held("mad", store, {"Same": "yes"}, sides(affirmative="Winstrup", negative="N. S. Winstrup"))
-    assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge", "debate_judge"]
-    assert turns[2].task is not None
-    assert tuple(given.line for given in turns[2].task.given) == ("Answer 1: Winstrup", "Answer 2: N. S. Winstrup")
-    _, turns = await held("mad", store)
-    assert [turn.agent for turn in turns] == ["affirmative", "negative", "debate_judge"]
+async def test_equal_answers_end_no_debate_that_the_moderator_does_not_end(store: Store) -> None:
+    _, turns = await held("mad", store, {**debating(), "Answer": "Winstrup"})
+    assert len(turns) == 3 * ROUNDS + 2
 
 
-async def test_a_debate_goes_on_where_a_side_knows_nothing_or_the_judge_is_not_understood(store: Store) -> None:
-    for answer in (sides(affirmative="unknown", negative="unknown"), sides(affirmative="Palladio", negative="Sisu")):
-        _, turns = await held("mad", store, {}, answer)
-        assert sum(turn.agent != "debate_judge" for turn in turns) == 2 * ROUNDS
+async def test_debaters_and_moderator_remember_what_they_said_and_heard(store: Store) -> None:
+    _, turns = await held("mad", store, debating())
+    assert [turn.recall for turn in turns[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert heard(turns[6]) == ["2/negative", "5/negative"]
+    assert heard(turns[7]) == ["1/affirmative", "4/affirmative", "7/affirmative"]
+    assert heard(turns[5]) == ["1/affirmative", "2/negative", "4/affirmative", "5/negative"]
+
+
+async def test_the_negative_side_must_disagree_at_first_and_later_both_are_asked_whether_they_agree(
+    store: Store,
+) -> None:
+    _, turns = await held("mad", store, debating())
+    tasks = [turn.task for turn in turns[:9] if turn.agent != "debate_moderator"]
+    assert tasks == [OPEN, OPPOSE, REPLY, REPLY, REPLY, REPLY]
+    assert AFFIRMATIVE.instruction == NEGATIVE.instruction
+
+
+async def test_a_debate_in_which_neither_side_says_anything_has_no_answer(store: Store) -> None:
+    trace, turns = await held("mad", store, {**debating("both"), "Thought": (), "Answer": ()})
+    assert len(turns) == 3 * ROUNDS
+    assert (trace.answer, trace.status) == (None, Status.UNPARSED)
 
 
 @pytest.mark.parametrize("name", RETRIEVING)

@@ -84,6 +84,17 @@ async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as
     assert decode(encode(trace)) == trace
 
 
+async def test_the_answer_of_a_task_that_asked_for_one_closes_a_discussion_as_any_answer_does() -> None:
+    async def ask(turn: Turn) -> Message:
+        said = (("Thought", "It was her."), ("Answer", "Ann")) if turn.agent == "a" else (("Thought", "Who knows."),)
+        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, fields=said)
+
+    session = Session("m", QUESTION, ask, Shelf(), seed=1)
+    told, silent = await session.ask("a"), await session.ask("b")
+    assert (session.trace(told).answer, session.trace(told).decision) == ("Ann", ("a",))
+    assert (session.trace(silent).answer, session.trace(silent).status) == (None, Status.OK)
+
+
 async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:
     team = Team()
     session = Session("m", QUESTION, team.ask, Shelf(), seed=1)

@@ -40,10 +40,10 @@ pytestmark = pytest.mark.slow
 
 NAMES = list(BY_NAME)
 FIELDS = frozenset(
-    "Intents Sub-question Retrieve Enough Relevant Same Supported Visual Selected Best Triple Entity Keyword Theme "
-    "Query Action Step Type Parents Instruction Summary Description Thought Answer Confidence Score".split()
+    "Intents Sub-question Retrieve Enough Relevant Side Supported Visual Selected Best Triple Entity Keyword Theme "
+    "Query Action Step Type Parents Instruction Summary Description Thought Answer Candidate Confidence Score".split()
 )
-GIVEN = re.compile(r"(Candidate \d+|Answer \d+|Triple|Found|Sub-question|Node \d+(?: \([^)]*\))?): \S")
+GIVEN = re.compile(r"(Candidate \d+|Answer \d+|Triple(?: \d+)?|Found|Sub-question|Node \d+(?: \([^)]*\))?): \S")
 TOPOLOGIES = ROOT / "topologies"
 
 

@@ -1,36 +1,43 @@
 """BDoG: Blueprint Debate on Graphs (sections 4.1-4.3, Eqs. 1-7), and its two ablations (section 5.4).
 
 A blueprint graph is drawn from question, picture and context (Eq. 2). In every round the proponent improves it (G+,
-Eq. 3), the opponent challenges that (G-, Eq. 4), and the moderator merges both and answers for now (G*, Eq. 5). G- is
-the next round's blueprint; when it is at most `epsilon` away from this round's (Eq. 6), or after the last round, the
-moderator gives the final answer.
+Eq. 3), the opponent challenges that (G-, Eq. 4), and the moderator, who alone sees the choices, reads both, merges them
+(G*, Eq. 5) and answers. The sides state graphs and no answers, and each reads one graph: the proponent the opponent's
+last, the opponent the proponent's. G- is the next round's blueprint; when it is at most `epsilon` away from this
+round's (Eq. 6), or after the last round, the debate is over, and the moderator's last answer is its answer.
 
-Left open and decided: who draws the first graph (the agent that answers alone, as nobody has a side yet); `epsilon` (0,
-nothing changed) and the most rounds (3, with which the main results agree, Table 3); the distance (see
-`blueprint`). The Size constraint is stated in the prompts and enforced: what exceeds it is cut. Context and picture are
-what is part of the question; where nothing is, they are what was retrieved for it. In the final turn the moderator
-answers from its last conclusion: for the same answer in the form in which all answers are given.
+Left open and decided: who draws the first graph (an agent that works alone, as nobody has a side yet); `epsilon` (0,
+nothing changed) and the most rounds (3: three of the four main results are Table 3's after three rounds, one is that
+after two); the distance (see `blueprint`). The Size constraint is stated in the prompts and enforced.
 
-Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, such a conclusion is the
-union of both graphs, and a round without the opponent's revision ends no debate, since nobody has said that nothing
-changes. Without the first graph the debate starts from none.
+Different from the authors' code: it holds two rounds and never ends early (`systems.rounds=2 systems.epsilon=null`),
+asks for three entities in the first graph and sets no size later (`systems.size`), has no G*, and reads no graph:
+whatever was replied is pasted into the next prompt. Here graphs are parsed, as Eq. 6 needs them. Graphs from a file go
+by the question's id and are whole; theirs go by position and are cut. An answer that cannot be read is wrong; theirs is
+matched by GPT-3.5 or drawn at random.
 
-Without the graph (`graph=False`) the same three talk freely: the moderator sums up each round, which ends the debate
-when both sides give the same answer. Without the debate (`debate=False`) the first graph is answered from.
+Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate,
+since nobody has said that nothing changes. Where the last conclusion cannot be read, the one before it counts. Without
+the first graph the debate starts from none.
+
+Without the graph (`graph=False`) both sides state their thoughts and no answer, at first by themselves, later on the
+other's words of the round before; after all rounds the moderator's last answer counts, of which the sides hear none.
+The published code means this and cannot run it (it asks for prompts that it does not have). Without the debate
+(`debate=False`), for which there is no code, the question is answered from the first graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace, Value
-from topologies.answers import wording
 from topologies.method import MethodContext, system
-from topologies.single import SINGLE_AGENT
-from topologies.systems.bdog.blueprint import SIZE, Blueprint, distance, limited, read_triples, union
+from topologies.systems.bdog.blueprint import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog.blueprints import read_blueprints
-from topologies.systems.session import Session, System, about
+from topologies.systems.session import Session, System
+from topologies.systems.solo import ANSWER, SOLO, in_view
 from topologies.topology import Ask
 
 PROPONENT = Role(
@@ -53,31 +60,34 @@ MODERATOR = Role(
 )
 ROLES = (PROPONENT, OPPONENT, MODERATOR)
 
-LIMITS = f"At least one triple and at most {SIZE} entities, all of which bear on answering the question."
 COMPACT = "State the whole graph in as few triples as will do; what you leave out is gone."
+NO_ANSWER = "Do not answer the question."
 DRAW = (
     "Think of the steps that lead to the answer. Then draw a graph of the evidence they need: the entities in the "
-    f"question, its context and its pictures, their attributes and how they are related. {LIMITS}"
+    f"question, its context and its pictures, their attributes and how they are related. {NO_ANSWER}"
 )
 SUPPORT = (
-    "The triples below are the blueprint graph for answering the question. Improve it with your own insight towards "
-    f"the best answer: correct, add, drop. {LIMITS} {COMPACT} Give the answer to which it leads."
+    "The triples below are the blueprint graph for answering the question. Improve it with your own insight: correct, "
+    f"add what bears on the question, drop the rest. {NO_ANSWER} {COMPACT}"
 )
 CHALLENGE = (
     "The triples below are the graph of the side that is for the blueprint. Look for flaws and gaps in it and state it "
-    f"as it ought to be. {LIMITS} {COMPACT} Give the answer to which it leads."
+    f"as it ought to be. {NO_ANSWER} {COMPACT}"
 )
 CONCLUDE = (
-    "The triples below are those of both sides. Merge them into the one graph that leads to the best answer, and where "
-    f"they contradict each other decide. {LIMITS} {COMPACT} Give the answer to which it leads."
+    "The lines Triple 1 are the graph of the side that is for the blueprint, the lines Triple 2 that of the side "
+    "against it. Merge them into the one graph that leads to the best answer, and where they contradict each other "
+    f"decide. {COMPACT} Give the answer to which it leads."
 )
-FINAL = "The debate is over. Give the final answer, from the graph that you concluded."
-FROM_GRAPH = "Answer from the graph of evidence."
-ADVOCATE = "Say which answer you are for and why; meet what was said against it."
-DISPUTE = "Say what is wrong with what the other side said, and which answer you are for."
-SUM_UP = "Sum up what both sides said in this round, and give the answer to which it leads."
+FROM_GRAPH = "The triples below are a graph of the evidence. Answer the question from it, without any explanation."
+ADVOCATE = f"Say what speaks for one way of answering the question and why. {NO_ANSWER}"
+DISPUTE = f"Say what is doubtful or easily overlooked about the question, and why. {NO_ANSWER}"
+DEFEND = f"Meet what the other side said, and make your own case better. {NO_ANSWER}"
+ATTACK = f"Say what is wrong or missing in what the other side said. {NO_ANSWER}"
+SETTLE = "Weigh what both sides said in this round, and answer the question without any explanation."
 
 THOUGHT = Field(FieldKind.THOUGHT, "the steps that lead to the answer")
+CASE = Field(FieldKind.THOUGHT, "your case, in a few sentences")
 TRIPLE = Field(
     FieldKind.TRIPLE,
     "entity | relation | entity, or entity | has attribute | value",
@@ -85,7 +95,6 @@ TRIPLE = Field(
     optional=True,  # where nothing is known, there is nothing to draw
     value=Value.TRIPLE,
 )
-ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
 
 
 class Bdog(System):
@@ -99,87 +108,91 @@ class Bdog(System):
         super().__init__(context)
         self._graph = graph
         self._debate = debate
+        settings = context.systems
+        self._size = settings.size
+        self._limits = (
+            f"At least one triple and at most {settings.size} entities, all of which bear on answering the question."
+        )
         # Once for the run; the ablation without a graph needs none.
-        self._given = read_blueprints(context.systems.blueprints) if graph else {}
+        self._given = read_blueprints(settings.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        shown = about(question, await session.own() or question.evidence)
+        shown = await in_view(session, self.context)
+        # Only who answers sees the choices.
+        asked = replace(shown, choices=())
         if not self._graph:
-            return session.trace(await self._talk(session, shown))
-        blueprint, drawn = await self._first(session, shown)
+            return session.trace(await self._talk(session, shown, asked))
+        blueprint = await self._first(session, asked)
         if not self._debate:
-            # A graph from a file was drawn in no turn that could be heard, so the instruction holds it.
-            instruction = (
-                FROM_GRAPH if drawn else f"{FROM_GRAPH} {'; '.join(given.line for given in _triples(blueprint))}"
-            )
-            return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=drawn, instruction=instruction))
-        return session.trace(await self._on_graph(session, shown, blueprint, drawn))
+            task = Task(FROM_GRAPH, (ANSWER,), _triples(blueprint))
+            return session.trace(await session.ask(SOLO.name, question=shown, task=task))
+        return session.trace(await self._on_graph(session, shown, asked, blueprint))
 
-    async def _first(self, session: Session, shown: Question) -> tuple[Blueprint, list[Message]]:
-        """G_0, and the turn that drew it."""
-        if shown.id in self._given:
+    async def _first(self, session: Session, asked: Question) -> Blueprint:
+        """G_0: as it was given, or drawn now."""
+        if asked.id in self._given:
             # Graphs that other models wrote may exceed the Size constraint.
-            return limited(self._given[shown.id]), []
-        drawn = await session.ask(SINGLE_AGENT, question=shown, task=Task(DRAW, (THOUGHT, TRIPLE)))
-        return _stated(drawn, Blueprint()), [drawn]
+            return limited(self._given[asked.id], self._size)
+        task = Task(f"{DRAW} {self._limits}", (THOUGHT, TRIPLE))
+        return self._stated(await session.ask(SOLO.name, question=asked, task=task))
 
-    async def _on_graph(
-        self, session: Session, shown: Question, blueprint: Blueprint, opening: Sequence[Message]
-    ) -> Message:
-        # `systems.rounds` is at least 1, so the loop sets all names that are used after it.
-        heard = opening
+    async def _on_graph(self, session: Session, shown: Question, asked: Question, blueprint: Blueprint) -> Message:
+        """The debate from a blueprint on; the moderator's last conclusion that can be read."""
+        epsilon = self.context.systems.epsilon
+        conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):
-            support = Task(SUPPORT, (TRIPLE, ANSWER), _triples(blueprint))
-            proponent = await session.ask(PROPONENT.name, question=shown, task=support, heard=heard)
-            affirmative = _stated(proponent, blueprint)
-            challenge = Task(CHALLENGE, (TRIPLE, ANSWER), _triples(affirmative))
-            opponent = await session.ask(OPPONENT.name, question=shown, task=challenge, heard=[proponent])
-            negative = _stated(opponent, affirmative)
-            merge = Task(CONCLUDE, (TRIPLE, ANSWER), _triples(union(affirmative, negative)))
-            both_sides = [proponent, opponent]
-            conclusion = await session.ask(MODERATOR.name, question=shown, task=merge, heard=both_sides)
+            support = Task(f"{SUPPORT} {self._limits}", (TRIPLE,), _triples(blueprint))
+            affirmative = self._stated(await session.ask(PROPONENT.name, question=asked, task=support)) or blueprint
+            challenge = Task(f"{CHALLENGE} {self._limits}", (TRIPLE,), _triples(affirmative))
+            stated = self._stated(await session.ask(OPPONENT.name, question=asked, task=challenge))
+            negative = stated or affirmative
+            merge = Task(
+                f"{CONCLUDE} {self._limits}", (TRIPLE, ANSWER), (*_triples(affirmative, 1), *_triples(negative, 2))
+            )
+            conclusions.append(await session.ask(MODERATOR.name, question=shown, task=merge))
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
-            blueprint, heard = negative, [opponent]
-            # A failed opponent leaves the graph as it was, which must not pass for agreement.
-            if opponent.status is Status.OK and moved <= self.context.systems.epsilon:
+            blueprint = negative
+            # An opponent who stated no graph left it as it was, which must not pass for agreement.
+            if stated and epsilon is not None and moved <= epsilon:
                 break
-        # After a failed conclusion the moderator answers from what both sides said.
-        closing = [conclusion] if conclusion.status is Status.OK else both_sides
-        return await session.ask(MODERATOR.name, question=shown, heard=closing, instruction=FINAL)
+        return _last_read(conclusions)
 
-    async def _talk(self, session: Session, shown: Question) -> Message:
-        """The debate without graphs. The sides hear each other's last words and the moderator's."""
-        heard: list[Message] = []
-        for _ in range(self.context.systems.rounds):
-            proponent = await session.ask(PROPONENT.name, question=shown, heard=heard, instruction=ADVOCATE)
-            opponent = await session.ask(OPPONENT.name, question=shown, heard=[proponent], instruction=DISPUTE)
-            both_sides = [proponent, opponent]
-            summary = await session.ask(MODERATOR.name, question=shown, heard=both_sides, instruction=SUM_UP)
-            heard = [opponent, summary]
-            if proponent.answer is not None and _same(proponent.answer, opponent.answer):
-                break
-        return summary
+    async def _talk(self, session: Session, shown: Question, asked: Question) -> Message:
+        """The debate without graphs; the moderator's last answer that can be read."""
+        answers: list[Message] = []
+        # What each side heard of the other is from the round before, so that neither has the first word.
+        before: list[Message] = []
+        for number in range(self.context.systems.rounds):
+            first, second = (DEFEND, ATTACK) if number else (ADVOCATE, DISPUTE)
+            proponent = await session.ask(PROPONENT.name, question=asked, task=Task(first, (CASE,)), heard=before[1:])
+            opponent = await session.ask(OPPONENT.name, question=asked, task=Task(second, (CASE,)), heard=before[:1])
+            before = [proponent, opponent]
+            answers.append(
+                await session.ask(MODERATOR.name, question=shown, task=Task(SETTLE, (ANSWER,)), heard=before)
+            )
+        return _last_read(answers)
 
+    def _stated(self, message: Message) -> Blueprint:
+        """The graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
 
-def _stated(message: Message, fallback: Blueprint) -> Blueprint:
-    """The graph that a turn states, within the Size constraint; the fallback where it states none."""
-    graph = limited(read_triples(message.said(TRIPLE.name)))
-    # An empty graph is taken for an unreadable reply: no revision deletes everything.
-    return graph if graph.entities else fallback
-
-
-def _triples(graph: Blueprint) -> tuple[Given, ...]:
-    return tuple(Given(FieldKind.TRIPLE, line) for line in graph.lines())
+        An empty graph is taken for an unreadable reply: no revision deletes everything.
+        """
+        return limited(read_triples(message.said(TRIPLE.name)), self._size)
 
 
-def _same(first: str, second: str | None) -> bool:
-    return second is not None and wording(first) == wording(second)
+def _last_read(messages: Sequence[Message]) -> Message:
+    """The last message that could be read; the last of all where none could. There is at least one."""
+    return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
+
+
+def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
+    return tuple(Given(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
 METHODS = (
     system("bdog_debate", "debate of proponent, opponent and moderator", partial(Bdog, graph=False), ROLES),
-    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False)),
-    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, ROLES),
+    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False), (SOLO,)),
+    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES)),
 )

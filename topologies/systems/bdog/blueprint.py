@@ -15,7 +15,6 @@ from typing import NamedTuple
 from topologies.answers import wording
 
 Edge = tuple[str, str, str]
-SIZE = 20  # entities, the Size constraint of section 4.1
 
 # A whole line in one pair of round or angle brackets, as in (head | relation | tail).
 _BRACKETED = re.compile(r"[(<]([^()<>]*)[)>]")
@@ -32,6 +31,10 @@ class Blueprint:
 
     triples: tuple[Edge, ...] = ()
     alone: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """False for the graph that says nothing."""
+        return bool(self.triples or self.alone)
 
     @property
     def entities(self) -> frozenset[str]:
@@ -124,13 +127,9 @@ def distance(first: Blueprint, second: Blueprint) -> int:
     return sum(change(first, second))
 
 
-def union(first: Blueprint, second: Blueprint) -> Blueprint:
-    """G+ with all that G- has beside it (Eq. 5)."""
-    return blueprint((*first.triples, *second.triples), (*first.alone, *second.alone))
-
-
-def limited(graph: Blueprint, size: int = SIZE) -> Blueprint:
-    """The graph's first `size` entities with all that is said of them and between them (the Size constraint)."""
+def limited(graph: Blueprint, size: int) -> Blueprint:
+    """The graph's first `size` entities with all that is said of them and between them (the Size constraint of section
+    4.1)."""
     entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:
