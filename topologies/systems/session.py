@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from actors.messages import (
+    Given,
     Heard,
     Hit,
     Kind,
@@ -59,6 +60,7 @@ class Session:
         task: Task | None = None,
         heard: Sequence[Message] = (),
         instruction: str = "",
+        given: Sequence[Given] = (),
         remembers: bool = False,
     ) -> Awaitable[Message]:
         """One turn. Failure is in the message's status, never an exception.
@@ -67,6 +69,7 @@ class Session:
             question: a question with other evidence, or another question, in place of the discussion's own.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
+            given: lines of material for an answer; a task brings its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
         """
         # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
@@ -89,6 +92,7 @@ class Session:
             recall=recall,
             instruction=instruction,
             task=task,
+            given=tuple(given),
         )
         return self._answered(turn)
 

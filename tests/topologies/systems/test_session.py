@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from actors.messages import Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
+from actors.messages import FieldKind, Given, Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
 from topologies.library import PICTURES
 from topologies.systems.session import Session, about, sources
@@ -82,6 +82,12 @@ async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as
     assert (trace.answer, trace.decision) == ("Ann", ("a",))
     assert team.turns[2].recall == 1
     assert decode(encode(trace)) == trace
+
+
+async def test_what_an_answer_is_given_reaches_its_turn() -> None:
+    team, line = Team(), Given(FieldKind.NODE, "Question: Who?", 1)
+    await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", given=[line])
+    assert (team.turns[0].given, team.turns[0].task) == ((line,), None)
 
 
 async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:
