@@ -31,6 +31,10 @@ class SystemSettings:
     """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
     steps: int = at_least(1, default=10)
     """MMAPG: most nodes of a plan."""
+    text_radius: float | None = at_least(0, default=None)
+    """MMAPG: leave out texts that are farther than this from what is searched for (null: `retrieval.radius`) ..."""
+    picture_radius: float | None = at_least(0, default=None)
+    """... and pictures (null: `retrieval.radius`)."""
     paths: int = at_least(1, default=5)
     """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
     agreement: float = 0.5
