@@ -138,9 +138,12 @@ class Session:
         """All edges of an entity."""
         return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
 
-    def entity(self, name: str, *, of: Message | None = None) -> Awaitable[tuple[Source, ...]]:
-        """An entity's description and pictures."""
-        return self._noted(self._library.entity(self.question, name), attrgetter("id"), "entity", name, of)
+    def entity(
+        self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
+    ) -> Awaitable[tuple[Source, ...]]:
+        """An entity's description and pictures (`Library.entity`)."""
+        search = self._library.entity(self.question, name, k, near=near)
+        return self._noted(search, attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
         """The discussion as it happened. `answer` is the turn that closed it; or the answer itself where none did (a

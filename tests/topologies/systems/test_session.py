@@ -37,7 +37,9 @@ class Shelf:
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         return ()
 
-    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
+    async def entity(
+        self, question: Question, name: str, k: int | None = None, *, near: str = ""
+    ) -> tuple[Source, ...]:
         return ()
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
