@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -39,7 +40,7 @@ def f1_by_supporting(trials: Sequence[Answers]) -> Figure | None:
                 matrix = as_matrix(asked)
                 low, high = crossed_interval(matrix, derive_seed(0, "interval", TAG, method, number))
                 points.append((place, float(np.nanmean(matrix)), low, high))
-        look = {"color": nth(COLOURS, i), "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
+        look: Any = {"color": nth(COLOURS, i), "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
         # Side by side, as intervals of methods that do alike would cover each other.
         x = np.array([place for place, *_ in points]) + 0.08 * (i - (len(methods) - 1) / 2)
         axes.vlines(
