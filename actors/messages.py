@@ -365,7 +365,7 @@ class Turn:
     number (its process was restarted) says so instead of answering from half a memory. `instruction` is for this
     turn only, beside the role's: what a compromised agent is after, or what a defence asks of an honest one; where it
     is one of these, `directive` says the same as a value. With a `task` the turn is a step that is not to answer the
-    question.
+    question, and brings material of its own; `given` is the material of a turn that answers.
     """
 
     discussion: str
@@ -378,6 +378,7 @@ class Turn:
     instruction: str = ""
     task: Task | None = None
     directive: Directive = NO_DIRECTIVE
+    given: tuple[Given, ...] = ()
 
     @property
     def id(self) -> str:
@@ -410,6 +411,7 @@ class Prompted:
     discussion: tuple[Remark, ...] = ()
     directive: Directive = NO_DIRECTIVE
     task: Task | None = None
+    given: tuple[Given, ...] = ()
 
 
 @wire

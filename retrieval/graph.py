@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from actors.messages import Kind, Source, Triple
+from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import well_formed
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
@@ -84,12 +84,23 @@ class Graph:
         touching = _touching([entity_key(entity)])
         return [_triple(row) for row in self._rows(_both(touching, _where(space)))]
 
-    def entity(self, name: str, space: SearchSpace = EVERYTHING) -> list[Source]:
-        """The sources of an entity: passages and rows that have its name as title, then its pictures."""
+    def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
+        """The sources of an entity: passages and rows that have its name as title, then its pictures; where words are
+        given, those nearest to them by vectors before all others."""
         with reading(self._folder):
             rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]
-        return sorted(self._store.sources(ids, space), key=lambda source: (source.kind is Kind.IMAGE, source.id))
+        sources = self._store.sources(ids, space)
+        place: dict[str, int] = {}
+        if near and len(sources) > 1:
+            within = SearchSpace({source.doc for source in sources}, space.withheld)
+            hits = self._store.search(Search(near, CONSIDERED, mode="vector"), within)
+            place = {hit.source.id: rank for rank, hit in enumerate(hits)}
+
+        def order(source: Source) -> tuple[int, bool, str]:
+            return place.get(source.id, len(place)), source.kind is Kind.IMAGE, source.id
+
+        return sorted(sources, key=order)
 
     def network(self) -> nx.MultiDiGraph:
         """The whole graph for networkx: nodes are entities by name, with `modality` (kinds of their sources, joined by

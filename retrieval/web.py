@@ -20,6 +20,7 @@ from actors.errors import WebError
 from actors.messages import Hit, Kind, Source
 
 RESULTS = 10  # the most that one credit buys
+LANGUAGE = "en"  # the benchmarks' and prompts', wherever the search is made from
 TIMEOUT_S, CONNECT_S = 20.0, 10.0
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -77,7 +78,7 @@ class Serper:
 
     async def _attempt(self, query: str) -> Results | _Fault:
         headers = {"X-API-KEY": self._key, "Content-Type": "application/json"}
-        content = json.dumps({"q": query, "num": RESULTS})
+        content = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE})
         try:
             # A client for each attempt: a search is rare, and no connection outlives the loop that made it.
             async with (

@@ -49,8 +49,10 @@ class Library(Protocol):
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         """All edges of an entity, as head or as tail, ordered by id."""
 
-    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
-        """An entity's description and pictures."""
+    async def entity(
+        self, question: Question, name: str, k: int | None = None, *, near: str = ""
+    ) -> tuple[Source, ...]:
+        """An entity's description and pictures: all of them, or the k nearest to some words."""
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k first results of a web search; none where there is no web."""

@@ -38,9 +38,17 @@ class SystemSettings:
     """BDoG: a JSON file of first blueprint graphs by question id, as GPT-4 or Gemini wrote them; null: drawn anew."""
     steps: int = at_least(1, default=10)
     """MMAPG: most nodes of a plan."""
+    text_radius: float | None = at_least(0, default=None)
+    """MMAPG: leave out texts that are farther than this from what is searched for (null: `retrieval.radius`) ..."""
+    picture_radius: float | None = at_least(0, default=None)
+    """... and pictures (null: `retrieval.radius`)."""
     paths: int = at_least(1, default=5)
     """Most paths through a knowledge graph that MH-MMKG answers with (alpha)."""
+    consistency: Literal["answers", "summaries", "majority"] = "answers"
+    """HM-RAG: what agrees before the light model merges it. `answers`: all of them are the same; `summaries`: any two
+    summaries of them are alike (Eqs. 13 and 14); `majority`: an answer of two agents is the answer, no model is asked
+    (the authors' code)."""
     agreement: float = 0.5
-    """HM-RAG: the least agreement of any two agents' answers, from 0 to 1, at which the light model merges them."""
+    """HM-RAG, `consistency=summaries`: the least agreement of any two, from 0 to 1, at which the light model merges."""
     rouge_weight: float = 0.5
     """HM-RAG: the share of ROUGE-L in the agreement; the rest is BLEU's."""

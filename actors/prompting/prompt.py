@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from actors.messages import (
     Abilities,
+    Given,
     Kind,
     Message,
     Modality,
@@ -24,7 +25,6 @@ from actors.messages import (
     Request,
     Source,
     Status,
-    Task,
     Turn,
     derive_seed,
 )
@@ -122,8 +122,8 @@ def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ())
 def own_part(
     turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], budget_words: int | None
 ) -> tuple[str, Prompted]:
-    """The discussion with the agent's own turns in it, then its role, the weights, the turn's instruction and its task;
-    as text, and as values. The form of the reply is not yet in it.
+    """The discussion with the agent's own turns in it, then its role, the weights, the turn's instruction, what an
+    answer is given to go by, and its task; as text, and as values. The form of the reply is not yet in it.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
@@ -153,16 +153,20 @@ def own_part(
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
     if turn.instruction:
         lines += [ORDERS, _line_of_its_own(turn.instruction)]
-    lines += [TASK, *_task_lines(turn.task)] if turn.task else [TASK, _to_answer(turn, modality)]
-    return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task)
+    lines += _given_lines(turn.given)
+    if turn.task:
+        lines += [TASK, _line_of_its_own(turn.task.instruction), *_given_lines(turn.task.given)]
+    else:
+        lines += [TASK, _to_answer(turn, modality)]
+    return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task, turn.given)
 
 
 def _to_answer(turn: Turn, modality: Modality) -> str:
     """The task of a turn that answers, for what this agent has before it."""
     evidence = turn.question.evidence
     sentences = [f"{ANSWER}."]
-    # What was found may stand in the messages of others.
-    if not evidence and not turn.heard:
+    # What was found may stand in the messages of others, or in what is given.
+    if not evidence and not turn.heard and not turn.given:
         sentences.append(NOTHING_RETRIEVED)
     elif evidence and modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
         sentences.append(NO_PICTURES)
@@ -222,12 +226,8 @@ def message_text(message: Message, words: int | None = None) -> str:
     return f"{content} Answer: {one_line(answer)}{confidence}"
 
 
-def _task_lines(task: Task) -> list[str]:
-    """The task's instruction and its material."""
-    lines = [_line_of_its_own(task.instruction)]
-    if task.given:
-        lines += [GIVEN, *(one_line(given.line) for given in task.given)]
-    return lines
+def _given_lines(given: Sequence[Given]) -> list[str]:
+    return [GIVEN, *(one_line(line.line) for line in given)] if given else []
 
 
 def build_request(

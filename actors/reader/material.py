@@ -1,4 +1,4 @@
-"""The lines of material that a task gives, numbered, and what they state."""
+"""The lines of material that a turn is given, numbered, and what they state."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from actors.messages import FieldKind, Given, Task
+from actors.messages import FieldKind, Given
 from actors.prompting.text import one_line
 from actors.reader.statement import STATING, Statement, statements_in
 
 
-def numbered(task: Task) -> tuple[Given, ...]:
+def numbered(material: Sequence[Given]) -> tuple[Given, ...]:
     """The material as the prompt shows it, each text on one line; a line without a number gets its place among its
     kind."""
     counts: Counter[FieldKind] = Counter()
     lines: list[Given] = []  # numbers become the sources of statements, by which they are quoted and told apart
-    for given in task.given:
+    for given in material:
         counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
         text, outcome = one_line(given.text), one_line(given.outcome)
         lines.append(replace(given, text=text, number=counts[given.kind], outcome=outcome))

@@ -117,8 +117,8 @@ class Reader:
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         # What a tool returned counts like evidence: nothing is taken off for trust.
         entries += map(page.view.entry, tools.returned)
-        # Weights are of the words that tell statements apart, so what a task gives has to be among them.
-        material = numbered(parts.task) if parts.task else ()
+        # Weights are of the words that tell statements apart, so what is given has to be among them.
+        material = numbered((*parts.given, *(parts.task.given if parts.task else ())))
         at, given = page.view, statements(material)
         if given:
             at = view(at.form, [*page.statements, *given])

@@ -28,4 +28,4 @@ class Input(AttackKind):
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only what comes from outside is taken away.
         question = replace(turn.question, evidence=())
-        return replace(turn, question=question, heard=(), instruction=ORDERS, directive=NO_DIRECTIVE)
+        return replace(turn, question=question, heard=(), given=(), instruction=ORDERS, directive=NO_DIRECTIVE)

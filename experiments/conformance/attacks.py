@@ -72,7 +72,7 @@ def _check_identity(name: str, turns: Mapping[str, Turn], clean: Mapping[str, Tu
     for id, turn in turns.items():
         before = clean[id]
         # What is left of a turn when all that an attack may change is made equal.
-        same = replace(turn, heard=(), instruction="", directive=before.directive, question=before.question) == replace(
-            before, heard=(), instruction=""
-        )
+        same = replace(
+            turn, heard=(), given=(), instruction="", directive=before.directive, question=before.question
+        ) == replace(before, heard=(), given=(), instruction="")
         require(same, f"{name}: it changes the agent, round, seed or memory of {id}")

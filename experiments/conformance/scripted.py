@@ -169,8 +169,11 @@ class ObservedLibrary:
         key = ("neighbours", question.id, entity)
         return self._noted(self._place(), key, lambda: self._library.neighbours(question, entity))
 
-    def entity(self, question: Question, name: str) -> Awaitable[tuple[Source, ...]]:
-        return self._noted(self._place(), ("entity", question.id, name), lambda: self._library.entity(question, name))
+    def entity(
+        self, question: Question, name: str, k: int | None = None, *, near: str = ""
+    ) -> Awaitable[tuple[Source, ...]]:
+        key = ("entity", question.id, name, k, near)
+        return self._noted(self._place(), key, lambda: self._library.entity(question, name, k, near=near))
 
     def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
         return self._noted(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))

@@ -20,6 +20,7 @@ from experiments.datasets.subset import choose
 
 RELEASE = "the dataset/ folder of github.com/allenai/multimodalqa"
 PICTURES = "final_dataset_images"
+MANY = 5  # supporting documents; questions with more are tagged alike
 
 Selection = Literal["all", "paper"]
 
@@ -121,16 +122,19 @@ def item(record: Record) -> Item:
     gold = tuple(value if isinstance(value, str) else number_text(value) for value in values)
     if not gold:
         raise UserError(f"question {record['qid']} has no answers: it needs at least one")
+    supporting = tuple(dict.fromkeys(context["doc_id"] for context in record["supporting_context"]))
     return Item(
         question=Question(record["qid"], record["question"]),
         gold=gold,
         pool=tuple(dict.fromkeys(pool)),
-        supporting=tuple(dict.fromkeys(context["doc_id"] for context in record["supporting_context"])),
+        supporting=supporting,
         tags={
             "type": meta["type"],
             "modalities": "+".join(sorted(set(meta["modalities"]))),
             # Types of several hops are written as operations: Compose(TextQ,TableQ).
             "hop": "multi" if "(" in meta["type"] else "single",
+            # MMAPG's Fig. 4; few questions rest on more.
+            "supporting": str(len(supporting)) if len(supporting) < MANY else f"{MANY} or more",
         },
     )
 

@@ -44,8 +44,12 @@ class Knowledge:
     def neighbours(self, item: Item, entity: str) -> tuple[Triple, ...]:
         return tuple(self._opened().neighbours(entity, self._widest(item)))
 
-    def entity(self, item: Item, name: str) -> tuple[Source, ...]:
-        return tuple(self._opened().entity(name, self._widest(item)))
+    def entity(self, item: Item, name: str, k: int | None = None, near: str = "") -> tuple[Source, ...]:
+        """All sources of an entity, or the k nearest to some words, those of the question's pool first."""
+        if k is None:
+            return tuple(self._opened().entity(name, self._widest(item)))
+        spaces = self._evidence.spaces(item)
+        return first(k, spaces, lambda space: self._opened().entity(name, space, near), attrgetter("id"))
 
     def _widest(self, item: Item) -> SearchSpace:
         # All edges of an entity are asked for, so the pool need not be searched first.

@@ -51,8 +51,10 @@ class LabelledLibrary:
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         return await asyncio.to_thread(self._knowledge.neighbours, self._items[question.id], entity)
 
-    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
-        return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name)
+    async def entity(
+        self, question: Question, name: str, k: int | None = None, *, near: str = ""
+    ) -> tuple[Source, ...]:
+        return await asyncio.to_thread(self._knowledge.entity, self._items[question.id], name, k, near)
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """The k best results of the web, or of the corpus in its place.

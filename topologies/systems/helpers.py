@@ -37,9 +37,12 @@ def looked_up(session: Session, where: str, words: str, reach: Reach, of: Messag
 
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
-    """All sources of all groups, each where it comes first."""
-    # A dict keeps the place at which a key came first.
-    return tuple({source.id: source for group in groups for source in group}.values())
+    """All sources of all groups, each where it comes first and as it is there."""
+    kept: dict[str, Source] = {}
+    for group in groups:
+        for source in group:
+            kept.setdefault(source.id, source)
+    return tuple(kept.values())
 
 
 def page(source: Source) -> str:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from actors.messages import (
     FieldKind,
+    Given,
     Heard,
     Hit,
     Kind,
@@ -60,6 +61,7 @@ class Session:
         task: Task | None = None,
         heard: Sequence[Message] = (),
         instruction: str = "",
+        given: Sequence[Given] = (),
         remembers: bool = False,
     ) -> Awaitable[Message]:
         """One turn. Failure is in the message's status, never an exception.
@@ -68,6 +70,7 @@ class Session:
             question: a question with other evidence, or another question, in place of the discussion's own.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
+            given: lines of material for an answer; a task brings its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
         """
         # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
@@ -90,6 +93,7 @@ class Session:
             recall=recall,
             instruction=instruction,
             task=task,
+            given=tuple(given),
         )
         return self._answered(turn)
 
@@ -135,9 +139,12 @@ class Session:
         """All edges of an entity."""
         return self._noted(self._library.neighbours(self.question, entity), attrgetter("id"), "neighbours", entity, of)
 
-    def entity(self, name: str, *, of: Message | None = None) -> Awaitable[tuple[Source, ...]]:
-        """An entity's description and pictures."""
-        return self._noted(self._library.entity(self.question, name), attrgetter("id"), "entity", name, of)
+    def entity(
+        self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
+    ) -> Awaitable[tuple[Source, ...]]:
+        """An entity's description and pictures (`Library.entity`)."""
+        search = self._library.entity(self.question, name, k, near=near)
+        return self._noted(search, attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
         """The discussion as it happened. `answer` is the turn that closed it, which answered or did a task that asked

@@ -13,8 +13,11 @@ from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, 
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
+from experiments.analysis.figures.supporting import f1_by_supporting
 from experiments.analysis.figures.tokens import cost_axis
-from experiments.records.trials import TrialResult
+from experiments.analysis.scores import by_method
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS, TrialResult
 
 
 def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> list[Path]:
@@ -22,6 +25,7 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
 
     Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
     one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and the cost of answers.
+    Where nothing but the data was varied, F1 by the number of supporting documents (MMAPG's Fig. 4), if that is known.
     Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
     evaluation. Raises UserError when the records of a trial are missing.
     """
@@ -40,6 +44,10 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     # Without any axis there is one setting only, and costs say all.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
+    elsewhere = [key for key in keys if key.partition(".")[0] != "data"]
+    trials = [] if elsewhere else [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
+    if supporting := f1_by_supporting(trials):
+        figures["f1-by-supporting"] = supporting
     figures["utility-against-tokens"] = costs(arms, metric)
     return [save(figure, folder / "figures", name) for name, figure in figures.items()]
 

@@ -52,11 +52,18 @@ FORMS: dict[str, tuple[Field, ...]] = {
         _field(FieldKind.PARENTS, optional=True, value=Value.NUMBERS),
         _field(FieldKind.INSTRUCTION, optional=True),
     ),
+    "thought_node": (
+        THOUGHT,
+        _field(FieldKind.TYPE, "Question", "Retrieval", "Answer", "Stop"),
+        _field(FieldKind.PARENTS, optional=True, value=Value.NUMBERS),
+        _field(FieldKind.INSTRUCTION, optional=True),
+    ),
     "decompose": (
         _field(FieldKind.KEYWORD, many=True),
         _field(FieldKind.VISUAL, *YES_NO),
         _field(FieldKind.ENTITY, many=True, optional=True),
         _field(FieldKind.QUERY, optional=True),
+        _field(FieldKind.SUB_QUESTION, optional=True),
     ),
     "examine": (RELEVANT, _field(FieldKind.SUMMARY, optional=True)),
     "examine_picture": (RELEVANT, _field(FieldKind.DESCRIPTION, optional=True)),

@@ -427,6 +427,18 @@ def test_no_wording_breaks_a_task(names: list[str], given_lines: list[str], text
     assert reply is None or {name for name, _ in reply.fields} <= set(names)
 
 
+def test_an_answer_goes_by_what_its_turn_is_given() -> None:
+    found = (
+        Given(FieldKind.FOUND, "Paper Moon was directed by Paul Venn."),
+        Given(FieldKind.NODE, "Retrieval (from 1): Find where he was born.", 2, "Paul Venn was born in Torley."),
+    )
+    for asked, expected in (("Who directed Paper Moon?", "Paul Venn"), ("Where was Paul Venn born?", "Torley")):
+        turn = Turn("d", Question("q", asked), "decision", 9, 5, given=found)
+        told = asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
+        assert (told.status, told.answer) == (Status.OK, expected)
+        assert asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(replace(turn, given=())))[0].answer is None
+
+
 def test_material_without_a_number_goes_by_its_place_in_its_kind() -> None:
     lines = (Given(FieldKind.FOUND, "a\nb"), Given(FieldKind.CANDIDATE, "x", 2), Given(FieldKind.FOUND, "c"))
-    assert [(g.text, g.number) for g in numbered(Task("Do it.", (), lines))] == [("a b", 1), ("x", 2), ("c", 2)]
+    assert [(g.text, g.number) for g in numbered(lines)] == [("a b", 1), ("x", 2), ("c", 2)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from actors.errors import UserError
 from experiments.analysis.compare import merge, read_arms, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind
 from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.supporting import f1_by_supporting
 from experiments.analysis.figures.sweeps import draw_sweep
+from experiments.records.records import Scored
 from experiments.records.trials import TrialResult
-from tests.support.fake_sweep import make_sweep
+from tests.support.fake_sweep import make_sweep, scored
 
 pytestmark = pytest.mark.slow
 
@@ -157,3 +161,41 @@ def test_a_trial_without_records_is_named(tmp_path: Path) -> None:
     (tmp_path / "trials" / results[1].name / "scores.jsonl").unlink()
     with pytest.raises(UserError, match=results[1].name):
         draw_sweep(tmp_path, results, "EM")
+
+
+def test_f1_is_drawn_by_supporting_documents_where_these_are_known() -> None:
+    def trial(seed: int, tags: bool = True) -> dict[str, dict[str, Scored]]:
+        """Questions of one, two and many supporting documents, of which `full` is good at the many."""
+        known = [(number, n) for number in ("1", "2", "5 or more") for n in range(8)]
+        return {
+            method: {
+                f"{number}-{n}": replace(
+                    scored(method, n, 0.5, seed),
+                    f1=1.0 if (number == "5 or more") == (method == "full") else 0.25,
+                    tags={"supporting": number} if tags else {},
+                )
+                for number, n in known
+            }
+            for method in ("single", "full")
+        }
+
+    figure = f1_by_supporting([trial(0), trial(1)])
+    assert figure is not None
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5 or more"]
+    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    assert drawn == {"single": [1.0, 1.0, 0.25], "full": [0.25, 0.25, 1.0]}
+    assert f1_by_supporting([trial(0, tags=False)]) is None
+
+
+def test_a_sweep_of_nothing_but_data_shows_f1_by_supporting_documents(tmp_path: Path) -> None:
+    def draws(folder: str, settings: list[dict[str, Any]]) -> set[str]:
+        results = make_sweep(tmp_path / folder, settings, ("single", "full"), lambda *_: 0.5, seeds=1)
+        for path in (tmp_path / folder).glob("trials/*/scores.jsonl"):
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            told = [{**line, "tags": {"supporting": str(1 + n % 2)}} for n, line in enumerate(lines)]
+            path.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+        return {path.stem for path in draw_sweep(tmp_path / folder, results, "EM")}
+
+    assert "f1-by-supporting" in draws("plain", [{}])
+    assert "f1-by-supporting" not in draws("rounds", [{"topology.rounds": 1}, {"topology.rounds": 2}])

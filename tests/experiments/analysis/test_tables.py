@@ -32,6 +32,7 @@ from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
 from experiments.running.methods import METHODS, methods_of
 from experiments.running.opening import open_dataset
+from experiments.sweeps.trials import expand
 from run import main
 from tests.experiments.running.test_run import folder_of
 from tests.experiments.running.test_run_models import serving
@@ -258,7 +259,7 @@ def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: 
     assert config.learner.estimator == "reinforce" or "m3prune" not in config.methods, "as the paper learns"
 
 
-@pytest.mark.parametrize("name", ["table1", "hm_rag_table", "bdog_table", "mh_mmkg_table"])
+@pytest.mark.parametrize("name", ["table1", "hm_rag_table", "hm_rag_crisismmd", "bdog_table", "mh_mmkg_table"])
 def test_a_table_that_needs_data_says_which(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs data.root=<folder>"):
         open_dataset(load([f"experiment={name}"]), tmp_path)
@@ -277,6 +278,12 @@ def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> Non
     assert all(0 <= float(figure.value) <= most for figure in figures)
     assert {figure.paper for figure in figures} == {table.paper}
     assert {figure.table for figure in figures} <= set(table.number.split(", "))
+
+
+def test_the_sweep_of_crisismmd_has_a_point_for_every_column_of_its_table() -> None:
+    tasks = [trial.config.data.task for trial in expand(load(["experiment=hm_rag_crisismmd", "sweep.seeds=1"]))]
+    told = [column.where["task"] for column in TABLES["hm_rag_crisismmd"].columns if "task" in column.where]
+    assert [[task] for task in tasks] == told
 
 
 def test_no_file_of_reported_figures_is_without_its_table() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
-from actors.messages import Heard, Kind, Message, Question, Source, Trace, Turn
+from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Trace, Turn
 from actors.prompting.prompt import ORDERS
 from actors.reader.reader import ReaderSettings
 from experiments.attacks.attack import Attack, Phase
@@ -229,6 +229,9 @@ async def test_an_input_attacker_reads_neither_evidence_nor_colleagues() -> None
     assert not [request for request in mine if any(name in request.own for name in TEAM[1:])]
     assert said(trace, TEAM[0], 2).heard  # it was sent messages all the same
     assert [said(trace, TEAM[0], round).answer for round in (1, 2)] == [None, None]
+    change = attack(kind="input", agents=[0]).change(item(7), 0)
+    turn = Turn("d", item(7).question, TEAM[0], 1, 0, given=(Given(FieldKind.FOUND, "It is Ghent."),))
+    assert change(turn).given == ()
 
 
 async def test_a_sleeper_is_honest_before_its_round_and_its_question() -> None:

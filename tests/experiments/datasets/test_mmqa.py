@@ -113,7 +113,8 @@ def test_an_item_has_its_pool_support_and_tags(root: Path) -> None:
     item = next(Mmqa(root).train())
     assert item.pool == ("t1", "t2", "i1", "b")
     assert item.supporting == ("t1",)
-    assert item.tags == {"type": "TextQ", "modalities": "text", "hop": "single"}
+    # Twice the same document is one.
+    assert item.tags == {"type": "TextQ", "modalities": "text", "hop": "single", "supporting": "1"}
     assert item.question.evidence == ()
 
 

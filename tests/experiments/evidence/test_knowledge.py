@@ -103,6 +103,20 @@ def test_an_entity_has_neighbours_a_description_and_pictures_whatever_its_case(g
     assert graph.entity("Nobody") == [] == graph.neighbours("Nobody")
 
 
+def test_of_an_entity_with_many_sources_the_nearest_come_and_those_of_the_pool_before_others(tmp_path: Path) -> None:
+    lectures = [
+        Source(f"{n:02}", f"{n:02}", Kind.TEXT, "Magnets", f"Magnets attract {thing}.")
+        for n, thing in enumerate(["wood", "glass", *["nails"] * 9, "iron filings", "water"])
+    ]
+    evidence = Evidence(Store.open(tmp_path, lambda: iter(lectures), LexicalEncoder()), RetrievalSettings(scope="both"))
+    library = Knowledge(evidence, None)
+    asked = Item(Question("q", "What attracts iron?"), ("a magnet",), pool=("00", "11"))
+    assert [source.id for source in library.entity(asked, "Magnets", 1, "iron filings")] == ["11"]
+    assert [source.id for source in library.entity(asked, "Magnets", 3, "water")][2] == "12"
+    assert len(library.entity(asked, "Magnets", 4, "iron filings")) == 4
+    assert len(library.entity(asked, "Magnets")) == len(lectures)
+
+
 def test_the_network_has_entities_with_pictures_and_all_edges(graph: Graph) -> None:
     network = graph.network()
     assert network.number_of_edges() == len(graph)

@@ -82,7 +82,7 @@ async def test_a_query_is_asked_with_the_key_and_its_results_are_sources_best_fi
         found = await RecordedWeb(tmp_path / "web.jsonl", google.serper()).search("opening of  the arch bridge", 3)
     [asked] = google.asked
     assert (asked.method, asked.path, asked.headers["x-api-key"]) == ("POST", "/v1/search", KEY)
-    assert asked.json() == {"q": "opening of the arch bridge", "num": RESULTS}
+    assert asked.json() == {"q": "opening of the arch bridge", "num": RESULTS, "hl": "en"}
     assert [(hit.source.title, hit.source.text) for hit in found] == [
         ("Arch Bridge", "1932. It was opened in 1932."),
         ("Arch Bridge", "Bridge. A steel bridge over the harbour. Opened: 19 March 1932; Height: 134 m."),

@@ -16,7 +16,14 @@ from experiments.sweeps.trials import Trial, expand, groups, is_sweep
 
 pytestmark = pytest.mark.slow
 
-SWEEPS = {"mmqa_attack": 19, "attack_matrix": 24, "table8": 15, "pruning_rates": 32, "table3": 15}
+SWEEPS = {
+    "mmqa_attack": 19,
+    "attack_matrix": 24,
+    "table8": 15,
+    "pruning_rates": 32,
+    "table3": 15,
+    "hm_rag_crisismmd": 9,
+}
 
 
 def trials(*words: str) -> list[Trial]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Hit, Kind, Question, Role, Source, Turn
+from actors.messages import Hit, Kind, Modality, Question, Role, Source, Turn
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
     Observed,
@@ -30,13 +31,17 @@ from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
 SOURCES = (
     Source("amber", "amber", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn."),
     Source("jurn", "jurn", Kind.TEXT, "Fivan Jurn", "Fivan Jurn was born in Hesstead."),
-    Source("poster", "poster", Kind.IMAGE, "Amber Valley", "The poster shows two red bells."),
+    Source("poster", "poster", Kind.IMAGE, "Amber Valley", "The poster shows two red bells.", "poster.png"),
+    Source("photo", "photo", Kind.IMAGE, "A portrait", "", "photo.png"),
 )
+POOL = ("amber", "jurn", "poster", "photo")
 ITEM = Item(
     Question("q", "Where was the director of Amber Valley born?"), ("Hesstead",), pool=("amber", "jurn", "poster")
 )
+CHOOSING = Item(Question("c", "Where was he born?", ("Hesstead", "Goskwick")), ("Hesstead",), pool=POOL, own=("photo",))
 SUB_QUESTIONS = ("Who directed Amber Valley?", "Where was Fivan Jurn born?")
-ANSWERS = {"vector_retriever": "Hesstead", "graph_retriever": "Hesstead", "web_retriever": "in Hesstead"}
+ANSWERS = {"vector_retriever": "Hesstead", "graph_retriever": "hesstead.", "web_retriever": "The Hesstead"}
+OTHER = ANSWERS | {"web_retriever": "Goskwick"}
 AGREED = "He was born in Hesstead."
 
 
@@ -74,12 +79,12 @@ def says(
 
 
 async def discussed(
-    evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, **of_team: set[str]
+    evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, item: Item = ITEM, **of_team: set[str]
 ) -> Observed:
-    library = ObservedLibrary(LabelledLibrary(evidence, [ITEM], Web()), {})
+    library = ObservedLibrary(LabelledLibrary(evidence, [ITEM, CHOOSING], Web()), {})
     roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
     method = topology(name, library, load(["experiment=hm_rag", *words]))
-    return await run_discussion(method, ITEM.question, ScriptedTeam(roles, Script(reply), **of_team), library)
+    return await run_discussion(method, item.question, ScriptedTeam(roles, Script(reply), **of_team), library)
 
 
 def read_by(seen: Observed, agent: str) -> set[str]:
@@ -95,35 +100,99 @@ async def test_every_agent_answers_from_its_own_base(evidence: Evidence) -> None
     assert {lookup.base for lookup in seen.trace.lookups} == {"graph", "themes", "texts", "pictures", "web", "entity"}
 
 
-async def test_summaries_that_agree_go_to_the_light_model_and_others_to_the_expert(evidence: Evidence) -> None:
-    agreed = await discussed(evidence, says())
-    assert agreed.trace.decision == ("light_decider",)
-    other = ANSWERS | {"web_retriever": "Goskwick"}
-    told = says(
-        summary=lambda agent: AGREED if agent != "web_retriever" else "Goskwick, as its own page has it.", answers=other
-    )
+@pytest.mark.parametrize("summary", [AGREED, "of {} alone"])
+async def test_answers_that_are_the_same_go_to_the_light_model_however_they_are_summarised(
+    evidence: Evidence, summary: str
+) -> None:
+    seen = await discussed(evidence, says(summary=summary.format))
+    assert seen.trace.decision == ("light_decider",)
+    assert not [turn for turn in seen.team.turns if turn.task and turn.task.fields[0].name == "Summary"]
+    assert len(seen.team.turns[-1].question.evidence) == 0
+
+
+async def test_two_equal_answers_of_three_do_not_settle_it_unless_the_majority_does(evidence: Evidence) -> None:
+    told = says(answers=OTHER)
     split = await discussed(evidence, told)
     assert split.trace.decision == ("expert_decider",)
-    assert len(agreed.team.turns[-1].question.evidence) == 0
     everything = {id for agent in AGENTS.values() for id in read_by(split, agent)}
     assert {source.id for source in split.team.turns[-1].question.evidence} == everything
     assert {heard.message.agent for heard in split.team.turns[-1].heard} == set(AGENTS.values())
+    settled = await discussed(evidence, told, "hm_rag", "systems.consistency=majority")
+    assert (settled.trace.answer, settled.trace.decision) == ("Hesstead", ())
+    assert len(settled.trace.turns) == len(split.trace.turns) - 1
+    each = says(answers=OTHER | {"graph_retriever": "Tarn"})
+    for words in ([], ["systems.consistency=majority"]):
+        seen = await discussed(evidence, each, "hm_rag", *words)
+        assert seen.trace.decision == ("expert_decider",)
+
+
+SUMMARIES = "systems.consistency=summaries"
+
+
+async def test_summaries_that_agree_go_to_the_light_model_and_others_to_the_expert(evidence: Evidence) -> None:
+    agreed = await discussed(evidence, says(), "hm_rag", SUMMARIES)
+    assert agreed.trace.decision == ("light_decider",)
+    told = says(
+        summary=lambda agent: AGREED if agent != "web_retriever" else "Goskwick, as its own page has it.", answers=OTHER
+    )
+    split = await discussed(evidence, told, "hm_rag", SUMMARIES)
+    assert split.trace.decision == ("expert_decider",)
 
 
 @pytest.mark.parametrize(("threshold", "decider"), [("0.2", "light_decider"), ("0.9", "expert_decider")])
 async def test_the_threshold_decides(evidence: Evidence, threshold: str, decider: str) -> None:
     likened = says(summary=lambda agent: f"He was born in Hesstead, the {agent} says.")
-    seen = await discussed(evidence, likened, "hm_rag", f"systems.agreement={threshold}")
+    seen = await discussed(evidence, likened, "hm_rag", SUMMARIES, f"systems.agreement={threshold}")
     assert seen.trace.decision == (decider,)
 
 
 async def test_summaries_that_leave_out_the_answers_do_not_make_them_agree(evidence: Evidence) -> None:
-    silent = says(summary=lambda agent: "Nothing bears on it.", answers=ANSWERS | {"web_retriever": "Goskwick"})
-    seen = await discussed(evidence, silent)
+    silent = says(summary=lambda agent: "Nothing bears on it.", answers=OTHER)
+    seen = await discussed(evidence, silent, "hm_rag", SUMMARIES)
     assert seen.trace.decision == ("expert_decider",)
     same = dict.fromkeys(AGENTS.values(), "Hesstead")
-    seen = await discussed(evidence, says(summary=lambda agent: f"The {agent} read that.", answers=same))
+    told = says(summary=lambda agent: f"The {agent} read that.", answers=same)
+    seen = await discussed(evidence, told, "hm_rag", SUMMARIES)
     assert seen.trace.decision == ("light_decider",)
+
+
+async def test_retrieval_agents_read_captions_and_the_expert_alone_sees_the_questions_picture(
+    evidence: Evidence,
+) -> None:
+    seen = await discussed(evidence, says(answers=OTHER), item=CHOOSING)
+    *others, expert = seen.team.turns
+    assert expert.agent == "expert_decider"
+    assert not [source for turn in others for source in turn.question.evidence if source.kind is Kind.IMAGE]
+    assert [source.image for source in expert.question.evidence if source.kind is Kind.IMAGE] == ["photo.png"]
+    read = {source for turn in others if turn.agent == AGENTS["vector"] for source in turn.question.evidence}
+    # Without a caption a picture is its title.
+    assert {source.text for source in read} >= {"The poster shows two red bells.", "A portrait"}
+    shown = {role.name: role.modality for role in ROLES}
+    assert [name for name, modality in shown.items() if modality is not Modality.TEXT] == ["expert_decider"]
+
+
+async def test_the_decomposer_and_the_web_are_asked_the_question_without_its_choices(evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(), item=CHOOSING)
+    [judged] = [turn for turn in seen.team.turns if turn.agent == "decomposer"]
+    assert (judged.question.text, judged.question.choices) == (CHOOSING.question.text, ())
+    assert judged.question.evidence == ()
+    assert {lookup.query for lookup in seen.trace.lookups if lookup.base == "web"} == {CHOOSING.question.text}
+
+
+async def test_entities_bring_no_more_sources_than_the_reach_has_texts(tmp_path: Path) -> None:
+    lectures = [
+        Source(f"a{n:02}", f"a{n:02}", Kind.TEXT, "Amber Valley", f"Amber Valley was shown in hall {n} by Fivan Jurn.")
+        for n in range(80)
+    ]
+    settings = load(["experiment=hm_rag", "retrieval.texts=4"]).retrieval
+    crowded = Evidence(Store.open(tmp_path, lambda: iter(lectures), LexicalEncoder()), settings)
+    item = Item(ITEM.question, ITEM.gold, pool=tuple(source.doc for source in lectures))
+    library = ObservedLibrary(LabelledLibrary(crowded, [item], Web()), {})
+    method = topology("hm_rag_graph", library, load(["experiment=hm_rag", "retrieval.texts=4"]))
+    team = ScriptedTeam({role.name: role for role in ROLES}, Script(says()))
+    seen = await run_discussion(method, item.question, team, library)
+    brought = [id for id in read_by(seen, AGENTS["graph"]) if "#" not in id]
+    assert len(brought) == 4
 
 
 async def test_several_intents_are_answered_one_after_the_other(evidence: Evidence) -> None:
@@ -161,6 +230,11 @@ async def test_without_a_decision_the_most_frequent_answer_wins(evidence: Eviden
     seen = await discussed(evidence, says(), "hm_rag_no_decision")
     assert (seen.trace.answer, seen.trace.decision) == ("Hesstead", ())
     assert not {"light_decider", "expert_decider"} & set(seen.trace.agents)
+
+
+@pytest.mark.parametrize("name", ["hm_rag", "hm_rag_table", "hm_rag_crisismmd"])
+def test_agents_answer_at_temperature_0_as_in_the_paper(name: str) -> None:
+    assert load([f"experiment={name}"]).agents.temperature == 0
 
 
 def test_the_experiment_names_the_system_last() -> None:

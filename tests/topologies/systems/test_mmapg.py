@@ -127,12 +127,12 @@ def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Tur
     def reply(turn: Turn) -> str:
         if turn.task is None:
             return answered(answer(turn) if answer else "Aarhus", 0.5)
-        if turn.task.fields[0].name == "Type":
+        if "Type" in fields(turn):
             step = next(steps)
             if step is None:
                 return NONSENSE
             kind, parents, instruction = step
-            said = (("Type", kind), ("Parents", parents), ("Instruction", instruction))
+            said = (("Thought", "Node by node."), ("Type", kind), ("Parents", parents), ("Instruction", instruction))
             return "\n".join(f"{name}: {value}" for name, value in said if value)
         lines = []
         for field in turn.task.fields:
@@ -189,8 +189,10 @@ async def test_a_plan_is_carried_out_node_by_node_and_its_last_answer_is_the_ans
         ("Stop", (3,), ""),
     ]
     assert (trace.answer, trace.status, trace.decision) == ("Aarhus", Status.OK, ("reasoner",))
-    last = of(turns, "Type")[-1]
+    last = of(turns, "Thought", "Type")[-1]
     assert last.task is not None
+    assert fields(last) == ("Thought", "Type", "Parents", "Instruction")
+    assert last.heard == ()
     assert [given.line for given in last.task.given] == [
         "Sub-question: Who built the striped lighthouse?",
         f"Node 1: Question: {QUESTION}",
@@ -201,40 +203,91 @@ async def test_a_plan_is_carried_out_node_by_node_and_its_last_answer_is_the_ans
 
 async def test_every_candidate_is_examined_alone_and_only_what_bears_is_condensed(store: Store) -> None:
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Keyword": ["Skagen Beacon", "Red Bus"]})
-    trace, turns = await held("mmapg", store, script)
+    _, turns = await held("mmapg", store, script)
     examined = of(turns, "Relevant")
     assert {len(turn.question.evidence) for turn in examined if fields(turn)[1] == "Summary"} == {1}
     assert {source.id for source in examined_sources(turns)} >= {"skagen", "bus"}
     [condensed] = of(turns, "Summary")
     assert condensed.task is not None
     assert sum(given.line.startswith("Found: ") for given in condensed.task.given) == len(examined_sources(turns)) - 1
-    assert not any(given.line.startswith("Found: Red Bus: ") for given in condensed.task.given)
-    bearing = {m.id for m in trace.turns if m.said("Relevant") == ("yes",)}
-    assert {heard.message.id for heard in condensed.heard} == {*bearing, f"2/{PLANNER}"}
+    assert not any(given.line.startswith("Found: Red Bus: Winstrup") for given in condensed.task.given)
+    assert condensed.heard == ()
 
 
-async def test_an_answer_is_reasoned_from_its_parents_and_from_nothing_else(store: Store) -> None:
+async def test_an_answer_is_reasoned_from_its_parents_and_the_question_and_from_nothing_else(store: Store) -> None:
     other = ("Retrieval", "1", "Find where Winstrup was born.")
-    for parents, heard in (("2", 1), ("2, 3", 2), ("1", 0)):
+    first = f"Node 1: Question: {QUESTION}"
+    second, third = (
+        f"Node {n}: Retrieval (from 1): {told[2]} -> Winstrup built it." for n, told in ((2, RETRIEVE), (3, other))
+    )
+    for parents, lines in (("2", [second]), ("2, 3", [second, third]), ("1", [])):
         plan = [RETRIEVE, other, ("Answer", parents, "Where was Winstrup born?"), STOP]
         _, turns = await held("mmapg", store, carrying_out(plan))
         [reasoned] = [turn for turn in turns if turn.task is None]
         assert reasoned.question.text == "Where was Winstrup born?"
         assert reasoned.question.evidence == ()
-        assert sum(bool(h.message.said("Summary")) for h in reasoned.heard) == heard
+        assert [given.line for given in reasoned.given] == [first, *lines]
+        assert reasoned.heard == ()
+
+
+async def test_a_retrieval_knows_the_nodes_that_it_builds_on_by_their_numbers(store: Store) -> None:
+    later = ("Retrieval", "2", "Find where the person of node 2 was born.")
+    _, turns = await held("mmapg", store, carrying_out([RETRIEVE, later, ANSWER, STOP]))
+    decomposed = of(turns, "Keyword")[1]
+    assert decomposed.task is not None
+    assert [given.line for given in decomposed.task.given] == [
+        f"Node 2: Retrieval (from 1): {RETRIEVE[2]} -> Winstrup built it."
+    ]
+
+
+async def test_findings_that_could_not_be_condensed_go_on_as_they_are(store: Store) -> None:
+    def bears(turn: Turn) -> str:
+        return "" if fields(turn) == ("Summary",) else "Winstrup built it."
+
+    _, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, STOP], {"Summary": bears}))
+    [reasoned] = [turn for turn in turns if turn.task is None]
+    assert {heard.message.said("Relevant") for heard in reasoned.heard} == {("yes",)}
+    assert len(of(turns, "Thought", "Type")[1].heard) == len(reasoned.heard)
+
+
+def lookups(trace: Trace, base: str) -> list[tuple[str, str]]:
+    """The queries of a base, each with the best that it found."""
+    return [(lookup.query, *lookup.found[:1]) for lookup in trace.lookups if lookup.base == base]  # type: ignore[misc]
 
 
 async def test_pictures_that_are_named_are_found_by_title_and_described_ones_by_what_they_show(store: Store) -> None:
     plan = [RETRIEVE, ANSWER, STOP]
     named, _ = await held("mmapg", store, carrying_out(plan, {"Visual": "yes", "Entity": ["Red Bus"]}))
-    [targeted] = [lookup for lookup in named.lookups if lookup.base == "pictures"]
-    assert (targeted.query, targeted.found) == ("Red Bus", ("coach",))
+    assert lookups(named, "texts") == [("Skagen Beacon", "skagen"), ("Red Bus", "bus")]
+    assert lookups(named, "pictures") == [("Skagen Beacon", "beacon"), ("Red Bus", "coach")]
     shown, turns = await held("mmapg", store, carrying_out(plan, {"Visual": "yes", "Query": "striped lighthouse"}))
-    [descriptive] = [lookup for lookup in shown.lookups if lookup.base == "pictures"]
-    assert (descriptive.query, descriptive.found[0]) == ("striped lighthouse", "beacon")
+    assert lookups(shown, "pictures")[1:] == [("striped lighthouse", "beacon")]
     assert {turn.agent for turn in turns if fields(turn) == ("Relevant", "Description")} == {"picture_examiner"}
-    told, turns = await held("mmapg", store, carrying_out(plan, {"Visual": "no"}))
-    assert not [lookup for lookup in told.lookups if lookup.base == "pictures"]
+
+
+async def test_key_phrases_are_searched_for_in_captions_also_where_no_picture_has_to_be_looked_at(store: Store) -> None:
+    script = carrying_out([RETRIEVE, ANSWER, STOP], {"Keyword": ["in fog"], "Visual": "no", "Entity": ["Red Bus"]})
+    trace, turns = await held("mmapg", store, script)
+    assert lookups(trace, "pictures") == [("in fog", "beacon")]
+    assert "beacon" in {source.id for source in examined_sources(turns)}
+
+
+async def test_a_picture_is_asked_the_question_that_the_instruction_has_for_it(store: Store) -> None:
+    plan = [RETRIEVE, ANSWER, STOP]
+    asking = {"Visual": "yes", "Query": "striped lighthouse", "Sub-question": "How many stripes are there?"}
+    for values, put in ((asking, ["Sub-question: How many stripes are there?"]), ({**asking, "Sub-question": []}, [])):
+        _, turns = await held("mmapg", store, carrying_out(plan, values))
+        [decomposed] = of(turns, "Keyword")
+        assert decomposed.task is not None
+        assert fields(decomposed)[-1] == "Sub-question"
+        assert "has the keywords 'Tarnby mill'" in decomposed.task.instruction
+        looked = [turn for turn in turns if turn.agent == "picture_examiner"]
+        assert looked
+        for turn in looked:
+            assert turn.task is not None
+            assert [given.line for given in turn.task.given] == put
+            assert ("sub-question" in turn.task.instruction) == bool(put)
+            assert turn.question.text == RETRIEVE[2]
 
 
 async def test_texts_and_pictures_are_capped_separately_and_kept_within_the_radius(store: Store) -> None:
@@ -242,10 +295,19 @@ async def test_texts_and_pictures_are_capped_separately_and_kept_within_the_radi
     _, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, STOP], values))
     kinds = [source.kind for source in examined_sources(turns)]
     assert (kinds.count(Kind.TEXT), kinds.count(Kind.IMAGE)) == (3, 2)
-    _, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, STOP], values), radius=0.6)
-    near = [source.id for source in examined_sources(turns)]
-    assert "beacon" in near
-    assert "coach" not in near
+    near = values | {"Keyword": ["Skagen Beacon", "Winstrup"]}
+    _, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, STOP], near), radius=0.6)
+    found = [source.id for source in examined_sources(turns)]
+    assert "beacon" in found
+    assert "coach" not in found
+
+
+async def test_texts_and_pictures_may_have_radii_of_their_own(store: Store) -> None:
+    values = {"Keyword": ["Skagen Beacon", "Red Bus"], "Visual": "yes", "Query": "a striped lighthouse"}
+    for key, left in (("text", Kind.IMAGE), ("picture", Kind.TEXT)):
+        script = carrying_out([RETRIEVE, ANSWER, STOP], values)
+        _, turns = await held("mmapg", store, script, keys=[f"systems.{key}_radius=0.0001"])
+        assert {source.kind for source in examined_sources(turns)} == {left}
 
 
 async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: Store) -> None:
@@ -253,16 +315,32 @@ async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: St
     trace, turns = await held("mmapg", store, script)
     assert read_plan(QUESTION, trace.turns, PLANNER)[1].content == NOTHING
     assert not of(turns, "Summary")
-    second = of(turns, "Type")[1]
+    second = of(turns, "Thought", "Type")[1]
     assert second.task is not None
     assert second.task.given[-1].line.endswith(f"-> {NOTHING}")
 
 
-async def test_the_last_answer_anywhere_is_the_answer_also_when_the_steps_run_out(store: Store) -> None:
+async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_answer(store: Store) -> None:
     more = [("Retrieval", "1", f"Find more, {n}.") for n in range(9)]
-    trace, turns = await held("mmapg", store, carrying_out([RETRIEVE, ANSWER, *more]), keys=["systems.steps=4"])
-    assert len(of(turns, "Type")) == 4
-    assert trace.turns[-1].agent != "reasoner"
+    for plan, keys in (([RETRIEVE, ANSWER, *more], ["systems.steps=4"]), ([RETRIEVE, ANSWER, more[0], STOP], [])):
+        script = carrying_out(plan, answer=lambda turn: "Aarhus" if turn.question.text == QUESTION else "Winstrup")
+        trace, turns = await held("mmapg", store, script, keys=keys)
+        assert len(of(turns, "Thought", "Type")) == 4
+        assert (turns[-1].task, turns[-1].question.text) == (None, QUESTION)
+        lines = [given.line for given in turns[-1].given]
+        assert "Node 3: Answer (from 2): Where was Winstrup born? -> Winstrup" in lines
+        assert "Node 4: Retrieval (from 1): Find more, 0. -> Winstrup built it." in lines
+        assert trace.answer == "Aarhus"
+
+
+@pytest.mark.parametrize(("plan", "steps"), [([STOP], 10), ([], 2), ([RETRIEVE, STOP], 10)])
+async def test_the_last_node_that_was_carried_out_answers_if_it_is_an_answer(
+    store: Store, plan: Plan, steps: int
+) -> None:
+    script = carrying_out([RETRIEVE, ANSWER, *plan])
+    trace, turns = await held("mmapg", store, script, keys=[f"systems.steps={steps}"])
+    # The one answer is the node's: neither a Stop nor a node that repeats another adds anything to the graph.
+    assert sum(turn.task is None for turn in turns) == 1
     assert trace.answer == "Aarhus"
 
 
@@ -274,7 +352,7 @@ async def test_without_an_answer_node_that_answers_one_is_reasoned_from_the_whol
     answers = iter([said, "Aarhus"] if said else ["Aarhus"])
     trace, turns = await held("mmapg", store, carrying_out(plan, answer=lambda turn: str(next(answers))))
     assert turns[-1].question.text == QUESTION
-    assert any(heard.message.said("Summary") for heard in turns[-1].heard)
+    assert any(given.outcome == "Winstrup built it." for given in turns[-1].given)
     assert trace.answer == "Aarhus"
     stop = read_plan(QUESTION, trace.turns, PLANNER)[-1]
     assert (Fault.STOPS_UNANSWERED in stop.faults) == (said is None)
@@ -295,19 +373,31 @@ async def test_an_answer_to_something_else_does_not_choose_among_the_choices(sto
 async def test_a_repeated_node_is_not_carried_out_again_and_the_planner_reads_why(store: Store) -> None:
     trace, turns = await held("mmapg", store, carrying_out([RETRIEVE, RETRIEVE, ANSWER, STOP]))
     assert len(of(turns, "Keyword")) == 1
-    third = of(turns, "Type")[2]
+    third = of(turns, "Thought", "Type")[2]
     assert third.task is not None
     assert third.task.given[-1].line.endswith(f"[{Fault.REPEATED}]")
     assert trace.answer == "Aarhus"
 
 
 async def test_a_planner_that_cannot_be_understood_leaves_one_retrieval_for_the_question_itself(store: Store) -> None:
-    trace, turns = await held("mmapg", store, carrying_out([None]))
+    trace, turns = await held("mmapg", store, carrying_out([None, None]))
     [decomposed] = of(turns, "Keyword")
     assert decomposed.question.text == QUESTION
     assert trace.turns[1].status is Status.UNPARSED
     assert trace.answer == "Aarhus"
     assert any(heard.message.said("Summary") for heard in turns[-1].heard)
+
+
+async def test_one_planning_step_that_cannot_be_read_does_not_end_the_plan(store: Store) -> None:
+    trace, turns = await held("mmapg", store, carrying_out([None, RETRIEVE, None, ANSWER, STOP]))
+    assert [node.type for node in read_plan(QUESTION, trace.turns, PLANNER)] == [
+        *("Question", "Retrieval", "Answer", "Stop")
+    ]
+    [reasoned] = [turn for turn in turns if turn.task is None]
+    assert reasoned.question.text == ANSWER[2]
+    assert trace.answer == "Aarhus"
+    _, turns = await held("mmapg", store, carrying_out([None, RETRIEVE]), keys=["systems.steps=2"])
+    assert len(of(turns, "Thought", "Type")) == 2
 
 
 async def test_an_instruction_that_cannot_be_taken_apart_is_searched_for_as_it_is(store: Store) -> None:
@@ -347,7 +437,7 @@ async def test_without_planning_retrieval_and_reasoning_alternate_on_one_path(st
         "Query": lambda turn: next(wanted) if fields(turn)[0] == "Thought" else [],
     }
     trace, turns = await held("mmapg_no_planning", store, carrying_out([], values))
-    assert not of(turns, "Type")
+    assert not of(turns, "Thought", "Type")
     assert [fields(turn)[0] for turn in turns if turn.task and fields(turn)[0] != "Relevant"] == [
         *("Keyword", "Summary", "Thought"),
         *("Keyword", "Summary", "Thought"),
@@ -377,7 +467,11 @@ async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(sto
         trace, turns = await held("mmapg", store, Script(script))
         graph = read_plan(QUESTION, trace.turns, PLANNER)
         shown = [
-            given for turn in of(turns, "Type")[-1:] if turn.task for given in turn.task.given if given.kind == "Node"
+            given
+            for turn in of(turns, "Thought", "Type")[-1:]
+            if turn.task
+            for given in turn.task.given
+            if given.kind == "Node"
         ]
         assert shown == [node.given() for node in graph[: len(shown)]]
         kinds |= {node.type for node in graph}

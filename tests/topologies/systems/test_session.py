@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from actors.messages import Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
+from actors.messages import FieldKind, Given, Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
 from topologies.library import PICTURES
 from topologies.systems.session import Session, about, sources
@@ -37,7 +37,9 @@ class Shelf:
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         return ()
 
-    async def entity(self, question: Question, name: str) -> tuple[Source, ...]:
+    async def entity(
+        self, question: Question, name: str, k: int | None = None, *, near: str = ""
+    ) -> tuple[Source, ...]:
         return ()
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
@@ -93,6 +95,12 @@ async def test_the_answer_of_a_task_that_asked_for_one_closes_a_discussion_as_an
     told, silent = await session.ask("a"), await session.ask("b")
     assert (session.trace(told).answer, session.trace(told).decision) == ("Ann", ("a",))
     assert (session.trace(silent).answer, session.trace(silent).status) == (None, Status.OK)
+
+
+async def test_what_an_answer_is_given_reaches_its_turn() -> None:
+    team, line = Team(), Given(FieldKind.NODE, "Question: Who?", 1)
+    await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", given=[line])
+    assert (team.turns[0].given, team.turns[0].task) == ((line,), None)
 
 
 async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:

@@ -1,21 +1,28 @@
 """HM-RAG: decomposition, three retrieval agents with a base each, and a decision by consistency (Liu et al. 2025).
 
-1. Decomposition (3.2): an agent says whether the question has several intents, and if so, puts two or three
-   sub-questions.
-2. Retrieval (3.3): for every sub-question, the vector agent searches texts and pictures by their vectors (Eqs. 4-6),
-   the graph agent the knowledge graph by keywords and by themes (Eqs. 10, 11) and the web agent the web (Eq. 12). Each
-   answers from its own base (Eq. 7): the sub-questions one after the other, and then the question with these answers.
-3. Decision (3.4): the summaries of the answers are compared (Eqs. 13, 14). Where any two agree by the threshold or
-   more, a light model merges the answers; below it, an expert model decides, with all that was retrieved.
+1. Decomposition (3.2): an agent says, of the question's text alone, whether it has several intents, and if so, puts two
+   or three sub-questions.
+2. Retrieval (3.3): the vector agent searches texts and captions of pictures by vectors (Eqs. 4-6), the graph agent the
+   knowledge graph by keywords and by themes (Eqs. 10, 11) and the web agent the web (Eq. 12). Each answers from its own
+   base (Eq. 7). They read no picture: a picture is its caption to them (T_m, Eq. 2).
+3. Decision (3.4): where the answers are the same, a light model merges them; otherwise an expert model decides, with
+   all that was retrieved and the question's picture.
 
 Left open and decided:
-- The threshold and the weights of ROUGE-L and BLEU are settings. All pairs must agree; who has no answer is not
-  compared, and fewer than two answers never agree.
+- All answers must be the same (the paper's Figs. 4 and 5 have an expert where two of three are). The paper compares
+  summaries instead (Eqs. 13, 14; `systems.consistency=summaries`), so that wording decides: any two must agree by the
+  threshold, which is a setting as the weights of ROUGE-L and BLEU are. The authors' code returns the most frequent of
+  the three without asking a model (`majority`). Who has no answer is not compared, and fewer than two never agree.
+- Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
+  The paper does not say how they are joined; the authors' code fails on them.
 - Eq. 10's threshold tau is the number of triples retrieved. The attention that it speaks of is the similarity of words
-  and vectors. The graph agent also reads what is known of the first entities (LightRAG adds their descriptions).
+  and vectors. The graph agent also reads what is known of the first entities (LightRAG adds their descriptions): no
+  more sources than the reach has texts, those nearest to the question.
+- Captions are those that come with the data, and are found by their pictures' vectors; a picture without one is its
+  title. Triples are those of the run's graph (Eqs. 1-3 make both by models).
 - A decomposition that cannot be read leaves the question whole; keywords that cannot be read are the question's own
   words; for a summary that cannot be read, or does not name the answer, the answer itself is compared.
-- The light and the expert model are two roles of one pool here; the paper has Qwen2.5-7B and GPT-4o.
+- The light and the expert model are two roles of one pool here; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
 - Without the decision agent the most frequent answer wins, of equally frequent ones the one given with more confidence:
   the paper's line for it repeats that of the web agent alone.
 """
@@ -23,8 +30,11 @@ Left open and decided:
 from __future__ import annotations
 
 from asyncio import gather
+from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 
 from actors.messages import (
     Field,
@@ -50,22 +60,22 @@ from topologies.systems.hm_rag.consistency import least_agreement
 from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
-PICTURES_TOO = "pictures"  # no base of its own: a second search of the vector agent's
+CAPTIONS = "captions"  # no base of its own: a second search of the vector agent's
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
-    VECTOR: "passages and pictures that are near to the question",
+    VECTOR: "passages and captions of pictures that are near to the question",
     GRAPH: "statements of a knowledge graph, each with its two ends, and what is known of these",
     WEB: "results of a web search",
 }
 DECOMPOSER = Role(
     "decomposer",
-    Modality.BOTH,
+    Modality.TEXT,
     "You are a logic expert who takes questions apart. You say how many things a question asks, and you never add any.",
 )
 LIGHT = Role(
     "light_decider",
-    Modality.BOTH,
+    Modality.TEXT,
     "You are the decision agent for clear cases. Your colleagues agree: put what they say into one answer.",
 )
 EXPERT = Role(
@@ -79,7 +89,7 @@ ROLES = (
     *(
         Role(
             agent,
-            Modality.BOTH,
+            Modality.TEXT,
             f"You are the scientist of the team who reads {_READS[base]}. Answer from these; say unknown where they do "
             "not tell.",
         )
@@ -108,12 +118,12 @@ KEYWORDS = Task(
 SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
 SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
 SUB_QUESTIONS = 3  # that are kept, as many as the prompt asks for at most
-ENTITIES = 3  # the graph agent reads their descriptions and pictures
+ENTITIES = 3  # whose descriptions the graph agent reads
 
 
 class HmRag(System):
-    """`bases` are those of the agents that take part; each finds `reach.texts` passages, triples or results, and the
-    vector agent `reach.pictures` besides. A system of one base has no decision to make.
+    """`bases` are those of the agents that take part; each finds `reach.texts` passages, triples of each level or
+    results, and the vector agent `reach.pictures` captions besides. A system of one base has no decision to make.
 
     Args:
         decompose, decide: False for the ablations.
@@ -130,23 +140,34 @@ class HmRag(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
-        sub_questions = await self._sub_questions(session, own) if self._decompose else ()
-        answers, read = await self._answers(session, sub_questions, own)
+        told = in_words(own)
+        sub_questions = await self._sub_questions(session) if self._decompose else ()
+        answers, read = await self._answers(session, sub_questions, told)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
             return session.trace(answers[0])
         if not self._decide:
             return session.trace(vote(answers))
         usable = [message for message in answers if message.answer is not None]
-        summaries = await self._summaries(session, usable)
-        if least_agreement(summaries, self.context.systems.rouge_weight) >= self.context.systems.agreement:
-            return session.trace(await session.ask(LIGHT.name, question=about(question, own), heard=usable))
+        if self.context.systems.consistency == "majority":
+            if _shared_by_two(usable):
+                return session.trace(vote(usable))
+        elif await self._agree(session, usable):
+            return session.trace(await session.ask(LIGHT.name, question=about(question, told), heard=usable))
         everything = about(question, together(own, *read.values()))
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
 
-    async def _sub_questions(self, session: Session, own: Sequence[Source]) -> tuple[str, ...]:
+    async def _agree(self, session: Session, answers: Sequence[Message]) -> bool:
+        """True where there are several answers and all of them agree, by themselves or by summaries of them."""
+        settings = self.context.systems
+        if settings.consistency == "summaries":
+            return least_agreement(await self._summaries(session, answers), settings.rouge_weight) >= settings.agreement
+        return len(answers) > 1 and len({normalised(message.answer) for message in answers}) == 1
+
+    async def _sub_questions(self, session: Session) -> tuple[str, ...]:
         """Two or three sub-questions; none where the question has a single intent, or nothing could be read."""
-        shown = about(session.question, own)
+        # Its text alone: choices and pictures are nothing that a question asks for.
+        shown = about(session.question, (), session.question.text)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
         # An unreadable count is taken for a single intent.
         if judged.said(FieldKind.INTENTS) in ((), ("1",)):
@@ -204,23 +225,27 @@ class HmRag(System):
             )
         if VECTOR in self._bases:
             near = partial(session.search, query, mode="vector", radius=self.reach.radius)
-            searches |= {VECTOR: near(self.reach.texts), PICTURES_TOO: near(self.reach.pictures, kinds=PICTURES)}
+            searches |= {VECTOR: near(self.reach.texts), CAPTIONS: near(self.reach.pictures, kinds=PICTURES)}
         if WEB in self._bases:
-            searches[WEB] = session.web(query, self.reach.texts)
+            # Eq. 12: the question without its choices.
+            searches[WEB] = session.web(part.text, self.reach.texts)
         # Nested, so that triples and hits stay apart; `gather` keeps the order of the searches.
         edges, hits = await gather(gather(*triples), gather(*searches.values()))
         of_base = dict(zip(searches, map(sources, hits), strict=True))
         read = {base: of_base[base] for base in (VECTOR, WEB) if base in of_base}
         if VECTOR in read:
-            read[VECTOR] += of_base[PICTURES_TOO]
+            read[VECTOR] += of_base[CAPTIONS]
         if GRAPH in self._bases:
             # A triple that both levels found counts once.
             subgraph = {triple.id: triple for level in edges for triple in level}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
             # A second step: which entities to look up is known only from the triples.
-            descriptions = await gather(*(session.entity(name, of=keywords) for name in names))
-            read[GRAPH] = together([stated(triple) for triple in subgraph], *descriptions)
-        return read
+            k = self.reach.texts
+            described = await gather(*(session.entity(name, k, near=query, of=keywords) for name in names))
+            # The nearest of each entity first, so that no entity takes all of the places.
+            nearest = [source for ranks in zip_longest(*described) for source in ranks if source is not None]
+            read[GRAPH] = together([stated(triple) for triple in subgraph], together(nearest)[:k])
+        return {base: in_words(found) for base, found in read.items()}
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """S_v, S_g and S_w, each written by the agent that gave the answer."""
@@ -234,6 +259,23 @@ class HmRag(System):
             )
         )
         return [_compared(str(answered.answer), message) for answered, message in zip(answers, summaries, strict=True)]
+
+
+def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
+    """A group of sources for agents that read no pictures (T_m, Eq. 2): a picture as its caption, or as its title where
+    it has none. What has neither is left out."""
+    return tuple(
+        replace(source, kind=Kind.TEXT, text=source.text or source.title, image=None)
+        if source.kind is Kind.IMAGE
+        else source
+        for source in group
+        if source.kind is not Kind.IMAGE or source.text or source.title
+    )
+
+
+def _shared_by_two(answers: Sequence[Message]) -> bool:
+    """True where an answer was given more than once; of three, that is the most frequent."""
+    return max(Counter(normalised(message.answer) for message in answers).values(), default=0) > 1
 
 
 def _compared(answer: str, summary: Message) -> str:
@@ -257,7 +299,7 @@ def _variant(name: str, description: str, *bases: str, decompose: bool = True, d
 
 
 METHODS = (
-    _variant("hm_rag_vector", "one agent with texts and pictures", VECTOR, decompose=False),
+    _variant("hm_rag_vector", "one agent with texts and captions", VECTOR, decompose=False),
     _variant("hm_rag_graph", "one agent with a knowledge graph", GRAPH, decompose=False),
     _variant("hm_rag_web", "one agent with the web", WEB, decompose=False),
     _variant("hm_rag_no_vector", "HM-RAG without its vector agent", GRAPH, WEB),

@@ -3,22 +3,27 @@ ablations (section 4.3, Appendix A.5).
 
 A planner makes an overall plan and then adds one node after another to a graph that starts as the question (Eq. 4): a
 Question, a Retrieval, an Answer or Stop, built on any nodes that are there. A retrieval takes its instruction apart
-(Eqs. 5-9), searches texts and pictures separately within a radius, at most so many of each (Eqs. 10-11), has every
-candidate examined (Eqs. 12-13) and condenses what bears on the instruction (Eq. 14). An answer is reasoned from its
-node's parents alone. After Stop, or the last step, the last Answer node that answered gives the answer, wherever it
-stands; where there is none, one is reasoned from the whole graph.
+(Eqs. 5-9), searches texts and pictures within a radius each, at most so many of each (Eqs. 10-11), has every candidate
+examined (Eqs. 12-13) and condenses what bears on the instruction (Eq. 14). An answer is reasoned from its node's
+parents, with the question of the plan (node 1) beside its own. After Stop, or the last step, the last node that was
+carried out gives the answer if it is an Answer that has one; otherwise the answer is reasoned from the whole graph
+(Algorithm 1, lines 23-26; section 3.3 takes the last Answer node wherever it stands, which may be the answer to a
+sub-question). Nodes go on to others by their numbers and contents, and of the messages that led to them only those
+findings that no content holds.
 
-Left open and decided: the most steps (10), the radius and how many candidates (those of the configured retrieval). The
-text-related part, the pictures named (targeted retrieval, in the texts of pictures: titles and captions) and what they
-show (descriptive retrieval, by vectors) are asked for in one turn; where both ways fit, both are gone. Sources found by
-several key phrases come first (reciprocal ranks). Triples come from the knowledge graph, where there is one, and are
-examined together. A question with choices is answered by an Answer node only if its instruction repeats the question:
-the answer to anything else is none of the choices.
+Left open and decided: the most steps (10), the radii (cosine distances d; of unit vectors d = r^2 / 2 for the paper's
+Euclidean r) and how many candidates (those of the configured retrieval). Eqs. 5-9 are one turn here, with examples of
+our own, and the question to be put to a picture (I_tgt, I_descr) is one line: a call each would tell nothing more.
+Titles that are named are searched for beside the key phrases, in texts and by words in titles and captions of pictures
+(Eq. 8: captions have no vectors of their own beside their pictures'); what a picture shows is searched for by vectors.
+Sources found by several searches come first (reciprocal ranks). Triples come from the knowledge graph, where there is
+one, and are examined together. A question with choices is answered by an Answer node only if its instruction repeats
+the question: the answer to anything else is none of the choices. All roles share one model; the paper has two.
 
-Failures: `planning.Fault` says what is wrong with a node; the planner reads it, and the graph goes on. A
-planning step that cannot be read ends the planning, and if nothing was retrieved by then, it is for the question
-itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate
-without a readable examination is left out. What cannot be condensed is passed on uncondensed.
+Failures: `planning.Fault` says what is wrong with a node; the planner reads it, and the graph goes on. A planning step
+that cannot be read is a step lost, and two in a row end the planning; if nothing was retrieved by then, it is for the
+question itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A
+candidate without a readable examination is left out. What cannot be condensed is passed on uncondensed.
 
 Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until what
 was found is enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and what
@@ -28,7 +33,7 @@ is nearest is condensed unexamined.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -42,6 +47,7 @@ from actors.messages import (
     Modality,
     Question,
     Role,
+    SearchMode,
     Source,
     Status,
     Task,
@@ -76,24 +82,38 @@ PICTURE_EXAMINER = Role(
 REASONER = Role(
     "reasoner",
     Modality.BOTH,
-    "You answer from what your colleagues found and concluded before: nothing else is known to you.",
+    "You answer from what your colleagues found and concluded before: nothing else is known to you. Where nodes of "
+    "their plan are given, node 1 is the question that the whole plan is for.",
 )
 ROLES = (PLANNER, TEXT_EXAMINER, PICTURE_EXAMINER, REASONER)
 
 OVERALL = "Break the question into what has to be found out to answer it, in the order in which it can be found out."
 NEXT = (
-    "The sub-questions below are the overall plan, the nodes below the graph of what has been done. Decide on the next "
-    "node. Stop: the question is answered by a node. Retrieval: look something up. Answer: answer a question from "
-    "other nodes. Question: state a question to be answered later. Build it on any nodes, and try another way where "
-    "one led to nothing."
+    "The sub-questions below are the overall plan, the nodes below the graph of what has been done. Go through what "
+    "the nodes say, work out what is still missing, and only then decide on the next node. Retrieval: look something "
+    "up. Answer: answer a question from other nodes. Question: state a question to be answered later. Stop: the last "
+    "node answers the question itself. Build it on any nodes, and try another way where one led to nothing."
 )
 DECOMPOSE = (
     "This is an instruction to look something up. Split it into what is to be searched for in texts and what in "
     "pictures: key phrases for texts; the titles of pictures where it names some; a description of what the picture "
-    "shows where it describes one."
+    "shows where it describes one; and the question that has to be put to the picture then. Nodes that are given say "
+    "what is known already: put names for what the instruction only refers to. "
+    # Of things that no benchmark has, so that no example answers a question.
+    "Three examples. "
+    "'Find out who founded the mill of Tarnby.' has the keywords 'Tarnby mill' and 'founder', visual no, and no more. "
+    "'Find out what the man on the cover of Winter Post holds.' has the keyword 'Winter Post', visual yes, the entity "
+    "'Winter Post' and the sub-question 'What does the man hold?'. "
+    "'Find the lighthouse with green stripes and count the boats before it.' has the keyword 'lighthouse with green "
+    "stripes', visual yes, the query 'a lighthouse with green stripes and boats before it' and the sub-question 'How "
+    "many boats are before the lighthouse?'."
 )
 EXAMINE = "Check whether the evidence bears on this instruction to look something up, and extract what does."
 EXAMINE_PICTURE = "Check whether the picture bears on this instruction to look something up, and say what it shows."
+ASK_PICTURE = (
+    "Check whether the picture bears on this instruction to look something up. If so, describe it briefly, and answer "
+    "the sub-question below from what it shows."
+)
 EXAMINE_TRIPLES = "Keep those of the triples that bear on this instruction to look something up."
 CONDENSE = "State in a few sentences what was found that answers this instruction to look something up."
 REASON = (
@@ -102,6 +122,7 @@ REASON = (
 )
 
 SUB_QUESTION = Field(FieldKind.SUB_QUESTION, "one thing to find out, as a question that stands alone", many=True)
+ANALYSIS = Field(FieldKind.THOUGHT, "step by step, what the nodes say and what is still missing")
 TYPE = Field(FieldKind.TYPE, "the type of the next node", TYPES)
 PARENTS = Field(FieldKind.PARENTS, "numbers of the nodes that it builds on", optional=True, value=Value.NUMBERS)
 INSTRUCTION = Field(FieldKind.INSTRUCTION, "what to ask, what to look up, or which question to answer", optional=True)
@@ -109,6 +130,7 @@ KEYWORD = Field(FieldKind.KEYWORD, "a key phrase to search texts for", many=True
 VISUAL = Field(FieldKind.VISUAL, "whether a picture must be looked at", ("yes", "no"))
 ENTITY = Field(FieldKind.ENTITY, "the title of a picture that is named", many=True, optional=True)
 QUERY = Field(FieldKind.QUERY, "what the picture shows", optional=True)
+ASK = Field(FieldKind.SUB_QUESTION, "the question to put to the picture", optional=True)
 RELEVANT = Field(FieldKind.RELEVANT, "whether it bears on the instruction", ("yes", "no"))
 EXTRACT = Field(FieldKind.SUMMARY, "what it says to the instruction", optional=True)
 DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the picture shows that bears on the instruction", optional=True)
@@ -121,6 +143,7 @@ ENOUGH = Field(FieldKind.ENOUGH, "whether the question can be answered", ("yes",
 SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)
 
 FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
+UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice, end the planning
 
 
 class Mmapg(System):
@@ -133,6 +156,9 @@ class Mmapg(System):
         super().__init__(context)
         self._planning = planning
         self._retrieval = retrieval
+        text, picture = context.systems.text_radius, context.systems.picture_radius
+        self._text_radius = self.reach.radius if text is None else text
+        self._picture_radius = self.reach.radius if picture is None else picture
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
@@ -145,47 +171,57 @@ class Mmapg(System):
         guide = tuple(Given(FieldKind.SUB_QUESTION, text) for text in overall.said(SUB_QUESTION.name))
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
+        unread = 0
         for _ in range(self.context.systems.steps):
-            task = Task(NEXT, (TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
-            # The planner reads everything that was done so far, not only the nodes' contents.
-            findings = [message for messages in outcomes.values() for message in messages]
-            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=findings)
-            if planned.status is not Status.OK:
+            task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
+            planned = await session.ask(PLANNER.name, question=bare, task=task, heard=_loose(outcomes.values()))
+            unread = 0 if planned.status is Status.OK else unread + 1
+            if unread == UNREAD:
                 break
+            if unread:
+                continue
             node = placed(graph, planned)
             if node.runs and node.type != "Stop":
-                # The planner's message comes first: by it `read_plan` finds a node's outcome in the trace.
-                basis = [planned, *(message for parent in node.parents for message in outcomes.get(parent, ()))]
-                outcomes[node.number] = await self._carried_out(session, bare, node, basis)
+                outcomes[node.number] = await self._carried_out(session, bare, node, graph, outcomes, planned)
             outcome = outcomes.get(node.number, [])
             # The last message of an outcome is its result; the others led to it.
             graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
             if node.type == "Stop":
                 break
-        answered = [
-            outcomes[node.number][-1] for node in graph if node.type == "Answer" and self._answers(bare, node, outcomes)
-        ]
-        if answered:
-            return answered[-1]
-        if not any(node.type == "Retrieval" for node in graph):
-            # 0 is no node's number; the root has 1.
-            outcomes[0] = await self._retrieve(session, bare, bare.text, [])
-        everything = [message for messages in outcomes.values() for message in messages]
-        return await session.ask(REASONER.name, question=bare, heard=everything)
+        # Nodes that were not carried out are not among the outcomes; 0 is no node's number.
+        last = max(outcomes, default=0)
+        if last and self._answers(bare, graph[last - 1], outcomes[last]):
+            return outcomes[last][-1]
+        findings = _loose(outcomes.values())
+        if not any(node.type == "Retrieval" and node.runs for node in graph):
+            findings += await self._retrieve(session, bare, bare.text)
+        lines = (*guide, *(node.given() for node in graph))
+        return await session.ask(REASONER.name, question=bare, given=lines, heard=findings)
 
-    async def _carried_out(self, session: Session, bare: Question, node: Node, basis: list[Message]) -> list[Message]:
-        """The messages that hold a node's content. `basis` is the planner's, then its parents'."""
+    async def _carried_out(
+        self,
+        session: Session,
+        bare: Question,
+        node: Node,
+        graph: Sequence[Node],
+        outcomes: Mapping[int, list[Message]],
+        planned: Message,
+    ) -> list[Message]:
+        """The messages that hold a node's content; `planned` is the planner's, which asked for it."""
         if node.type == "Question":
-            return basis[:1]
+            return [planned]
+        findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
         if node.type == "Retrieval":
-            return await self._retrieve(session, bare, node.instruction, basis)
+            lines = [graph[parent - 1].given() for parent in node.parents]
+            return await self._retrieve(session, bare, node.instruction, lines, findings, planned)
         shown = bare if _repeats(bare, node.instruction) else about(bare, bare.evidence, node.instruction)
-        return [await session.ask(REASONER.name, question=shown, heard=basis)]
+        # Node 1 is the question that the answer serves, whether it is among the parents or not.
+        lines = [graph[number - 1].given() for number in sorted({1, *node.parents})]
+        return [await session.ask(REASONER.name, question=shown, given=lines, heard=findings)]
 
     @staticmethod
-    def _answers(bare: Question, node: Node, outcomes: dict[int, list[Message]]) -> bool:
-        outcome = outcomes.get(node.number, [])
-        given = bool(outcome) and outcome[-1].answer is not None
+    def _answers(bare: Question, node: Node, outcome: Sequence[Message]) -> bool:
+        given = node.type == "Answer" and outcome[-1].answer is not None
         return given and (not bare.choices or _repeats(bare, node.instruction))
 
     async def _in_sequence(self, session: Session, bare: Question) -> Message:
@@ -194,7 +230,7 @@ class Mmapg(System):
         instruction = bare.text
         # A retrieval and a reasoning are two nodes, so half as many rounds keep within `steps`.
         for _ in range(self.context.systems.steps // 2):
-            retrieved = await self._retrieve(session, bare, instruction, path[-1:])
+            retrieved = await self._retrieve(session, bare, instruction, heard=path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
             thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
             path += [*retrieved, thought]
@@ -205,12 +241,20 @@ class Mmapg(System):
         return await session.ask(REASONER.name, question=bare, heard=path)
 
     async def _retrieve(
-        self, session: Session, bare: Question, instruction: str, basis: Sequence[Message]
+        self,
+        session: Session,
+        bare: Question,
+        instruction: str,
+        lines: Sequence[Given] = (),
+        heard: Sequence[Message] = (),
+        planned: Message | None = None,
     ) -> list[Message]:
-        """The results for an instruction, condensed; none where nothing bears on it."""
+        """The results for an instruction, condensed; none where nothing bears on it.
+
+        `lines` and `heard` are what it builds on, `planned` the planner's message that asked for it.
+        """
         request = about(bare, (), instruction)
         if not self._retrieval:
-            planned = basis[0] if basis else None
             texts, pictures = await asyncio.gather(
                 # No radius: in this ablation the nearest are taken, however far they are.
                 session.search(instruction, self.reach.texts, mode="vector", of=planned),
@@ -220,17 +264,17 @@ class Mmapg(System):
                 return []
             evidence = sources((*texts, *pictures))
             nearest = about(bare, evidence, instruction)
-            task = Task(CONDENSE, (SUMMARY,))
-            return [await session.ask(REASONER.name, question=nearest, task=task, heard=basis)]
-        task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY))
-        decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=basis)
+            task = Task(CONDENSE, (SUMMARY,), tuple(lines))
+            return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
+        task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
+        decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
         candidates, triples = await self._candidates(session, instruction, decomposed)
         examined = await self._examined(session, request, candidates, triples, decomposed)
         bearing = [message for message, _ in examined]
         if not bearing:
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
-        condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[*basis[:1], *bearing])
+        condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
         # Findings go on uncondensed; the failed turn stays last, and is heard by nobody.
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
 
@@ -238,37 +282,23 @@ class Mmapg(System):
         self, session: Session, instruction: str, decomposed: Message
     ) -> tuple[list[Source], tuple[str, ...]]:
         """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
-        phrases = decomposed.said(KEYWORD.name) or (instruction,)
+        keywords = decomposed.said(KEYWORD.name) or (instruction,)
+        looked_at = decomposed.said(VISUAL.name) != ("no",)
+        titles, descriptions = (decomposed.said(ENTITY.name), decomposed.said(QUERY.name)) if looked_at else ((), ())
+        # Eq. 8: named pictures are searched for in texts too, and key phrases in what is written of pictures.
+        phrases = tuple(dict.fromkeys((*keywords, *titles)))
         # All searches are called for in a fixed order here, and awaited together below.
-        in_texts = [
-            session.search(phrase, self.reach.texts, radius=self.reach.radius, of=decomposed) for phrase in phrases
-        ]
-        in_pictures: list[Awaitable[tuple[Hit, ...]]] = []
-        if decomposed.said(VISUAL.name) != ("no",):
-            titles, descriptions = decomposed.said(ENTITY.name), decomposed.said(QUERY.name)
-            in_pictures = [
-                session.search(
-                    title,
-                    self.reach.pictures,
-                    kinds=PICTURES,
-                    mode="text",
-                    radius=self.reach.radius,
-                    of=decomposed,
-                )
-                for title in titles
-            ]
-            in_pictures += [
-                session.search(
-                    text,
-                    self.reach.pictures,
-                    kinds=PICTURES,
-                    mode="vector",
-                    radius=self.reach.radius,
-                    of=decomposed,
-                )
-                for text in (descriptions if titles or descriptions else (instruction,))
-            ]
-        edges = session.graph(phrases, self.reach.texts, of=decomposed)
+        in_texts = [session.search(text, self.reach.texts, radius=self._text_radius, of=decomposed) for text in phrases]
+
+        def among_pictures(text: str, mode: SearchMode) -> Awaitable[tuple[Hit, ...]]:
+            k, radius = self.reach.pictures, self._picture_radius
+            return session.search(text, k, kinds=PICTURES, mode=mode, radius=radius, of=decomposed)
+
+        in_pictures = [among_pictures(text, "text") for text in phrases]
+        if looked_at:
+            shown = descriptions if titles or descriptions else (instruction,)
+            in_pictures += [among_pictures(text, "vector") for text in shown]
+        edges = session.graph(keywords, self.reach.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
         candidates = [*_fused(texts, self.reach.texts), *_fused(pictures, self.reach.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
@@ -283,11 +313,15 @@ class Mmapg(System):
     ) -> list[tuple[Message, tuple[Given, ...]]]:
         """The examinations of candidates that bear on the instruction, each with its report."""
 
+        put = tuple(Given(FieldKind.SUB_QUESTION, text) for text in decomposed.said(ASK.name))
+        of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
+
         def examination(source: Source) -> Awaitable[Message]:
-            picture = source.kind is Kind.IMAGE
-            agent = PICTURE_EXAMINER if picture else TEXT_EXAMINER
-            task = Task(EXAMINE_PICTURE, (RELEVANT, DESCRIPTION)) if picture else Task(EXAMINE, (RELEVANT, EXTRACT))
-            return session.ask(agent.name, question=about(request, (source,)), task=task, heard=[decomposed])
+            shown = about(request, (source,))
+            if source.kind is Kind.IMAGE:
+                return session.ask(PICTURE_EXAMINER.name, question=shown, task=of_picture)
+            task = Task(EXAMINE, (RELEVANT, EXTRACT))
+            return session.ask(TEXT_EXAMINER.name, question=shown, task=task, heard=[decomposed])
 
         under_way = [examination(source) for source in candidates]
         if triples:
@@ -313,6 +347,11 @@ def _reported(source: Source, message: Message) -> str:
     """An examination's report on a candidate, with its title; the candidate's own text where the report is empty."""
     words = " ".join((*message.said(EXTRACT.name), *message.said(DESCRIPTION.name))) or source.text
     return words if source.title in words else f"{source.title}: {words}"
+
+
+def _loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
+    """The findings of outcomes that no node's content holds: those before the message with the content."""
+    return [message for outcome in outcomes for message in outcome[:-1]]
 
 
 def _repeats(question: Question, instruction: str) -> bool:

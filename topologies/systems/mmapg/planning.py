@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
 
 from actors.messages import FieldKind, Given, Message, NodeType
 from topologies.answers import wording
@@ -86,17 +87,18 @@ def placed(graph: Sequence[Node], planned: Message) -> Node:
 def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Node, ...]:
     """The planning graph of a discussion, from its trace alone.
 
-    A node is a message of the planner with a type; what came of it is in the last turn, not the planner's, that heard
-    this message first of all.
+    A node is a message of the planner with a type. What came of it is among the turns up to the planner's next one: of
+    an answer the first, of a retrieval the last summary that is not an examination's.
     """
-    # Later turns replace earlier ones, so what is left is a node's last.
-    outcomes = {turn.heard[0]: turn for turn in turns if turn.heard and turn.agent != planner}
     graph = [root(question)]
-    for turn in turns:
+    for place, turn in enumerate(turns):
         if turn.agent == planner and turn.said(FieldKind.TYPE):
             node = placed(graph, turn)
-            content = content_of(node, outcomes.get(turn.id))
-            graph.append(Node(node.number, node.type, node.parents, node.instruction, content, node.faults, node.turn))
+            after = list(takewhile(lambda later: later.agent != planner, turns[place + 1 :]))
+            if node.type == "Retrieval":
+                after = [turn for turn in after if turn.said(FieldKind.SUMMARY) and not turn.said(FieldKind.RELEVANT)]
+            outcome = after[0 if node.type == "Answer" else -1] if after else None
+            graph.append(replace(node, content=content_of(node, outcome)))
     return tuple(graph)
 
 
