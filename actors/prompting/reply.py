@@ -172,8 +172,10 @@ class _Settled:
         return any(not field.optional and field.name not in known for field in form.fields)
 
     def lacks_share(self, form: Form) -> bool:
-        """True where no share is stated for a field that may be left out: it may stand behind another value."""
-        return any(field.value is Value.SHARE and field.name not in self.outcomes for field in form.fields)
+        """True for a verdict without a share that may be left out: it may stand on the verdict's own line."""
+        shares = [field for field in form.fields if field.value is Value.SHARE]
+        verdict = all(field.values or field in shares for field in form.fields)
+        return verdict and any(field.name not in self.outcomes for field in shares)
 
     def values(self, parts: Sequence[Part]) -> list[tuple[str, str]]:
         """(name, value), fields in the order in which the reply first has them."""

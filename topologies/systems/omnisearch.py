@@ -37,7 +37,7 @@ PLAN = (
     "whatever neither tells, even where you believe that you remember it. Where something is missing, put the one "
     "sub-question that brings the answer closest, so worded that it can be understood by itself, with the names that "
     "were found so far in it; give the words to search for; and choose where to look: {places}. Where nothing is "
-    'missing, choose "answer" and give the answer to the question as a whole.'
+    'missing, choose "finish" and give the answer to the question as a whole.'
 )
 TEXTS = '"texts" for facts in passages and tables'
 PICTURES = '"pictures" for what something looks like'
@@ -49,6 +49,8 @@ WEB = '"web" for what none of these may hold'
 BLIND = PLAN.format(places=f"{TEXTS}, {PICTURES}, {WEB}")
 SEEING = PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}")
 THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
+# Not "answer", which is the name of a field: in a table it would be taken for a heading.
+FINISH = "finish"
 NEXT = "what to do next"
 STEP = (
     Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
@@ -60,8 +62,8 @@ STEP = (
         value=Value.ANSWER,
     ),
 )
-FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", "answer")), *STEP)
-FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", "answer")), *STEP)
+FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", FINISH)), *STEP)
+FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", FINISH)), *STEP)
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 
 
@@ -77,7 +79,7 @@ class OmniSearch(System):
         for _ in range(self.context.systems.turns):
             task = Task(*plan_form, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
-            if plan.said(FieldKind.ACTION) == ("answer",) and plan.said(FieldKind.ANSWER):
+            if plan.said(FieldKind.ACTION) == (FINISH,) and plan.said(FieldKind.ANSWER):
                 return session.trace(plan)
             where, sub_question, query = step(plan)
             if not where or not (query or where == SIMILAR):
@@ -101,7 +103,7 @@ def step(plan: Message) -> tuple[str, str, str]:
     is given; nowhere for a plan that failed or is done."""
     action, query = plan.said(FieldKind.ACTION), plan.said(FieldKind.QUERY)
     sub_question = plan.said(FieldKind.SUB_QUESTION) or query
-    where = "" if action in ((), ("answer",)) else action[0]
+    where = "" if action in ((), (FINISH,)) else action[0]
     return where, " ".join(sub_question), " ".join(query or sub_question)
 
 

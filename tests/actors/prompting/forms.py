@@ -64,14 +64,14 @@ FORMS: dict[str, tuple[Field, ...]] = {
     "judge_passage": (RELEVANT, MAYBE_SURE),
     "search": (
         THOUGHT,
-        _field(FieldKind.ACTION, "texts", "pictures", "web", "answer"),
+        _field(FieldKind.ACTION, "texts", "pictures", "web", "finish"),
         _field(FieldKind.SUB_QUESTION, optional=True),
         MAYBE_QUERY,
         MAYBE_ANSWER,
     ),
     "search_similar": (
         THOUGHT,
-        _field(FieldKind.ACTION, "texts", "pictures", "similar", "web", "answer"),
+        _field(FieldKind.ACTION, "texts", "pictures", "similar", "web", "finish"),
         _field(FieldKind.SUB_QUESTION, optional=True),
         MAYBE_QUERY,
         MAYBE_ANSWER,

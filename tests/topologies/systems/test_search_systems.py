@@ -99,7 +99,7 @@ async def test_omnisearch_looks_each_sub_question_up_where_its_planner_says_and_
         step("texts", "Who built the striped lighthouse?"),
         step("pictures", "What does a striped lighthouse look like?"),
         step("web", "Where is a striped lighthouse?"),
-        step("answer"),
+        step("finish"),
         FINAL,
     ]
     solved = [answered("Winstrup", 0.8), answered("unknown", 0.0)]
@@ -132,7 +132,7 @@ async def test_omnisearch_s_planner_reads_pictures_itself_and_of_texts_only_what
     plans = [
         step("pictures", "What does a bus look like?", "green bus"),
         step("texts", "Who built it?", "Winstrup"),
-        step("answer", answer="Aarhus"),
+        step("finish", answer="Aarhus"),
     ]
     trace, turns = await held("omnisearch", store, {"search_planner": plans, "single": [answered("Winstrup", 0.8)]})
     assert [turn.agent for turn in turns] == ["search_planner", "search_planner", "single", "search_planner"]
@@ -152,7 +152,7 @@ async def test_omnisearch_searches_for_the_query_and_solves_the_sub_question_one
         step("texts", "Who built the striped lighthouse?", "Skagen Beacon"),
         step("texts", query="Rye bread"),
         step("texts", "Who was born in Aarhus?"),
-        step("answer", answer="Aarhus"),
+        step("finish", answer="Aarhus"),
     ]
     trace, turns = await held("omnisearch", store, {"search_planner": plans, "single": [FINAL]})
     assert [lookup.query for lookup in trace.lookups] == ["Skagen Beacon", "Rye bread", "Who was born in Aarhus?"]
@@ -161,7 +161,7 @@ async def test_omnisearch_searches_for_the_query_and_solves_the_sub_question_one
 
 
 async def test_omnisearch_searches_by_the_question_s_own_picture_where_it_has_one(store: Store) -> None:
-    plans = [step("similar"), step("answer", answer="Aarhus")]
+    plans = [step("similar"), step("finish", answer="Aarhus")]
     trace, turns = await held("omnisearch", store, {"search_planner": plans, "single": [FINAL]})
     assert found(trace) == [("pictures", "source own")]
     assert [shown(turn) for turn in turns] == [["own"], ["own", "picture"]]
@@ -185,7 +185,7 @@ async def test_omnisearch_stops_after_so_many_searches_and_where_a_plan_cannot_b
 
 async def test_without_a_web_a_search_there_finds_nothing(store: Store) -> None:
     replies = {
-        "search_planner": [step("web", "Where is a striped lighthouse?"), step("answer"), FINAL],
+        "search_planner": [step("web", "Where is a striped lighthouse?"), step("finish"), FINAL],
         "single": [FINAL],
     }
     trace, _ = await held("omnisearch", store, replies, web="none")
