@@ -73,6 +73,14 @@ class Source:
     image: str | None = None
 
 
+TABLE_OF_PAGE = " - "  # stands between the title of a page and that of a table on it
+
+
+def page_of(title: str) -> str:
+    """The page that a source with this title is of: the title itself, or for a table what stands before the dash."""
+    return title.split(TABLE_OF_PAGE)[0].strip(" ").lower()
+
+
 @wire
 class Hit:
     """A source that a search found, and its score: BM25 for words, cosine similarity for vectors, fused reciprocal
@@ -87,7 +95,8 @@ class Search:
     """A search for the k best sources of some kinds (None: all).
 
     A `Source` as query is searched by its words and, where the encoder reads pictures, by its picture. `radius` is the
-    largest cosine distance (0 to 2) from the query, in every mode.
+    largest cosine distance (0 to 2) from the query, in every mode. `docs` and `pages` keep to sources of these
+    documents (`Source.doc`), or with titles of these pages, as `page_of` spells them (None: any).
     """
 
     query: str | Source
@@ -95,6 +104,8 @@ class Search:
     kinds: frozenset[Kind] | None = None
     mode: SearchMode = "hybrid"
     radius: float | None = None
+    docs: frozenset[str] | None = None
+    pages: frozenset[str] | None = None
 
 
 @wire

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
-from actors.messages import Hit, Kind, Search, SearchMode, Source
+from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
 from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
@@ -74,10 +74,12 @@ class Store:
         text = well_formed(query) if isinstance(query, str) else words_of(query)
         # A picture without a caption has no words, but may be searched by its vector.
         askable = bool(_WORD.search(text)) or not isinstance(query, str)
-        if not askable or not len(self) or (space.pool is not None and not space.pool):
+        nowhere = any(part is not None and not part for part in (space.pool, search.docs, search.pages))
+        if not askable or not len(self) or nowhere:
             return []
-        where = _where(search.kinds, space)
-        table, exact = self._index.table, space.pool is not None
+        where = " AND ".join(filter(None, (_where(search.kinds, space), _among(search))))
+        # Few rows pass these filters, and an index might miss them.
+        table, exact = self._index.table, any(part is not None for part in (space.pool, search.docs, search.pages))
         rows = TableSearch(table, COLUMNS, text, self._encode(query, text), where, search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
@@ -131,6 +133,15 @@ class Store:
             return self._encoder.encode_query(text)
         encoded: Vectors = self._encoder.encode_sources([query])[0]
         return encoded
+
+
+def _among(search: Search) -> str:
+    """The filter of a search's own documents and pages; the latter as `actors.messages.page_of` says."""
+    parts = [f"doc IN ({quoted(search.docs)})"] if search.docs is not None else []
+    if search.pages is not None:
+        page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
+        parts.append(f"{page} IN ({quoted(search.pages)})")
+    return " AND ".join(parts)
 
 
 def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> str:

@@ -38,7 +38,8 @@ class Library(Protocol):
         """The sources that are part of the question itself (its hint, its picture); most questions have none."""
 
     async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
-        """The k best passages, rows or pictures; a picture as query is compared by what the encoder makes of it."""
+        """The k best passages, rows or pictures, of certain documents or pages where the search says so; a picture as
+        query is compared by what the encoder makes of it."""
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"

@@ -20,13 +20,17 @@ class DefenceSettings:
 
 @dataclass
 class SystemSettings:
-    """Settings of the systems of other papers; the defaults are theirs."""
+    """Settings of the systems of other papers; the defaults are theirs where they have one."""
 
     turns: int = at_least(1, default=5)
-    """Most turns of a system that searches in a loop (OmniSearch, ViDoRAG)."""
+    """Most turns of a system that searches in a loop: five are OmniSearch's, ViDoRAG has no limit of its own."""
     context: Literal["own", "retrieved"] = "own"
     """SP, CoT, Self-Correction, CCoT, DDCoT, MAD, BDoG: what they are shown of a question, its own hint and picture
     (zero-shot) or also what was retrieved for it; the same for all of them."""
+    reader_sees: bool = False
+    """EchoSight: show pictures to the model that answers, which in the paper reads the section alone."""
+    documents: int = at_least(1, default=1)
+    """Wiki-LLaVA: documents that a picture names; of each of them retrieval.texts passages are read."""
     rounds: int = at_least(1, default=3)
     """BDoG: most rounds of a debate (the authors' code: 2) ..."""
     epsilon: int | None = at_least(0, default=0)

@@ -81,13 +81,13 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     """
     if not cut_off and (parts := _as_asked(form, text)):
         settled = _settled(form, parts)
-        if not (settled.faults or settled.misses(form)):
+        if not (settled.faults or settled.misses(form) or settled.lacks_share(form)):
             return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), ())
     text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
     before, parts = _parts(text, form, among or form, cut_off)
     broken = _broken_off(parts) if cut_off else None
     settled = _settled(form, parts, broken)
-    if not cut_off and (settled.faults or settled.misses(form)):
+    if not cut_off and (settled.faults or settled.misses(form) or settled.lacks_share(form)):
         apart = on_lines_of_their_own(text, form)
         if apart != text:
             before, parts = _parts(apart, form, among or form)
@@ -170,6 +170,12 @@ class _Settled:
         """True where a required field is missing."""
         known = {*self.outcomes, *self.faults}
         return any(not field.optional and field.name not in known for field in form.fields)
+
+    def lacks_share(self, form: Form) -> bool:
+        """True for a verdict without a share that may be left out: it may stand on the verdict's own line."""
+        shares = [field for field in form.fields if field.value is Value.SHARE]
+        verdict = all(field.values or field in shares for field in form.fields)
+        return verdict and any(field.name not in self.outcomes for field in shares)
 
     def values(self, parts: Sequence[Part]) -> list[tuple[str, str]]:
         """(name, value), fields in the order in which the reply first has them."""

@@ -14,6 +14,7 @@ from actors.reader.text import name_spans, normal_name, words
 from actors.reader.work import Work, known_answer, yes_or_no
 
 _SEEN = re.compile(r"\bcan (?:one|you|be) see", re.IGNORECASE)
+_SHOWN = re.compile(r"\[(\d+)\]")  # the number of a source that is shown
 BEARS = 0.28  # of the question's weight, for a source to count as bearing on it
 SUFFICES = 0.5  # value of the best answer from which on it needs no more reading
 STANDS = 0.4  # support from which on an answer is borne out
@@ -84,16 +85,19 @@ def selected(work: Work, line: Field) -> list[str]:
 
 
 def _candidate_values(work: Work) -> dict[int, float]:
-    """By number, how far the question is covered, by a candidate alone or as part of the best chain."""
+    """By number, how far the question is covered, by a candidate alone or as part of the best chain. One that names
+    sources by their numbers has what these say."""
     given = [(n, line) for line in work.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
-        # Candidates are linked with what was read, but only they have numbers to be selected by.
+        # Candidates are linked with what was read, which has no numbers of its own to be selected by.
         everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
         at = view(work.at.form, everything)
         entries: list[Entry] = [at.entry(s) for s in everything]
         reached = chains(at, entries, work.hops)
-        numbers: list[int | None] = [*(n for n, _ in numbered), *(None for _ in work.entries)]
+        holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
+        sources = (entry.statement.source for entry in work.entries)
+        numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
         covered = at.covered
     else:
         entries, reached, covered = list(work.entries), list(work.reached), work.at.covered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, NodeType, Value
@@ -12,8 +13,10 @@ from actors.reader.work import Work, one_of
 
 UNCERTAIN = "uncertain"
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
+_POINTS = re.compile(r"\b(?:this|these|shown|pictured|depicted)\b", re.IGNORECASE)
 # The first that matches counts: `image search` is for pictures, though `search` alone is for texts.
 _KINDS = (
+    ("alike", ("similar", "alike")),
     ("picture", ("image", "picture", "visual", "photo")),
     ("web", ("web", "internet", "google", "online")),
     ("graph", ("graph", "kg", "triple", "entity")),
@@ -31,7 +34,8 @@ def sub_question(work: Work, line: Field) -> list[str]:
         # Without a sight of the pictures, what asks for one is left open.
         known = ("" if looks(text) else work.found_out(text) for text in asked)
         return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
-    return [next_question(work)]
+    # A picture is searched with by itself: nothing is asked by it.
+    return [] if line.optional and _alike(work, _actions(work)) else [next_question(work)]
 
 
 def intents(work: Work, line: Field) -> list[str]:
@@ -70,7 +74,7 @@ def wanted_questions(work: Work) -> list[str]:
 
 
 def query(work: Work, line: Field) -> list[str]:
-    if line.optional and suffices(work):
+    if line.optional and (suffices(work) or _alike(work, _actions(work))):
         return []
     if not line.many:
         return [next_question(work)]  # one is always owed, even when all parts were looked up
@@ -86,7 +90,7 @@ def action(work: Work, line: Field) -> list[str]:
         ending = next((v for v in line.values if any(word in v.lower() for word in _FINISH)), None)
         if ending:
             return [ending]
-    tool = tool_for(next_question(work), line.values)
+    tool = _alike(work, line.values) or tool_for(next_question(work), line.values)
     return [tool] if tool else []
 
 
@@ -97,7 +101,8 @@ def step(work: Work, line: Field) -> list[str]:
         return []
     ending = next((tool for tool in line.tools if any(word in tool.lower() for word in _FINISH)), None)
     searching = [tool for tool in line.tools if tool != ending]
-    steps: list[str] = []
+    alike = _alike(work, searching)
+    steps = [f"{alike} | {work.question}"] if alike else []
     for text in parts(work.question):
         tool = tool_for(text, searching)
         if tool:
@@ -107,6 +112,19 @@ def step(work: Work, line: Field) -> list[str]:
     if ending and steps:
         steps.append(f"{ending} | {work.question}")
     return list(dict.fromkeys(steps))[: line.most or 8]
+
+
+def _actions(work: Work) -> Sequence[str]:
+    """The actions that the form has to choose from."""
+    line = work.field(FieldKind.ACTION)
+    return line.values if line else ()
+
+
+def _alike(work: Work, tools: Sequence[str]) -> str | None:
+    """The tool that searches by the question's picture, where the question points at it and nothing was found yet."""
+    if not _POINTS.search(work.question) or work.given(FieldKind.FOUND) or suffices(work):
+        return None
+    return next((tool for tool in tools if _kind(tool) == "alike"), None)
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:

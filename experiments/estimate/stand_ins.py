@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.messages import Message, Question, Role, Trace, Turn
+from actors.messages import Field, Message, Question, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request
 from actors.settings import AgentSettings
 from experiments.estimate.token_count import Counter
@@ -93,12 +93,18 @@ class StandIns:
             tally.distinct += digest not in tally.seen
             tally.seen.add(digest)
         answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
-        # The first allowed value of each field, so that every task gets a reply that can be read.
-        fields = tuple((f.name, f.values[0] if f.values else ANSWER) for f in turn.task.fields) if turn.task else ()
+        fields = tuple((part.name, _said(part)) for part in turn.task.fields) if turn.task else ()
         id = f"{turn.round}/{turn.agent}"
         message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)
         memory.remember(turn, message)
         return message
+
+
+def _said(part: Field) -> str:
+    """What every task gets on a field, so that the reply can be read: the first allowed value, or one of its kind."""
+    if part.values:
+        return part.values[0]
+    return repr(CONFIDENCE) if part.value is Value.SHARE else ANSWER
 
 
 def reply(key: str) -> str:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.errors import StoreError
-from actors.messages import Hit, Kind, Question, Search, SearchMode, Source
+from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
 from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
@@ -72,6 +72,23 @@ def test_a_source_outside_the_pool_is_never_returned(store: Store, mode: SearchM
     assert {one.source.doc for one in found} <= {"doc-Aran", "pic-Drava"}
     assert found[0].source.id == "pic-Drava"
     assert store.search(Search("the river Drava", 5, mode=mode), SearchSpace(pool=[])) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_search_may_keep_to_documents_and_to_pages_by_their_titles(tmp_path: Path, mode: SearchMode) -> None:
+    sources = [
+        Source("film", "d1", Kind.TEXT, "Night's Harbour", "The harbour is blue."),
+        Source("row", "d2", Kind.TABLE, "night's harbour - Cast", "harbour master = Holt"),
+        Source("poster", "d1", Kind.IMAGE, "NIGHT'S HARBOUR ", "a harbour"),
+        *(Source(f"r{n}", f"r{n}", Kind.TEXT, f"Harbour {n}", "The harbour, the harbour.") for n in range(60)),
+    ]
+    store = Store.open(tmp_path, lambda: iter(sources), LexicalEncoder())
+    pages = frozenset(page_of(source.title) for source in sources[:1])
+    assert {*ids(store.search(Search("the harbour", 5, mode=mode, pages=pages)))} == {"film", "row", "poster"}
+    assert {*ids(store.search(Search("the harbour", 5, mode=mode, docs=frozenset(["d1"]))))} == {"film", "poster"}
+    within = Search("the harbour", 5, frozenset([Kind.TEXT, Kind.TABLE]), mode, pages=pages)
+    assert ids(store.search(within, SearchSpace(["d1", "d2"], withheld=["film"]))) == ["row"]
+    assert store.search(Search("the harbour", 5, mode=mode, pages=frozenset())) == []
 
 
 @pytest.mark.parametrize("mode", MODES)

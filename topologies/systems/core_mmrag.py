@@ -1,39 +1,37 @@
 """CoRe-MMRAG: cross-source knowledge reconciliation in four stages (Tian et al. 2025; M3Prune, section 8).
 
-1. An internal answer, from the model's own knowledge and the question's own picture. 2. The most relevant evidence,
-chosen by the pictures and the passages jointly, since each alone may point to another entity. 3. An external answer,
-from that evidence. 4. Both are reconciled: where they differ, the model decides which source to trust.
+1. An internal answer, from the model's own knowledge and the question's own picture. 2. Of the pages whose pictures
+look most like the question's one, the most relevant, chosen by picture and passages jointly, since each alone may point
+to another entity. 3. An external answer, from that page. 4. Both are reconciled: where they differ, the model decides
+which source to trust.
 
-Trained into the original and asked for here: the choice and the reconciliation. Left open and decided: stage 2 may
-choose several sources, as an answer may lie in two; if none is named, all that was retrieved goes on;
-where nothing is retrieved, or nothing that bears on the question, the internal answer stands; a failed answer is not
-read in stage 4.
+The paper's four stages are four turns; the authors' code has one prompt of three steps, which chooses no page, and
+scores the whole reply. Trained into the original and asked for here: the choice and the reconciliation. Left open and
+decided: a page has the picture that is most alike and its `reach.texts` passages nearest to the question; where none is
+chosen, the first is taken. A question without a picture has its words searched among passages and pictures, which are
+put together by page. Where nothing is retrieved, the internal answer stands; a failed answer is not read in stage 4.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Question, Task, Trace, Value
+from actors.messages import Field, FieldKind, Given, Question, Source, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import numbered, together
-from topologies.systems.session import System, about, sources
+from topologies.systems.helpers import numbered, page, pictures_among, together
+from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
 CHOOSE = (
-    "Passages and pictures were retrieved for the question. Judge them jointly, what is written together with what is "
-    "seen, and pick those that are about the thing the question asks about and that its answer depends on."
+    "Each candidate is a page that was retrieved for the question, with the numbers of its picture and its passages. "
+    "Judge them jointly, what is written together with what is seen, and choose the page that is about the thing the "
+    "question asks about and that its answer depends on."
 )
-ANY = Field(FieldKind.RELEVANT, "whether anything retrieved bears on the question", ("yes", "no"))
-CHOSEN = Field(
-    FieldKind.SELECTED,
-    "the numbers of the passages and pictures picked, separated by commas",
-    optional=True,
-    value=Value.NUMBERS,
-)
+CHOSEN = Field(FieldKind.SELECTED, "the number of the candidate chosen", optional=True, most=1, value=Value.NUMBERS)
 EXTERNAL = "Answer from the evidence and the pictures alone, whatever you would have thought without them."
 RECONCILE = (
     "Two answers were given before: the first from knowledge alone, the second from retrieved evidence. Where they "
@@ -43,31 +41,50 @@ RECONCILE = (
 
 
 class CoreMmrag(System):
-    """Four turns of one agent: internal answer, choice of evidence, external answer, reconciliation."""
+    """Four turns of one agent: internal answer, choice of a page, external answer, reconciliation."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
         internal = await session.ask(SINGLE_AGENT, question=about(question, own), instruction=INTERNAL)
-        query = query_of(question)
-        results = await asyncio.gather(
-            session.search(query, self.reach.texts, radius=self.reach.radius),
-            session.search(query, self.reach.pictures, kinds=PICTURES, radius=self.reach.radius),
-        )
-        retrieved = together(*map(sources, results))
-        if not retrieved:
+        pages = await self._pages(session, own)
+        if not pages:
             return session.trace(internal)
-        # One sequence for both: the reply's numbers count the sources in the order in which they were shown.
-        seen = together(retrieved, own)
-        choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=Task(CHOOSE, (ANY, CHOSEN)))
-        chosen = numbered(choice, FieldKind.SELECTED, seen)
-        # Numbers outweigh a "no" beside them.
-        if not chosen and choice.said(FieldKind.RELEVANT) == ("no",):
-            return session.trace(internal)
-        shown = about(question, together(own, chosen or retrieved))
+        seen = together(own, *pages)
+        task = Task(CHOOSE, (CHOSEN,), tuple(_candidate(n, part, seen) for n, part in enumerate(pages, 1)))
+        choice = await session.ask(SINGLE_AGENT, question=about(question, seen), task=task)
+        chosen = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])[0]
+        shown = about(question, together(own, chosen))
         external = await session.ask(SINGLE_AGENT, question=shown, instruction=EXTERNAL)
         final = await session.ask(SINGLE_AGENT, question=shown, heard=[internal, external], instruction=RECONCILE)
         return session.trace(final)
+
+    async def _pages(self, session: Session, own: Sequence[Source]) -> list[tuple[Source, ...]]:
+        """The sources of each page, best page first: its picture, then its passages."""
+        query, reach = query_of(session.question), self.reach
+        if pictures := pictures_among(own):
+            alike = sources((await session.alike(pictures, reach.pictures))[: reach.pictures])
+            # Of a page with several pictures the one that is most alike.
+            first = {page(picture): picture for picture in reversed(alike)}
+            names = list(dict.fromkeys(map(page, alike)))
+            found = await asyncio.gather(
+                *(session.search(query, reach.texts, mode="vector", pages={name}) for name in names)
+            )
+            return [(first[name], *sources(hits)) for name, hits in zip(names, found, strict=True)]
+        results = await asyncio.gather(
+            session.search(query, reach.pictures, kinds=PICTURES, radius=reach.radius),
+            session.search(query, reach.texts, radius=reach.radius),
+        )
+        of_page: dict[str, list[Source]] = {}
+        for source in together(*map(sources, results)):
+            of_page.setdefault(page(source), []).append(source)
+        return [tuple(of_page[name]) for name in of_page]
+
+
+def _candidate(number: int, part: Sequence[Source], seen: Sequence[Source]) -> Given:
+    """A page as a line of the task: its title, and the numbers by which its sources are shown."""
+    numbers = ", ".join(f"[{seen.index(source) + 1}]" for source in part)
+    return Given(FieldKind.CANDIDATE, f"{part[0].title}: {numbers}", number)
 
 
 METHOD = system("core_mmrag", "closed-book and evidence answers, reconciled", CoreMmrag)

@@ -3,20 +3,23 @@
 One call of the planner yields an ordered list of tool calls, none where the question needs no search. The executor runs
 each of them once, in that order, and one more call answers from all that they found.
 
-Left open and decided: a tool call is a tool (texts, pictures or web) and the words to look for; a plan
-with one that names another tool, or no words, cannot be read, and of a plan the first `turns` calls are run. Calls do
-not see each other's results, or planning would not be a single pass. A plan that cannot be read is no plan: the answer
+From the paper's abstract and M3Prune's words, as no code of the authors was found. Their planner is trained, ours is
+asked. Left open and decided: a tool call is a tool (texts, pictures, pictures similar to the question's own where it
+has one, or web) and the words to look for; a plan with one that names another tool, or no words, cannot be read. How
+many calls are run, the first `turns`, is ours. Calls do not see each other's results, or planning would not be a single
+pass: the paper's "tool-aware execution sequencing" is not modelled. A plan that cannot be read is no plan: the answer
 is given without a search.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace, Value
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import looked_up, together
+from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
@@ -30,11 +33,15 @@ ROLES = (PLANNER,)
 PLAN = (
     "List the tool calls that gather what the answer needs, in the order in which they are to be run, none that can be "
     'spared: "texts" looks words up in passages and tables, "pictures" looks for pictures of what the words describe, '
-    '"web" searches the web. Nothing can be planned later on. Write no call where the question can be answered from '
-    "what is shown."
+    '{alike}"web" searches the web. Nothing can be planned later on. Write no call where the question can be answered '
+    "from what is shown."
 )
+ALIKE = f'"{SIMILAR}" looks for pictures that look like the question\'s own (say what is to be made out in them), '
 TOOLS = ("texts", "pictures", "web")
+TOOLS_SEEING = ("texts", "pictures", SIMILAR, "web")
 STEP = Field(FieldKind.STEP, "tool | what to look for", many=True, optional=True, tools=TOOLS, value=Value.CALL)
+BLIND = Task(PLAN.format(alike=""), (STEP,))
+SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
 
 
 class EAgent(System):
@@ -43,10 +50,11 @@ class EAgent(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
-        plan = await session.ask(PLANNER.name, question=about(question, own), task=Task(PLAN, (STEP,)))
+        task = SEEING if pictures_among(own) else BLIND
+        plan = await session.ask(PLANNER.name, question=about(question, own), task=task)
         # Called for in the plan's order, which the trace keeps, and then run side by side.
         calls = [
-            looked_up(session, tool, words, self.reach, plan)
+            looked_up(session, tool, words, self.reach, plan, own)
             for tool, words in planned(plan)[: self.context.systems.turns]
         ]
         results = await asyncio.gather(*calls)
@@ -60,8 +68,11 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     for step in plan.said(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
         # Models repeat the quotation marks with which the prompt names the tools.
-        if tool.strip("`\"'").lower() in TOOLS and words:
-            calls[tool.strip("`\"'").lower(), words] = None
+        tool = tool.strip("`\"'").lower()
+        # The question's picture is searched with, whatever the words: once is enough.
+        words = "" if tool == SIMILAR else words
+        if tool in TOOLS_SEEING and (words or tool == SIMILAR):
+            calls[tool, words] = None
     return list(calls)
 
 

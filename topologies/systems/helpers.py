@@ -1,18 +1,20 @@
-"""Helpers of several systems: searches that agents choose, groups of sources, numbers and confidences in replies."""
+"""Helpers of several systems: searches that agents choose, pages found by a picture, groups of sources, numbers in
+replies."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import TypeVar
 
-from actors.messages import Hit, Kind, Message, Source
+from actors.messages import Hit, Kind, Message, Source, page_of
 from topologies.library import PICTURES, Reach, query_of
 from topologies.systems.session import Session, sources
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
-_TABLE_OF_PAGE = " - "  # stands between the title of a page and that of a table on it
+SIMILAR = "similar"  # the search by the question's own picture, as agents call it
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
@@ -27,13 +29,37 @@ async def query_pictures(session: Session, own: Sequence[Source], k: int, radius
     return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
 
-def looked_up(session: Session, where: str, words: str, reach: Reach, of: Message) -> Awaitable[tuple[Hit, ...]]:
-    """A search that an agent chose: of the `web`, among `pictures`, or else in texts."""
+def looked_up(
+    session: Session, where: str, words: str, reach: Reach, of: Message, own: Sequence[Source] = ()
+) -> Awaitable[tuple[Hit, ...]]:
+    """A search that an agent chose: of the `web`, among `pictures`, for pictures that are `similar` to those of `own`,
+    or else in texts."""
+    if where == SIMILAR:
+        return session.alike(pictures_among(own), reach.pictures, of=of)
     if where == "web":
         return session.web(words, reach.texts, of=of)
     if where == "pictures":
         return session.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
     return session.search(words, reach.texts, radius=reach.radius, of=of)
+
+
+def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
+    """The k pictures most like each of the question's own, best first; of a question without one those that are
+    nearest to its words."""
+    if query := pictures_among(own):
+        return session.alike(query, k)
+    return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")
+
+
+async def sections(
+    session: Session, queries: Sequence[str | Source], pages: Collection[str], k: int, otherwise: int
+) -> Sequence[tuple[Hit, ...]]:
+    """For each query, the k passages and rows of these pages that are nearest to it; where the pages have none at all,
+    the `otherwise` nearest of all pages."""
+    found = await asyncio.gather(*(session.search(q, k, mode="vector", pages=pages) for q in queries))
+    if any(found):
+        return found
+    return await asyncio.gather(*(session.search(q, otherwise, mode="vector") for q in queries))
 
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
@@ -46,8 +72,8 @@ def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def page(source: Source) -> str:
-    """The document of a passage, row or picture, by its title; a table's title has its page's before a dash."""
-    return source.title.partition(_TABLE_OF_PAGE)[0].strip().casefold()
+    """The page that a passage, row or picture is of, by its title."""
+    return page_of(source.title)
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:

@@ -1,16 +1,19 @@
 """LLaVA-mR2AG: retrieval reflection and relevance reflection (Zhang et al. 2024; M3Prune, section 8).
 
 1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
-hint. 2. Passages are retrieved. 3. Relevance reflection: each passage alone, relevant or not, with a confidence. 4.
-One answer from each relevant passage alone. 5. The answer with the largest product of retrieval score (cosine
-similarity), confidence in relevance and confidence in the answer is given.
+hint. 2. The pages are retrieved whose pictures look most like the question's one. 3. Relevance reflection: each passage
+of them alone, relevant or not, with a confidence. 4. One answer from each relevant passage alone. 5. The answer with
+the largest product of retrieval score (the page's likeness), confidence in relevance and confidence in the answer is
+given.
 
-Trained into the original as tokens and asked for here: both reflections. Where the model tells the probabilities of its
-tokens, those of what it said are used, as in the original; elsewhere the confidences that it states, and one that is
-not stated counts as one half. Left open and decided: a question without a picture is answered with
-those that its words find (they take no part in judging relevance); where the first reflection cannot be read, it
-retrieves; where no passage is relevant, it answers from the pictures; a negative similarity counts as zero, and of
-equal products the better ranked passage wins.
+From the paper's abstract and reviews of it, as no code of the authors was found. Trained into the original as tokens
+and asked for here: both reflections. Where the model tells the probabilities of its tokens, those of what it said are
+used, as in the original; elsewhere the confidences that it states, and one that is not stated counts as one half. Left
+open and decided: of all passages of the pages the `reach.texts` nearest to the question are judged, each of which costs
+a turn; where the pages have none, and for a question without a picture, those of all pages are, with their own
+similarity as the retrieval score; the latter is answered with the pictures that its words find (they take no part in
+judging relevance). Where the first reflection cannot be read, it retrieves; where no passage is relevant, it answers
+from the pictures; a negative similarity counts as zero, and of equal products the better ranked passage wins.
 """
 
 from __future__ import annotations
@@ -18,16 +21,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Message, Question, Task, Trace, Value
+from actors.messages import Field, FieldKind, Hit, Message, Question, Source, Task, Trace, Value
 from topologies.library import query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import pictures_among, query_pictures, together
-from topologies.systems.session import System, about
+from topologies.systems.helpers import page, pictures_among, query_pictures, sections, together
+from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
 YES_NO = ("yes", "no")
-SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, a number from 0 to 1", value=Value.SHARE)
+SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, a number from 0 to 1", optional=True, value=Value.SHARE)
 NEEDED = (
     "Decide whether anything has to be looked up to answer this, or whether what is shown and what you know is enough."
 )
@@ -46,13 +49,13 @@ class LlavaMr2ag(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
-        task = Task(NEEDED, (RETRIEVE, SURE))
+        task = Task(NEEDED, (RETRIEVE,))
         needed = await session.ask(SINGLE_AGENT, question=about(question, own), task=task)
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if needed.said(FieldKind.RETRIEVE) == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
         pictures = await query_pictures(session, own, self.reach.pictures, self.reach.radius)
-        hits = await session.search(query_of(question), self.reach.texts, mode="vector", radius=self.reach.radius)
+        hits = await self._passages(session, own)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
             *(
@@ -72,6 +75,18 @@ class LlavaMr2ag(System):
         scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
         return session.trace(picked(answers, scores))
 
+    async def _passages(self, session: Session, own: Sequence[Source]) -> Sequence[Hit]:
+        """The passages to judge, with the score of their page, or else their own."""
+        query, k = query_of(session.question), self.reach.texts
+        if not (pictures := pictures_among(own)):
+            return await session.search(query, k, mode="vector", radius=self.reach.radius)
+        likeness: dict[str, float] = {}
+        for hit in (await session.alike(pictures, self.reach.pictures))[: self.reach.pictures]:
+            # The best comes first.
+            likeness.setdefault(page(hit.source), hit.score)
+        [hits] = await sections(session, [query], likeness, k, k)
+        return [Hit(hit.source, likeness.get(page(hit.source), hit.score)) for hit in hits]
+
 
 def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
     """The answer with the largest product of its passage's score and its own confidence, the first of equal ones; the
@@ -88,13 +103,8 @@ def certainty(message: Message) -> float:
         return probability
     if message.confidence is not None:
         return message.confidence
-    for value in message.said(FieldKind.CONFIDENCE):
-        try:
-            # Out of range is cut, not scaled: a stated 90 counts as certain.
-            return min(1.0, max(0.0, float(value)))
-        except ValueError:
-            continue
-    return 0.5
+    stated = message.said(FieldKind.CONFIDENCE)
+    return float(stated[0]) if stated else 0.5
 
 
 METHOD = system("llava_mr2ag", "each passage judged and answered from by itself; scores pick", LlavaMr2ag)

@@ -1,21 +1,27 @@
 """OmniSearch: a planner that decides after every step what to ask and where to look next (Li et al. 2024; M3Prune,
 section 8).
 
-In each step the planner thinks, and either says that it can answer, or asks a sub-question and chooses where to look:
-in texts, among pictures or on the web. What is found is read by a solver, who answers the sub-question; the answer and
-what was found are before the planner when it plans on. When it can answer, or after `turns` searches, it does.
+In each step the planner thinks, and either answers, or asks a sub-question and chooses where to look: in texts, among
+pictures, among pictures that look like the question's own, or on the web. Texts that are found are read by a solver,
+who answers the sub-question from them and from the question's picture; of them the planner reads the solver's answer
+only. Pictures that are found go before the planner itself. After `turns` searches (five, as the authors'), or where it
+gives no answer of its own, the planner is asked for one.
 
-Left open and decided: a sub-question is searched for as it is worded; the solver reads what its own search found, and
-the planner all that was found in any. A plan that cannot be read ends the search, and so does one that names no
-sub-question: the planner then answers with what there is.
+The authors' GPT version is followed. Otherwise than there: its one search for texts, Google's, is two here, the corpus'
+texts and the web; a search by a picture stays within the corpus; its limit of nine pictures, which their code counts
+over a whole run, is not kept; after the last search the planner is asked for an answer, where theirs returns whatever
+it said. Their code hands the solver's reply on as a tuple that the API refuses, so that a search for texts never ends.
+A plan that cannot be read ends the search, and so does one that names nothing to look for.
 """
 
 from __future__ import annotations
 
-from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Task, Trace
+from collections.abc import Sequence
+
+from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Source, Task, Trace, Value
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import looked_up, together
+from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
@@ -27,16 +33,37 @@ PLANNER = Role(
 )
 ROLES = (PLANNER,)
 PLAN = (
-    "Think about what is known by now and what is still missing. Where something is missing, put the one sub-question "
-    "that brings the answer closest, so worded that it can be understood by itself, with the names that were found so "
-    'far in it, and choose where to look: "texts" for facts in passages and tables, "pictures" for what something '
-    'looks like, "web" for what neither may hold. Where nothing is missing, choose "answer".'
+    "Think about what is known by now and what is still missing. Go by what is shown and what was found, and look up "
+    "whatever neither tells, even where you believe that you remember it. Where something is missing, put the one "
+    "sub-question that brings the answer closest, so worded that it can be understood by itself, with the names that "
+    "were found so far in it; give the words to search for; and choose where to look: {places}. Where nothing is "
+    'missing, choose "finish" and give the answer to the question as a whole.'
 )
-FIELDS = (
-    Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing"),
-    Field(FieldKind.ACTION, "what to do next", ("texts", "pictures", "web", "answer")),
+TEXTS = '"texts" for facts in passages and tables'
+PICTURES = '"pictures" for what something looks like'
+ALIKE = (
+    f'"{SIMILAR}" for pictures that look like the question\'s own, whose titles may tell what it shows (it needs no '
+    "words)"
+)
+WEB = '"web" for what none of these may hold'
+BLIND = PLAN.format(places=f"{TEXTS}, {PICTURES}, {WEB}")
+SEEING = PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}")
+THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
+# Not "answer", which is the name of a field: in a table it would be taken for a heading.
+FINISH = "finish"
+NEXT = "what to do next"
+STEP = (
     Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
+    Field(FieldKind.QUERY, "the words to search for", optional=True),
+    Field(
+        FieldKind.ANSWER,
+        "where nothing is missing, the answer in as few words as possible",
+        optional=True,
+        value=Value.ANSWER,
+    ),
 )
+FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", FINISH)), *STEP)
+FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", FINISH)), *STEP)
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
 
 
@@ -46,28 +73,48 @@ class OmniSearch(System):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         read = own = await session.own()
+        plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
         solved: list[Message] = []
         given: list[Given] = []
         for _ in range(self.context.systems.turns):
-            task = Task(PLAN, FIELDS, tuple(given))
+            task = Task(*plan_form, tuple(given))
             plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
-            sub_questions, action = plan.said(FieldKind.SUB_QUESTION), plan.said(FieldKind.ACTION)
-            # A failed plan has no sub-question either, so `action` is never empty below.
-            if not sub_questions or action == ("answer",):
+            if plan.said(FieldKind.ACTION) == (FINISH,) and plan.said(FieldKind.ANSWER):
+                return session.trace(plan)
+            where, sub_question, query = step(plan)
+            if not where or not (query or where == SIMILAR):
                 break
-            results = sources(await looked_up(session, action[0], sub_questions[0], self.reach, plan))
-            shown = about(question, together(own, results), sub_questions[0])
-            solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
-            given += [Given(FieldKind.SUB_QUESTION, sub_questions[0]), Given(FieldKind.FOUND, _solution(solved[-1]))]
-            # The planner sees all that was found; the solver only what its own search found.
-            read = together(read, results)
+            results = sources(await looked_up(session, where, query, self.reach, plan, own))
+            if where in ("pictures", SIMILAR):
+                read = together(read, results)
+                found = _titles(results)
+            else:
+                shown = about(question, together(own, results), sub_question)
+                solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
+                found = _solution(solved[-1])
+            given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
+            given.append(Given(FieldKind.FOUND, found))
         final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
         return session.trace(final)
+
+
+def step(plan: Message) -> tuple[str, str, str]:
+    """Where a plan looks next, the sub-question and the words to search for, each in the other's place where only one
+    is given; nowhere for a plan that failed or is done."""
+    action, query = plan.said(FieldKind.ACTION), plan.said(FieldKind.QUERY)
+    sub_question = plan.said(FieldKind.SUB_QUESTION) or query
+    where = "" if action in ((), (FINISH,)) else action[0]
+    return where, " ".join(sub_question), " ".join(query or sub_question)
 
 
 def _solution(message: Message) -> str:
     """The solver's reply to a sub-question, as the planner reads it."""
     return "nothing that answers it" if message.answer is None else f"{message.content} Answer: {message.answer}"
+
+
+def _titles(pictures: Sequence[Source]) -> str:
+    """What a search among pictures found, as the planner reads it beside the pictures."""
+    return f"pictures, shown to you: {'; '.join(picture.title for picture in pictures)}" if pictures else "no picture"
 
 
 METHOD = system(

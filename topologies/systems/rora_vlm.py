@@ -1,26 +1,32 @@
 """RoRA-VLM: robust retrieval in two stages (Qi et al. 2024; M3Prune, section 8).
 
-1. Pictures like the question's one are retrieved; their titles are the entities that it may show. 2. These names are
-added to the question, and passages are retrieved for both. 3. What is unlike the query is filtered out: the model
-drops retrieved pictures. 4. The answer, from the passages and the pictures that are left.
+1. Pictures like the question's one are retrieved; their titles and descriptions tell the entities that it may show. 2.
+For each of them, passages are retrieved for the question together with its title and description: picture and passages
+are one snippet of knowledge. 3. What is unlike the query is filtered out: the model drops retrieved pictures, and with
+them their passages. 4. The answer, from the snippets that are left.
 
-Trained into the original and asked for here: filtering, which there weighs parts of pictures. Left open and decided: a
-question without a picture has its words searched among the pictures, and a picture is then compared with the question;
-where the filter neither names one to keep nor says that none is, all are kept.
+From the paper's abstract and reviews of it, as no code of the authors was found. Trained into the original and asked
+for here: filtering, which there weighs parts of pictures. Otherwise than there: passages come from the corpus, not from
+Google; all snippets together have `reach.texts` of them. Left open and decided: where the filter neither names a
+picture to keep nor says that none is, all are kept. A question without a picture has its words searched among the
+pictures, a picture is then compared with the question, and where none is left, passages for the question alone are
+read.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Question, Task, Trace, Value
-from topologies.library import PICTURES, query_of
+from actors.messages import Field, FieldKind, Question, Source, Task, Trace, Value
+from topologies.library import query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import numbered, pictures_among, together
-from topologies.systems.session import System, about, sources
+from topologies.systems.helpers import found_by_picture, numbered, pictures_among, together
+from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
+DESCRIBED = 40  # words of a picture's description in a query: pages of lettering would drown the question
 FILTER = (
     "Some of the pictures were retrieved and may have nothing to do with the question. Pick those that show the thing "
     "that the question, or the question's own picture, is about; leave out all that merely look similar or are foreign "
@@ -33,35 +39,41 @@ KEPT = Field(
 
 
 class RoraVlm(System):
-    """Two turns of one agent: filter the retrieved pictures, and answer with the rest and `reach.texts` passages."""
+    """Two turns of one agent: filter the retrieved pictures, and answer with the rest and their passages."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
-        query = pictures_among(own)
-        k = self.reach.pictures
-        if query:
-            # More by as many as the question has: its own pictures may be indexed, and are dropped below.
-            alike = (session.search(p, k + len(query), kinds=PICTURES, mode="vector") for p in query)
-            results = await asyncio.gather(*alike)
-        else:
-            results = [await session.search(query_of(question), k, kinds=PICTURES, radius=self.reach.radius)]
-        retrieved = tuple(picture for picture in together(*map(sources, results)) if picture not in query)[:k]
-        # Each name once: a repeated one would outweigh the question's words.
-        names = dict.fromkeys(picture.title for picture in retrieved)
-        expanded = " ".join([query_of(question), *names])
-        passages = sources(await session.search(expanded, self.reach.texts, radius=self.reach.radius))
-        kept = retrieved
-        if retrieved:
-            pictures = (*query, *retrieved)
-            chosen = await session.ask(SINGLE_AGENT, question=about(question, pictures), task=Task(FILTER, (ANY, KEPT)))
-            if named := numbered(chosen, FieldKind.SELECTED, pictures):
-                # The question's own pictures are shown to the filter for comparison, and to the answer in any case.
-                kept = tuple(picture for picture in named if picture not in query)
-            elif chosen.said(FieldKind.RELEVANT) == ("no",):
-                kept = ()
-        shown = about(question, together(own, passages, kept))
+        query, words = pictures_among(own), query_of(question)
+        retrieved = sources((await found_by_picture(session, own, self.reach.pictures))[: self.reach.pictures])
+        # Rounded up, so that every picture has a passage.
+        each = -(-self.reach.texts // (len(retrieved) or 1))
+        found = await asyncio.gather(*(session.search(_extended(words, picture), each) for picture in retrieved))
+        kept = await self._kept(session, query, retrieved)
+        snippets = [
+            (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept
+        ]
+        if not snippets and not query:
+            snippets = [sources(await session.search(words, self.reach.texts, radius=self.reach.radius))]
+        shown = about(question, together(own, *snippets))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown))
 
+    async def _kept(self, session: Session, query: Sequence[Source], retrieved: Sequence[Source]) -> Sequence[Source]:
+        """The retrieved pictures that the model takes to show what the question is about."""
+        if not retrieved:
+            return ()
+        # The question's own pictures are shown for comparison only.
+        pictures = (*query, *retrieved)
+        shown = about(session.question, pictures)
+        chosen = await session.ask(SINGLE_AGENT, question=shown, task=Task(FILTER, (ANY, KEPT)))
+        if named := numbered(chosen, FieldKind.SELECTED, pictures):
+            return named
+        return () if chosen.said(FieldKind.RELEVANT) == ("no",) else retrieved
 
-METHOD = system("rora_vlm", "names of retrieved pictures extend the query; foreign pictures go", RoraVlm)
+
+def _extended(words: str, picture: Source) -> str:
+    """The question with the title of a picture and what is said of it."""
+    return " ".join([words, picture.title, *picture.text.split()[:DESCRIBED]])
+
+
+METHOD = system("rora_vlm", "pictures found extend the query and bring passages; foreign ones go", RoraVlm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -114,15 +115,38 @@ class Session:
         kinds: Collection[Kind] = TEXTS,
         mode: SearchMode = "hybrid",
         radius: float | None = None,
+        docs: Collection[str] | None = None,
+        pages: Collection[str] | None = None,
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
-        """Passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`; `of` is the turn that the search
-        comes from."""
+        """Passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`, with `docs` and `pages` of these
+        alone; `of` is the turn that the search comes from."""
         base = "pictures" if set(kinds) == PICTURES else "texts"
         # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
-        search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius))
+        among = (None if docs is None else frozenset(docs), None if pages is None else frozenset(pages))
+        search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius, *among))
         return self._noted(search, _source_id, base, words, of)
+
+    def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
+        """The k pictures that look most like each of some pictures, best first, each once with its best score; these
+        pictures themselves are not among them."""
+        # More by as many as are given: those may be indexed too, and are dropped below.
+        searches = [
+            self.search(picture, k + len(pictures) if k else 0, kinds=PICTURES, mode="vector", of=of)
+            for picture in pictures
+        ]
+
+        async def merged() -> tuple[Hit, ...]:
+            best: dict[str, Hit] = {}
+            given = {picture.id for picture in pictures}
+            for hits in await asyncio.gather(*searches):
+                for hit in [hit for hit in hits if hit.source.id not in given][:k]:
+                    known = best.setdefault(hit.source.id, hit)
+                    best[hit.source.id] = max(known, hit, key=_score)
+            return tuple(sorted(best.values(), key=_score, reverse=True))
+
+        return merged()
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         """Results of a web search (`Library.web`); `of` as for `search`, here and below."""
@@ -212,6 +236,10 @@ def answer_of(message: Message) -> str | None:
 
 def _source_id(hit: Hit) -> str:
     return hit.source.id
+
+
+def _score(hit: Hit) -> float:
+    return hit.score
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:

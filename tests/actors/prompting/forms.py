@@ -17,7 +17,9 @@ THOUGHT = _field(FieldKind.THOUGHT)
 TRIPLES = _field(FieldKind.TRIPLE, many=True, value=Value.TRIPLE)
 MAYBE_TRIPLES = _field(FieldKind.TRIPLE, many=True, optional=True, value=Value.TRIPLE)
 RELEVANT = _field(FieldKind.RELEVANT, *YES_NO)
-SURE = _field(FieldKind.CONFIDENCE, value=Value.SHARE)
+MAYBE_SURE = _field(FieldKind.CONFIDENCE, optional=True, value=Value.SHARE)
+MAYBE_QUERY = _field(FieldKind.QUERY, optional=True)
+MAYBE_ANSWER = _field(FieldKind.ANSWER, optional=True, value=Value.ANSWER)
 NUMBERS = _field(FieldKind.SELECTED, value=Value.NUMBERS)
 MAYBE_NUMBERS = _field(FieldKind.SELECTED, optional=True, value=Value.NUMBERS)
 SUMMARY = _field(FieldKind.SUMMARY)
@@ -73,23 +75,27 @@ FORMS: dict[str, tuple[Field, ...]] = {
     "verdict_pictures": (_field(FieldKind.ENOUGH, *YES_NO), _field(FieldKind.DESCRIPTION)),
     "reason": (THOUGHT, _field(FieldKind.ENOUGH, *YES_NO), _field(FieldKind.QUERY, optional=True)),
     "visual": (_field(FieldKind.VISUAL, *YES_NO),),
-    "retrieve": (_field(FieldKind.RETRIEVE, *YES_NO), SURE),
-    "judge_passage": (RELEVANT, SURE),
+    "retrieve": (_field(FieldKind.RETRIEVE, *YES_NO),),
+    "judge_passage": (RELEVANT, MAYBE_SURE),
     "search": (
         THOUGHT,
-        _field(FieldKind.ACTION, "texts", "pictures", "web", "answer"),
+        _field(FieldKind.ACTION, "texts", "pictures", "web", "finish"),
         _field(FieldKind.SUB_QUESTION, optional=True),
+        MAYBE_QUERY,
+        MAYBE_ANSWER,
+    ),
+    "search_similar": (
+        THOUGHT,
+        _field(FieldKind.ACTION, "texts", "pictures", "similar", "web", "finish"),
+        _field(FieldKind.SUB_QUESTION, optional=True),
+        MAYBE_QUERY,
+        MAYBE_ANSWER,
     ),
     "describe": (_field(FieldKind.DESCRIPTION),),
     "entities": (_field(FieldKind.ENTITY, many=True),),
     "pick": (NUMBERS,),
     "expand": (MAYBE_NUMBERS,),
     "calls": (_field(FieldKind.STEP, many=True, optional=True, value=Value.CALL),),
-    "seek": (MAYBE_THOUGHT, MAYBE_NUMBERS),
-    "inspect": (
-        _field(FieldKind.ENOUGH, *YES_NO),
-        _field(FieldKind.QUERY, optional=True),
-        MAYBE_NUMBERS,
-        MAYBE_ANSWER,
-    ),
+    "seek": (THOUGHT, MAYBE_NUMBERS),
+    "inspect": (THOUGHT, _field(FieldKind.ENOUGH, *YES_NO), MAYBE_QUERY, MAYBE_NUMBERS, MAYBE_ANSWER),
 }

@@ -236,6 +236,31 @@ def test_a_candidate_that_the_question_names_is_the_one_to_start_from() -> None:
     assert do(asked, fields=(one,), given=given, evidence=()).said("Selected") == ("2",)
 
 
+def test_a_candidate_that_names_what_is_shown_is_worth_what_that_says() -> None:
+    given = tuple(
+        Given(FieldKind.CANDIDATE, f"Page: {parts}", n) for n, parts in enumerate(("[1]", "[3]", "[4], [5]"), 1)
+    )
+    one = Field(FieldKind.SELECTED, "the number of one candidate", optional=True, most=1)
+    assert do("Who directed Night Harbour?", fields=(one,), given=given).said("Selected") == ("3",)
+    assert do("Where is the market of Torley held?", fields=(one,), given=given).said("Selected") == ("1",)
+
+
+def test_a_question_that_points_at_its_picture_is_first_searched_by_it() -> None:
+    form = (
+        Field(FieldKind.ACTION, "", ("texts", "pictures", "similar", "web", "answer")),
+        Field(FieldKind.SUB_QUESTION, "", optional=True),
+        Field(FieldKind.QUERY, "", optional=True),
+    )
+    asked = "Who built this tower?"
+    assert do(asked, fields=form, evidence=()).fields == (("Action", "similar"),)
+    found = Given(FieldKind.FOUND, "pictures, shown to you: Skagen Beacon")
+    later = do(asked, fields=form, evidence=(), given=(found,))
+    assert later.fields[:2] == (("Action", "texts"), ("Sub-question", asked))
+    assert do("Who built Silver Lake?", fields=form, evidence=()).said("Action") == ("texts",)
+    tools = Field(FieldKind.STEP, "", many=True, optional=True, tools=("texts", "similar"), value=Value.CALL)
+    assert do(asked, fields=(tools,), evidence=()).said("Step") == (f"similar | {asked}", f"texts | {asked}")
+
+
 def test_what_does_not_bear_on_the_question_is_not_summed_up() -> None:
     form = (field("Relevant"), replace(field("Summary"), optional=True))
     assert do("Who directed Night Harbour?", fields=form, evidence=(TOWN,)).fields == (("Relevant", "no"),)

@@ -199,6 +199,11 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     assert phase("x", 100, tally, tally, tally).distinct == 20
 
 
+def test_a_system_that_reckons_with_stated_confidences_gets_numbers(cache: Path) -> None:
+    [phase] = planned(cache, "methods=[llava_mr2ag]").phases
+    assert phase.turns > 6
+
+
 def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
     config = load([*WORDS, "costs.prompt_price=2", "costs.completion_tokens_per_s=10"])
     prompt = Range(1e6, 2e6, 3e6)

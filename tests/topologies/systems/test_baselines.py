@@ -25,7 +25,7 @@ from retrieval.store import Store
 from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
 from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
 from topologies.systems.echosight import reranked
-from topologies.systems.llava_mr2ag import picked
+from topologies.systems.llava_mr2ag import certainty, picked
 from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
 from topologies.systems.self_correction import REVISIONS
 
@@ -55,12 +55,23 @@ WITHOUT = Item(
     Question("q2", "Who built the striped lighthouse?"), ("Winstrup",), pool=tuple(set(DOCS) - {"hint", "own"})
 )
 
+# Nearer to the question's words than any section of the pages that the pictures lead to.
+RIVALS = tuple(
+    Source(f"rival-{n}", f"rival-{n}", Kind.TEXT, f"Rival {n}", "Who built it? They built it.") for n in range(120)
+)
+CROWDED = replace(WITH_PICTURE, pool=(*DOCS, *(source.doc for source in RIVALS)))
+
 Said = str | Sequence[str] | Callable[[Turn], str | Sequence[str]]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.open(tmp_path_factory.mktemp("baselines"), lambda: iter(SOURCES), LexicalEncoder())
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("crowded"), lambda: iter((*SOURCES, *RIVALS)), LexicalEncoder())
 
 
 def scripted(fields: Mapping[str, Said], answer: Callable[[Turn], str]) -> Callable[[Turn], str]:
@@ -88,9 +99,10 @@ async def held(
     texts: int = 4,
     pictures: int = 2,
     words: Sequence[str] = (),
+    experiment: str = "",
 ) -> tuple[Trace, list[Turn]]:
-    """One discussion, and what was asked for in it, in order; configured by `words`, or by its own preset."""
-    config = load(words or [f"experiment={name}"])
+    """One discussion, and what was asked for in it, in order; configured by the method's own preset, or by another."""
+    config = load([f"experiment={experiment or name}", *words])
     config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
     team = ScriptedTeam(
         {role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(scripted(fields or {}, answer))
@@ -127,8 +139,11 @@ async def test_zero_shot_baselines_are_shown_what_is_part_of_the_question_and_lo
 async def test_all_methods_of_bdog_s_tables_are_shown_the_same(experiment: str, context: str, store: Store) -> None:
     found = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, evidence=(BY_ID["bus-1"], BY_ID["own"])))
     fields = {"Sub-question": ["Who?"], "Triple": ["a | b | c"], "Thought": "So.", "Answer": "Winstrup"}
-    words = [f"experiment={experiment}", f"systems.context={context}"]
-    seen = [set((await held(name, store, fields, item=found, words=words))[0].evidence) for name in load(words).methods]
+    words = [f"systems.context={context}"]
+    seen = []
+    for name in load([f"experiment={experiment}"]).methods:
+        trace, _ = await held(name, store, fields, item=found, words=words, experiment=experiment)
+        seen.append(set(trace.evidence))
     assert seen == [{"hint", "own"} | ({"bus-1"} if context == "retrieved" else set())] * len(seen)
 
 
@@ -382,58 +397,101 @@ async def test_a_debate_in_which_neither_side_says_anything_has_no_answer(store:
 
 @pytest.mark.parametrize("name", RETRIEVING)
 async def test_retrieving_baselines_never_lose_what_is_part_of_the_question(name: str, store: Store) -> None:
-    fields = {"Retrieve": "yes", "Relevant": "yes", "Selected": "1", "Confidence": "0.5"}
+    fields = {"Retrieve": "yes", "Relevant": "yes", "Selected": "2", "Confidence": "0.5"}
     trace, turns = await held(name, store, fields)
     assert trace.lookups
-    assert shown(turns[-1]) > {"hint", "own"}
+    # EchoSight's reader sees no pictures.
+    assert shown(turns[-1]) > ({"hint"} if name == "echosight" else {"hint", "own"})
+
+
+@pytest.mark.parametrize("item", [CROWDED, WITHOUT], ids=["with a picture", "without"])
+async def test_wiki_llava_reads_passages_of_the_document_that_the_picture_names_however_near_others_are(
+    item: Item, crowded: Store
+) -> None:
+    _, [turn] = await held("wiki_llava", crowded, item=item, pictures=1)
+    assert shown(turn) - {"hint", "own", "pic-skagen"} == {"skagen-1", "skagen-2"}
+
+
+async def test_wiki_llava_reads_so_many_passages_of_each_of_so_many_documents(crowded: Store) -> None:
+    trace, [turn] = await held("wiki_llava", crowded, item=CROWDED, texts=1, words=["systems.documents=2"])
+    assert [lookup.query for lookup in trace.lookups] == ["source own", "Who built it?", "Who built it?"]
+    passages = [source for source in turn.question.evidence if source.kind is Kind.TEXT and source.id != "hint"]
+    assert (len(passages), len({source.title for source in passages})) == (2, 2)
+
+
+def of(id: str) -> Said:
+    """The number under which a source is shown."""
+    return lambda turn: str([source.id for source in turn.question.evidence].index(id) + 1)
 
 
 @pytest.mark.parametrize("item", [WITH_PICTURE, WITHOUT], ids=["with a picture", "without"])
-async def test_wiki_llava_reads_passages_of_the_documents_that_the_pictures_name(item: Item, store: Store) -> None:
-    trace, [turn] = await held("wiki_llava", store, item=item, pictures=1)
-    passages = shown(turn) - {"hint", "own", "pic-skagen"}
-    assert passages == {"skagen-1", "skagen-2"}
-    by_words = next(
-        lookup for lookup in trace.lookups if lookup.query.startswith("Who built") and lookup.base == "texts"
-    )
-    assert {"bus-1", "house-1"} < set(by_words.found)
+async def test_rora_vlm_looks_for_the_question_once_for_each_picture_with_its_name_and_what_is_said_of_it(
+    item: Item, store: Store
+) -> None:
+    trace, _ = await held("rora_vlm", store, {"Relevant": "yes"}, item=item)
+    assert [(lookup.base, lookup.query) for lookup in trace.lookups[1:]] == [
+        ("texts", f"{item.question.text} Skagen Beacon {LIGHTHOUSE} in fog"),
+        ("texts", f"{item.question.text} Red Bus a bus in a street"),
+    ]
 
 
-async def test_rora_vlm_looks_for_the_question_with_the_names_of_pictures_like_its_own(store: Store) -> None:
-    for item in (WITH_PICTURE, WITHOUT):
-        trace, _ = await held("rora_vlm", store, {"Relevant": "yes", "Selected": "1"}, item=item, pictures=1)
-        assert trace.lookups[-1].query == f"{item.question.text} Skagen Beacon"
-
-
-async def test_rora_vlm_drops_pictures_that_the_model_finds_foreign(store: Store) -> None:
-    def of(id: str) -> Said:
-        return lambda turn: str([source.id for source in turn.question.evidence].index(id) + 1)
-
-    _, turns = await held("rora_vlm", store, {"Relevant": "yes", "Selected": of("pic-skagen")})
-    assert shown(turns[0]) == {"own", "pic-skagen", "pic-bus"}
-    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own", "pic-skagen"}
+async def test_rora_vlm_drops_pictures_that_the_model_finds_foreign_and_the_passages_that_only_they_brought(
+    store: Store,
+) -> None:
+    pictures = {"own", "pic-skagen", "pic-bus"}
+    trace, turns = await held("rora_vlm", store, {"Relevant": "yes", "Selected": of("pic-skagen")})
+    assert shown(turns[0]) == pictures
+    assert shown(turns[1]) & pictures == {"own", "pic-skagen"}
+    _, with_skagen, with_bus = (set(lookup.found) for lookup in trace.lookups)
+    assert with_bus - with_skagen
+    assert shown(turns[1]) - pictures - {"hint"} == with_skagen
     _, turns = await held("rora_vlm", store, {"Relevant": "no"})
-    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own"}
-    _, turns = await held("rora_vlm", store)
-    assert shown(turns[1]) & {"own", "pic-skagen", "pic-bus"} == {"own", "pic-skagen", "pic-bus"}
+    assert shown(turns[1]) == {"hint", "own"}
+    trace, turns = await held("rora_vlm", store)
+    assert shown(turns[1]) >= pictures | with_skagen | with_bus
+
+
+async def test_rora_vlm_without_a_picture_of_the_question_s_own_or_one_that_is_kept_reads_for_the_words(
+    store: Store,
+) -> None:
+    trace, turns = await held("rora_vlm", store, {"Relevant": "no"}, item=WITHOUT)
+    assert trace.lookups[-1].query == WITHOUT.question.text
+    assert shown(turns[1]) == set(trace.lookups[-1].found)
 
 
 async def test_echosight_reads_one_section_of_a_document_that_looks_like_the_question_s_picture(store: Store) -> None:
     trace, [turn] = await held("echosight", store)
-    assert shown(turn) - {"hint", "own"} == {"skagen-1"}
+    assert shown(turn) == {"hint", "skagen-1"}
     assert trace.lookups[0].query == "source own"
     fewer = replace(WITH_PICTURE, pool=("own", "hint", "navigation-1", "pic-bus", "bus-1"))
     _, [turn] = await held("echosight", store, item=fewer)
-    assert shown(turn) - {"hint", "own"} == {"bus-1"}  # it looks like none other; its own picture is no evidence
+    assert shown(turn) == {"hint", "bus-1"}  # it looks like none other; its own picture is no evidence
+
+
+async def test_echosight_reranks_all_sections_of_the_pages_that_look_like_the_picture_and_no_others(
+    crowded: Store,
+) -> None:
+    trace, _ = await held("echosight", crowded, item=CROWDED)
+    ranked = [set(lookup.found) for lookup in trace.lookups if lookup.base == "texts"]
+    assert ranked == [{"skagen-1", "skagen-2", "bus-1"}] * 2
+
+
+async def test_echosight_s_reader_sees_the_picture_only_where_it_is_told_to(store: Store) -> None:
+    kinds = {
+        sees: {source.kind for source in turn.question.evidence}
+        for sees in (False, True)
+        for _, [turn] in [await held("echosight", store, words=[f"systems.reader_sees={sees}"])]
+    }
+    assert kinds == {False: {Kind.TEXT}, True: {Kind.TEXT, Kind.IMAGE}}
 
 
 def test_echosight_blends_half_a_document_s_visual_score_with_half_a_section_s_best_similarity() -> None:
     alike = [Hit(BY_ID["pic-skagen"], 0.8), Hit(BY_ID["pic-bus"], 0.1)]
-    by_question = [Hit(BY_ID["house-1"], 0.9), Hit(BY_ID["bus-1"], 0.8), Hit(BY_ID["skagen-2"], 0.2)]
+    by_question = [Hit(BY_ID["bus-1"], 0.8), Hit(BY_ID["skagen-2"], 0.2)]
     by_picture = [Hit(BY_ID["skagen-2"], 0.4)]
     ranked = [(hit.source.id, round(hit.score, 6)) for hit in reranked(alike, [by_question, by_picture])]
     assert ranked == [("skagen-2", 0.6), ("bus-1", 0.45)]
-    assert [hit.source.id for hit in reranked([], [by_question, by_picture])] == ["house-1", "bus-1", "skagen-2"]
+    assert [hit.source.id for hit in reranked([], [by_question, by_picture])] == ["bus-1", "skagen-2"]
 
 
 async def test_llava_mr2ag_looks_nothing_up_where_it_says_that_it_need_not(store: Store) -> None:
@@ -477,6 +535,38 @@ async def test_llava_mr2ag_gives_the_answer_with_the_largest_product_of_scores(s
     assert trace.answer == "Palladio"
 
 
+async def test_llava_mr2ag_judges_passages_of_the_pages_that_look_like_the_picture(crowded: Store) -> None:
+    trace, turns = await held("llava_mr2ag", crowded, {"Retrieve": "yes", "Relevant": "no"}, item=CROWDED)
+    assert trace.lookups[0].query == "source own"
+    assert turns[0].task is not None
+    assert [field.name for field in turns[0].task.fields] == ["Retrieve"]
+    judged = [shown(turn) - {"own"} for turn in turns if steps([turn]) == ["Relevant"]]
+    assert sorted(map(sorted, judged)) == [["bus-1"], ["skagen-1"], ["skagen-2"]]
+
+
+async def test_llava_mr2ag_counts_the_likeness_of_a_passage_s_page(store: Store) -> None:
+    def answer(turn: Turn) -> str:
+        return answered("Winstrup" if "skagen-2" in shown(turn) else "Sisu", 0.5)
+
+    # The bus' passage is the nearest to the question's words, its picture the less like the question's.
+    judged: Said = lambda turn: "yes" if shown(turn) & {"bus-1", "skagen-2"} else "no"  # noqa: E731
+    trace, _ = await held("llava_mr2ag", store, {"Retrieve": "yes", "Relevant": judged}, answer)
+    assert trace.lookups[-1].found[0] == "bus-1"
+    assert trace.answer == "Winstrup"
+
+
+@pytest.mark.parametrize(("stated", "counts"), [("90%", 0.9), ("90", 0.5), ((), 0.5)])
+async def test_llava_mr2ag_counts_a_confidence_that_is_not_a_share_as_one_half_and_the_verdict_all_the_same(
+    stated: Said, counts: float, store: Store
+) -> None:
+    fields: dict[str, Said] = {"Retrieve": "yes", "Relevant": "yes", "Confidence": stated}
+    trace, turns = await held("llava_mr2ag", store, fields)
+    verdicts = [message for message in trace.turns if message.said("Relevant") == ("yes",)]
+    assert [certainty(message) for message in verdicts] == [counts] * 3
+    assert {message.calls for message in verdicts} == {1}
+    assert len([turn for turn in turns if turn.task is None]) == 3
+
+
 def test_llava_mr2ag_picks_among_those_that_have_an_answer_and_the_first_of_equal_ones() -> None:
     a, b, c = (
         Message(f"{n}/single", "single", n, answer=said, confidence=0.5) for n, said in enumerate((None, "b", "c"))
@@ -486,30 +576,42 @@ def test_llava_mr2ag_picks_among_those_that_have_an_answer_and_the_first_of_equa
     assert picked([a, replace(b, answer=None)], [0.1, 0.2]) is a
 
 
-async def test_core_mmrag_reconciles_an_answer_without_evidence_and_one_from_chosen_evidence(store: Store) -> None:
-    def second_skagen(turn: Turn) -> str:
-        return str([source.id for source in turn.question.evidence].index("skagen-2") + 1)
-
-    fields: dict[str, Said] = {"Relevant": "yes", "Selected": second_skagen}
+async def test_core_mmrag_reconciles_an_answer_without_evidence_and_one_from_the_page_chosen_by_picture_and_text(
+    crowded: Store,
+) -> None:
     trace, turns = await held(
-        "core_mmrag", store, fields, lambda turn: answered(f"answer {turn.round}", 0.5), texts=8, pictures=5
+        "core_mmrag", crowded, {"Selected": "2"}, lambda turn: answered(f"answer {turn.round}", 0.5), CROWDED
     )
-    assert steps(turns) == ["Answer", "Relevant", "Answer", "Answer"]
+    assert steps(turns) == ["Answer", "Selected", "Answer", "Answer"]
     internal, choice, external, final = turns
     assert shown(internal) == {"hint", "own"}
-    assert shown(choice) == set(DOCS)
-    assert shown(external) == shown(final) == {"hint", "own", "skagen-2"}
+    assert trace.lookups[0].query == "source own"
+    assert shown(choice) == {"hint", "own", "pic-skagen", "skagen-1", "skagen-2", "pic-bus", "bus-1"}
+    assert choice.task is not None
+    numbers = {source.id: n for n, source in enumerate(choice.question.evidence, 1)}
+    assert choice.task.given[1].line == f"Candidate 2: Red Bus: [{numbers['pic-bus']}], [{numbers['bus-1']}]"
+    assert shown(external) == shown(final) == {"hint", "own", "pic-bus", "bus-1"}
     assert not external.heard
     assert [heard.message.answer for heard in final.heard] == ["answer 1", "answer 3"]
     assert trace.answer == "answer 4"
 
 
-async def test_core_mmrag_keeps_the_internal_answer_where_nothing_that_was_found_bears_on_it(store: Store) -> None:
-    trace, turns = await held(
-        "core_mmrag", store, {"Relevant": "no"}, lambda turn: answered(f"answer {turn.round}", 0.5)
-    )
-    assert steps(turns) == ["Answer", "Relevant"]
-    assert trace.answer == "answer 1"
+async def test_core_mmrag_takes_the_page_that_looks_most_alike_where_none_is_chosen(store: Store) -> None:
+    for fields in ({}, {"Selected": "9"}, {"Selected": "none"}):
+        _, turns = await held("core_mmrag", store, fields)
+        assert steps(turns) == ["Answer", "Selected", "Answer", "Answer"]
+        assert shown(turns[2]) == {"hint", "own", "pic-skagen", "skagen-1", "skagen-2"}
+
+
+async def test_core_mmrag_puts_what_words_find_together_by_page_where_there_is_no_picture(store: Store) -> None:
+    _, turns = await held("core_mmrag", store, {"Selected": "1"}, item=WITHOUT, texts=8)
+    assert shown(turns[2]) == {"pic-skagen", "skagen-1", "skagen-2"}
+
+
+async def test_core_mmrag_keeps_the_internal_answer_where_nothing_is_found(store: Store) -> None:
+    alone = replace(WITH_PICTURE, pool=("hint", "own"))
+    trace, turns = await held("core_mmrag", store, item=alone)
+    assert (steps(turns), trace.answer) == (["Answer"], "Winstrup")
 
 
 async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_not(tmp_path: Path) -> None:
@@ -519,7 +621,8 @@ async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_no
     store = Store.open(tmp_path / "index", data.corpus, LexicalEncoder())
     utility = {}
     for name in (*ZERO_SHOT, *RETRIEVING):
-        config = load([f"experiment={name}"])
+        # The sample's questions have no pictures of their own: what is found among pictures is all that these tell.
+        config = load([f"experiment={name}", "systems.reader_sees=true"])
         library = LabelledLibrary(Evidence(store, config.retrieval), items)
         team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Reader(ReaderSettings()))
         method = topology(name, library, config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -38,6 +40,34 @@ def test_the_scale_of_the_scores_makes_no_difference() -> None:
 def test_at_least_so_many_are_kept() -> None:
     assert kept([0.9, 0.2, 0.2, 0.19, 0.18], least=3) == 3
     assert kept([0.9, 0.2], least=3) == 2
+
+
+def random_scores() -> list[tuple[list[float], int]]:
+    """Lists of scores, best first, and how many of each the code of ViDoRAG's authors keeps of ten wanted."""
+    random = np.random.default_rng(0)
+
+    def best_first(*groups: Iterable[float]) -> list[float]:
+        return sorted((float(score) for group in groups for score in group), reverse=True)
+
+    return [
+        (best_first([0.9, 0.88], random.normal(0.3, 0.02, 18)), 5),
+        (best_first(random.normal(0.8, 0.02, 7), random.normal(0.3, 0.02, 13)), 7),
+        (best_first(random.normal(0.8, 0.02, 14), random.normal(0.3, 0.02, 6)), 10),
+        (best_first(np.linspace(0.6, 0.4, 20)), 10),
+        (best_first(random.normal(0.5, 0.01, 20)), 8),
+        (best_first(random.normal(0.6, 0.15, 10), random.normal(0.35, 0.01, 10)), 10),
+        (best_first([0.9, 0.5, 0.5, 0.49, 0.4, 0.1]), 5),
+        (best_first(random.normal(16, 0.8, 4), random.normal(11, 0.7, 16)), 5),
+        ([0.5, 0.1], 2),
+        ([0.5] * 20, 10),
+    ]
+
+
+@pytest.mark.parametrize(("scores", "theirs"), random_scores())
+def test_with_a_floor_of_five_and_a_cap_as_many_are_kept_as_by_the_authors_code(
+    scores: list[float], theirs: int
+) -> None:
+    assert kept(scores, least=5, most=10) == theirs
 
 
 @pytest.mark.parametrize("scores", [[0.1, 0.2, 0.3], [float("nan"), 0.1, 0.0], [float("inf"), 0.1, 0.0]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from actors.messages import FieldKind, Given, Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.traces import decode, encode
@@ -101,6 +101,37 @@ async def test_what_an_answer_is_given_reaches_its_turn() -> None:
     team, line = Team(), Given(FieldKind.NODE, "Question: Who?", 1)
     await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", given=[line])
     assert (team.turns[0].given, team.turns[0].task) == ((line,), None)
+
+
+class Gallery(Shelf):
+    """A library whose pictures are found in one order by any picture, with scores by the query."""
+
+    scores: ClassVar = {"p1": (0.9, 0.8, 0.5), "p2": (0.2, 0.7, 0.6)}
+
+    async def search(self, question: Question, search: Search) -> tuple[Hit, ...]:
+        assert isinstance(search.query, Source)
+        hits = [
+            Hit(picture(id), score) for id, score in zip("p1 p2 p3".split(), self.scores[search.query.id], strict=True)
+        ]
+        return tuple(sorted(hits, key=lambda hit: -hit.score))[: search.k]
+
+
+def picture(id: str) -> Source:
+    return Source(id, id, Kind.IMAGE, id, "")
+
+
+async def test_pictures_like_some_are_each_once_with_their_best_score_and_never_these_themselves() -> None:
+    session = Session("m", QUESTION, Team().ask, Gallery(), seed=1)
+    one = await session.alike([picture("p1")], 1)
+    assert [(hit.source.id, hit.score) for hit in one] == [("p2", 0.8)]
+    both = await session.alike([picture("p1"), picture("p2")], 2)
+    assert [(hit.source.id, hit.score) for hit in both] == [("p3", 0.6)]
+    assert await session.alike([], 2) == ()
+    assert [(lookup.base, lookup.query) for lookup in session.trace("Ann").lookups] == [
+        ("pictures", "source p1"),
+        ("pictures", "source p1"),
+        ("pictures", "source p2"),
+    ]
 
 
 async def test_a_failed_turn_is_not_heard_and_stays_in_the_trace() -> None:

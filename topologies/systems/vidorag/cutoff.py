@@ -9,7 +9,7 @@ import numpy as np
 REGULARISATION = 1e-6  # of the variances of scores in [0, 1]
 
 
-def kept(scores: Sequence[float], least: int = 1) -> int:
+def kept(scores: Sequence[float], least: int = 1, most: int | None = None) -> int:
     """The number of scores, best first, that the better of two components explains.
 
     ViDoRAG takes the scores of twice as many candidates as it wants as a mixture of relevant and irrelevant ones, and
@@ -22,9 +22,10 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
     Args:
         scores: best first, finite.
         least: the fewest to keep whatever the mixture says, if there are so many.
+        most: the most to keep whatever it says; None: no limit.
 
     Returns:
-        All where there is nothing to tell apart: fewer than three scores, or all the same.
+        As many as there may be where there is nothing to tell apart: fewer than three scores, or all the same.
 
     Raises:
         ValueError: scores that are not finite or not in descending order.
@@ -32,8 +33,9 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
     values = np.asarray(scores, dtype=float)
     if not np.isfinite(values).all() or (np.diff(values) > 0).any():
         raise ValueError("scores must be finite numbers, best first")
+    most = len(values) if most is None else min(most, len(values))
     if len(values) < 3 or values[0] == values[-1]:
-        return len(values)
+        return most
     from sklearn.mixture import GaussianMixture  # takes a second to import, which other systems need not wait for
 
     # The scores differ, so neither this range nor the variance below is 0.
@@ -50,4 +52,4 @@ def kept(scores: Sequence[float], least: int = 1) -> int:
     # The first score of the lower component ends the run, even if the wide tail of the higher one follows it.
     others = np.flatnonzero(mixture.predict(scaled) != int(np.argmax(mixture.means_[:, 0])))
     leading = int(others[0]) if len(others) else len(values)
-    return min(len(values), max(least, leading))
+    return min(most, max(least, leading))
