@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.paths import PATHS, by_paths, followed
 from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
 from experiments.analysis.figures.tokens import cost_axis
 from experiments.records.trials import TrialResult
@@ -21,7 +22,8 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     """Every figure that the sweep in a folder has results for, below `figures/`; the PNGs' paths are returned.
 
     Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
-    one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and the cost of answers.
+    one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; the cost of answers; and
+    accuracy by the number of paths through a knowledge graph (MH-MMKG's Fig. 6a).
     Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
     evaluation. Raises UserError when the records of a trial are missing.
     """
@@ -40,6 +42,8 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     # Without any axis there is one setting only, and costs say all.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
+    if PATHS in keys and (answers := followed(folder, results)):
+        figures["paths"] = by_paths(answers, metric)
     figures["utility-against-tokens"] = costs(arms, metric)
     return [save(figure, folder / "figures", name) for name, figure in figures.items()]
 
