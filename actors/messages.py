@@ -427,11 +427,15 @@ class Prompted:
 
 @wire
 class Grading:
-    """A request to judge as values: does the answer say all parts of the reference, and nothing else?"""
+    """A request to judge as values: does the answer say all parts of the reference, and nothing else?
+
+    `asks` is the field of the verdict: a `GRADE` from 1 to 5, or whether it is the `SAME`.
+    """
 
     reference: tuple[str, ...]
     answer: str
     choices: tuple[str, ...] = ()
+    asks: FieldKind = FieldKind.GRADE
 
 
 @wire
@@ -516,7 +520,7 @@ class Trace:
 
     A system that looks things up while it discusses lists its `lookups`, and in `evidence` all that any turn read; one
     that follows paths through a knowledge graph lists those that it answered with, each as its entities (None: it
-    follows none).
+    follows none). `descriptions` are what it had pictures of the graph's entities described as, (entity, text).
 
     Under an attack, `attack` is its kind, `attacked` names the compromised agents and `target` is the wrong answer that
     the attack is after, if it is after one.
@@ -541,6 +545,7 @@ class Trace:
     target: str | None = None
     lookups: tuple[Lookup, ...] = ()
     paths: tuple[tuple[str, ...], ...] | None = None
+    descriptions: tuple[tuple[str, str], ...] = ()
 
 
 def derive_seed(*parts: str | int) -> int:

@@ -31,7 +31,8 @@ class MethodContext:
     learned: the learned graph; usable only by a method that `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
-    directed: whether edges of the knowledge graph lead one way (those that a data set brings do).
+    directed: whether edges of the knowledge graph lead one way, as the data set says.
+    advice: what the data set's authors tell an agent that decides where a search through its graph goes on.
     """
 
     method: str
@@ -45,6 +46,7 @@ class MethodContext:
     library: Library
     watched: Sequence[Trace] = ()
     directed: bool = False
+    advice: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _ARTICLES = frozenset(("a", "an", "the"))
 # An answer with another set of these says the opposite, however alike the rest is.
 _NEGATIONS = frozenset("not no never neither nor without except isn't wasn't aren't weren't".split())
+SAME_FROM = 4  # the least grade of an answer that comes to the same
 _OPPOSITE = {"yes": "no", "no": "yes"}
 
 Words = tuple[str, ...]
@@ -27,6 +28,8 @@ Words = tuple[str, ...]
 def verdict(grading: Grading) -> str:
     """The reply to a request to judge, in the lines of the form that such requests ask for."""
     grade, reason = compare(grading.reference, grading.answer, grading.choices)
+    if grading.asks is FieldKind.SAME:
+        return f"{grading.asks}: {'yes' if grade >= SAME_FROM else 'no'}"
     return f"{FieldKind.REASONING}: {reason}\n{FieldKind.GRADE}: {grade}"
 
 

@@ -7,16 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.messages import derive_seed
-from actors.prompting.form import in_lines
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import EMBEDDED, paired_tests, rounded, verdicts
-from experiments.judging.judge import CORRECT, FORM, RUBRIC, Judgement
+from experiments.judging.judge import Judgement
 from experiments.judging.judgements import judged
+from experiments.judging.rubric import CORRECT, GRADED, Rubric
+from experiments.judging.scenes import similarities
 from experiments.records.recorder import RunFolder
 
 
 def summarise(
-    folder: RunFolder, judge: str, methods: Sequence[str], pairs: Sequence[tuple[str, str]], seed: int
+    folder: RunFolder,
+    judge: str,
+    methods: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    seed: int,
+    rubric: Rubric = GRADED,
 ) -> dict[str, Any]:
     """The judgements as metrics.json holds them: the judge, its rubric, and Acc* of every method.
 
@@ -43,14 +49,24 @@ def summarise(
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
         # Kept with the figures, because Acc* by another rubric is another measure.
-        "rubric": f"{RUBRIC}\n\n{in_lines(FORM)}",
+        "rubric": rubric.written,
+        "right": rubric.right,
         "correct_from": CORRECT,
         "methods": {
             method: _row([*judgements[method].values()], correct[method], derive_seed(seed, "bootstrap acc*", method))
             for method in methods
         },
         "paired": paired_tests(correct, pairs, seed, "paired acc*"),
+        **_captions(folder, methods),
     }
+
+
+def _captions(folder: RunFolder, methods: Sequence[str]) -> dict[str, Any]:
+    """By method, how far its descriptions of pictures show what people's do: the mean over the questions with any."""
+    shares = similarities(folder)
+    by_method = {method: [share for (name, _), share in shares.items() if name == method] for method in methods}
+    means = {method: rounded(math.fsum(of) / len(of)) for method, of in by_method.items() if of}
+    return {"caption_similarity": means} if means else {}
 
 
 def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
@@ -74,9 +90,13 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
     """Notes below a table with Acc*: the judge, failed judgements, and the paired tests in words."""
-    yield f"Acc* is the share of answers that {summary['judge']} grades {summary['correct_from']} or 5."
+    # Without `right`: a file that was written when there was one rubric.
+    yield f"Acc* is the share of answers that {summary['judge']} {summary.get('right', GRADED.right)}."
     if summary["judge"] == EMBEDDED:
         yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
+    if "caption_similarity" in summary:
+        told = ", ".join(f"{method} {share:.3f}" for method, share in summary["caption_similarity"].items())
+        yield f"Descriptions of the graph's pictures that the judge finds the same as people's, as a share: {told}."
     failed = sum(row["failed"] for row in summary["methods"].values())
     if failed:
         yield f"{failed:,} of its judgements failed (no grade could be read): these answers count as wrong for Acc*."

@@ -56,6 +56,9 @@ class Config:
     model: ModelSettings = field(default_factory=ModelSettings)
     judge: ModelSettings = field(default_factory=lambda: ModelSettings(kind="none", replicas=1))
     """Who judges answers against gold (Acc*): `judge=openai judge.name=...`; the keys are those of `model`."""
+    judge_rubric: Literal["auto", "graded", "same_answer"] = "auto"
+    """`graded`: from 1 to 5, right from 4 on; `same_answer`: whether an answer comes to the same as the reference;
+    `auto`: as the data set's paper does."""
     replay: ReplaySettings = field(default_factory=ReplaySettings)
     completions: CompletionSettings = field(default_factory=CompletionSettings)
     costs: CostSettings = field(default_factory=CostSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from actors.errors import UserError
 from experiments.datasets.item import Dataset
@@ -44,11 +45,20 @@ class DataRequest:
 
 @dataclass(frozen=True)
 class DatasetKind:
-    """One value of `data=`: its name, where its release comes from, and how it is made for a run."""
+    """One value of `data=`: its name, where its release comes from, and how it is made for a run.
+
+    directed: whether the edges of its own knowledge graph lead from head to tail only; those of a graph that is
+        extracted from its texts have the directions of the wording and are followed both ways.
+    advice: what its authors tell an agent that decides where a search through that graph goes on.
+    rubric: by what its paper judges answers: a grade from 1 to 5, or whether they are the same as the reference.
+    """
 
     name: str
     release: str
     make: Callable[[DataRequest], Dataset]
+    directed: bool = False
+    advice: str = ""
+    rubric: Literal["graded", "same_answer"] = "graded"
 
     def open(self, request: DataRequest) -> Dataset:
         """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault."""

@@ -13,15 +13,15 @@ graph: `Bite` of Rathian is here, as in the release's own code, the entity `Rath
 Pierce Pod belong to no monster. A path that passes through another monster goes on in that one's part.
 
 Videos are not read: no model here takes them, and the authors use the key frames too. A picture whose file is not there
-is described by its caption. An edge's condition is part of its relation; its `information` is left out, as the
-authors do.
+has only its caption, which people wrote: methods that have to see for themselves pass it over. An edge's condition is
+part of its relation; its `information` is left out, as the authors do.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,6 +105,11 @@ class Mh:
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
         return iter(self._triples.values())
+
+    def captions(self) -> Mapping[str, str]:
+        """What people wrote of the entities' pictures, by entity: a label of Table 4's Sim., and in no agent's prompt
+        where agents describe the pictures themselves."""
+        return {entity.name: entity.caption for entity in self._entities.values() if entity.caption}
 
     def score(self, item: Item, answer: str | None) -> Score:
         """EM and F1 against the one gold answer, most of which are sentences: the paper has a model judge them."""
@@ -266,4 +271,16 @@ def pictures(doc: str, title: str, caption: str, frames: tuple[str, ...]) -> tup
     )
 
 
-MH = DatasetKind("mh", RELEASE, lambda r: Mh(r.root, train=r.train, limit=r.settings.limit, seed=r.seed))
+ADVICE = (  # the rules of the game that the authors give their expansion agent
+    "Pick attacks always, unless they clearly have nothing to do with the question. Of several phases of one monster "
+    "pick only the one that the question is about."
+)
+
+MH = DatasetKind(
+    "mh",
+    RELEASE,
+    lambda r: Mh(r.root, train=r.train, limit=r.settings.limit, seed=r.seed),
+    directed=True,
+    advice=ADVICE,
+    rubric="same_answer",
+)

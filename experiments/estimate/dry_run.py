@@ -26,11 +26,13 @@ from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
+from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.launch import launched_roles, learner_settings, team_roles
 from experiments.running.launched import check_learner
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, learner_of, make_topology, methods_of
+from experiments.running.models import answer_rubric
 from experiments.running.opening import open_cache, open_dataset, open_store
 from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
@@ -217,16 +219,17 @@ class _Estimate:
 
     def _judging(self, looked_at: Sequence[tuple[Item, Question]], total: int) -> Phase:
         """An upper bound: equal answers of several methods to a question are judged once, missing ones not at all."""
-        tally = Tally()
+        tally, rubric = Tally(), answer_rubric(self._config)
         for item, _ in looked_at:
-            request = judge.grading_request(item, ANSWER)
+            request = judge.grading_request(item, ANSWER, rubric=rubric)
             tally.prompt += self._counter.shared(request) + self._counter.own(request)
             tally.discussions, tally.calls, tally.distinct = (
                 n + 1 for n in (tally.discussions, tally.calls, tally.distinct)
             )
         calls = total * len(self._methods)
         # A judge's reason is taken to be a third as long as an agent's reply.
-        tally.completion = tally.calls * self._counter.text(f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5")
+        verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"
+        tally.completion = tally.calls * self._counter.text(verdict)
         return phase("judging, at most", calls, tally, tally, tally)
 
     def _question(self, item: Item) -> Question:

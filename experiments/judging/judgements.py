@@ -15,6 +15,7 @@ from actors.errors import UserError
 from actors.runtime.in_order import in_order
 from experiments.datasets.item import Item
 from experiments.judging.judge import Judge, Judgement
+from experiments.judging.rubric import GRADED, Rubric
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -50,7 +51,12 @@ def judged(folder: RunFolder) -> Iterator[Judged]:
 
 
 async def judge_run(
-    folder: RunFolder, judge: Judge, items: Mapping[str, Item], concurrency: int, progress: Progress
+    folder: RunFolder,
+    judge: Judge,
+    items: Mapping[str, Item],
+    concurrency: int,
+    progress: Progress,
+    rubric: Rubric = GRADED,
 ) -> None:
     """Judge every answer in scores.jsonl that is not judged yet. Call it while the folder's `Recorder` is open, which
     keeps other writers out.
@@ -63,13 +69,14 @@ async def judge_run(
         UserError: the file cannot be written, or holds judgements of other answers, another judge or another rubric.
     """
     path = folder.path / JUDGEMENTS
-    done, size = _kept(folder, judge)
+    digest = judge.digest(rubric)
+    done, size = _kept(folder, digest)
     # Counted first, for the progress bar; records are read as a stream and never held in memory.
     total = sum(1 for _ in folder.scores())
     bar = progress.phase(f"judging with {judge.name}", total=total, done=done)
 
     async def grade(scored: Scored) -> Judgement:
-        return await judge.grade(items[scored.question], scored.answer)
+        return await judge.grade(items[scored.question], scored.answer, rubric)
 
     with path.open("ab", buffering=0) as file:
         file.truncate(size)  # without a half-written last line
@@ -77,11 +84,11 @@ async def judge_run(
         # line.
         async for scored, judgement in in_order(islice(folder.scores(), done, None), grade, concurrency):
             # Not synced to disk: a judgement lost in a power cut is made again.
-            jsonl.append(file, Judged(scored.method, scored.question, judge.digest, judgement).encode())
+            jsonl.append(file, Judged(scored.method, scored.question, digest, judgement).encode())
             bar.advance()
 
 
-def _kept(folder: RunFolder, judge: Judge) -> tuple[int, int]:
+def _kept(folder: RunFolder, digest: str) -> tuple[int, int]:
     """The number of judgements that go with the scores, line by line, and their size in bytes."""
     path = folder.path / JUDGEMENTS
     number = size = 0
@@ -94,7 +101,7 @@ def _kept(folder: RunFolder, judge: Judge) -> tuple[int, int]:
                 f"{path}, line {number}: judges another answer than scores.jsonl has there; delete the file"
             )
         # Grades of two judges or rubrics must not be averaged.
-        if judgement.judge != judge.digest:
+        if judgement.judge != digest:
             raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
         # In bytes, with the newline: the file is cut back to this size.
         size += len(line)

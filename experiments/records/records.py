@@ -64,7 +64,8 @@ class Scored:
     `failed_turns` the turns that gave others nothing to read: failed or not parsed. `cut_turns` are those that were
     asked without some of their evidence, because their prompt would not have fitted the model's context.
     `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
-    and path and edge precision and recall those of `path_metrics`, where the method followed paths.
+    and path and edge precision and recall those of `path_metrics`, where the method followed paths; `path_count` is how
+    many it found.
     `group` is the item's: the question that this one is a variant of. `strict_em` is the score's, None also in records
     that were written before it was kept.
     """
@@ -92,6 +93,7 @@ class Scored:
     edge_recall: float | None = None
     group: str = ""
     strict_em: float | None = None
+    path_count: int | None = None
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -120,6 +122,7 @@ class Scored:
             **path_metrics(trace.paths, item.paths),
             group=item.group,
             strict_em=score.strict_em,
+            path_count=None if trace.paths is None else len(trace.paths),
         )
 
     def encode(self) -> str:

@@ -38,7 +38,16 @@ def decode(line: str) -> Trace:
         lookups = tuple(Lookup(**_tuples(lookup)) for lookup in values.pop("lookups", ()))
         # None (no paths followed) and an empty list (none found) differ.
         paths = tuple(map(tuple, values.pop("paths"))) if "paths" in values else None
-        return Trace(turns=turns, status=status, lookups=lookups, paths=paths, **edges, **_tuples(values))
+        descriptions = tuple((entity, text) for entity, text in values.pop("descriptions", ()))
+        return Trace(
+            turns=turns,
+            status=status,
+            lookups=lookups,
+            paths=paths,
+            descriptions=descriptions,
+            **edges,
+            **_tuples(values),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a trace: {error!r} in {line[:80]!r}") from error
 

@@ -14,6 +14,7 @@ from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.methods import methods_of, pairs
+from experiments.running.models import answer_rubric
 
 
 def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.About:
@@ -40,7 +41,9 @@ def conclude(
     """
     metrics = summary.summarise(folder, about)
     if config.judge.kind != "none":
-        metrics["judged"] = judged.summarise(folder, model_name(config.judge), about.methods, about.pairs, config.seed)
+        metrics["judged"] = judged.summarise(
+            folder, model_name(config.judge), about.methods, about.pairs, config.seed, answer_rubric(config)
+        )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     drawn = figures.draw(folder, metrics, about.metric)

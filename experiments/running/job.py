@@ -20,6 +20,7 @@ from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.web import open_web
 from experiments.judging import judgements
+from experiments.judging.scenes import HasCaptions, judge_scenes
 from experiments.records.usage import UsageLog
 from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
@@ -28,6 +29,7 @@ from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
 from experiments.running.methods import learner_of, make_topology, methods_of
+from experiments.running.models import answer_rubric
 from experiments.running.replay import replayed_folder
 from topologies.graphs import to_networkx
 from topologies.learning.pruned import M3Prune
@@ -81,8 +83,22 @@ class Job:
             items = {item.question.id: item for item in context.dataset.evaluate()}
             with self.usage.phase("judging"):
                 await judgements.judge_run(
-                    context.recorder.run, self.agents.judge, items, config.concurrency, context.progress
+                    context.recorder.run,
+                    self.agents.judge,
+                    items,
+                    config.concurrency,
+                    context.progress,
+                    answer_rubric(config),
                 )
+                if isinstance(context.dataset, HasCaptions):
+                    await judge_scenes(
+                        context.recorder.run,
+                        self.agents.judge,
+                        context.dataset.captions(),
+                        [method.name for method in methods],
+                        config.concurrency,
+                        context.progress,
+                    )
 
     async def learn(self) -> None:
         """Optimises and prunes the graph, and writes down the edges that are left."""

@@ -11,6 +11,7 @@ from actors.errors import UserError
 from actors.lookup import find
 from actors.messages import Trace
 from experiments.config.config import Config
+from experiments.datasets.catalogue import dataset_kind
 from topologies import fixed, single
 from topologies.defences import agreement, anomaly, challenger, inspector, majority
 from topologies.learning import peers
@@ -111,7 +112,7 @@ def make_topology(
 
     Raises UserError for a topology that goes by another name than its method.
     """
-    retrieval = config.retrieval
+    retrieval, data = config.retrieval, dataset_kind(config.data.kind)
     context = MethodContext(
         method=method.name,
         agents=agents,
@@ -123,7 +124,8 @@ def make_topology(
         learned=learned,
         library=library,
         watched=watched,
-        directed=config.data.kind == "mh",  # a graph that the data set brings; one that is extracted is not
+        directed=data.directed,
+        advice=data.advice,
     )
     topology = method.make(context)
     if (name := getattr(topology, "method", None)) != method.name:

@@ -64,6 +64,7 @@ class Session:
         instruction: str = "",
         given: Sequence[Given] = (),
         remembers: bool = False,
+        scene: str = "",
     ) -> Awaitable[Message]:
         """One turn. Failure is in the message's status, never an exception.
 
@@ -73,6 +74,8 @@ class Session:
             heard: messages to read; failed ones are left out.
             given: lines of material for an answer; a task brings its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
+            scene: what the turn is about, where it does not depend on the question: its seed does not either, so that
+                one completion serves every discussion in which the same is asked.
         """
         # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
@@ -89,7 +92,7 @@ class Session:
             agent=agent,
             round=number,
             # Without the method: systems that begin with the same turn share its completion.
-            seed=derive_seed(self._seed, self.question.id, number, agent),
+            seed=derive_seed(self._seed, *(("scene", scene) if scene else (self.question.id, number)), agent),
             heard=tuple(Heard(message, 1 / len(listened)) for message in listened),
             recall=recall,
             instruction=instruction,

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.paths import PATHS, by_paths, followed
 from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
 from experiments.analysis.figures.supporting import f1_by_supporting
 from experiments.analysis.figures.tokens import cost_axis
@@ -25,7 +26,8 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
 
     Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
     one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and the cost of answers.
-    Where nothing but the data was varied, F1 by the number of supporting documents (MMAPG's Fig. 4), if that is known.
+    Where nothing but the data was varied, F1 by the number of supporting documents (MMAPG's Fig. 4), if that is known;
+    and accuracy by the number of paths through a knowledge graph (MH-MMKG's Fig. 6a).
     Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
     evaluation. Raises UserError when the records of a trial are missing.
     """
@@ -48,6 +50,8 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     trials = [] if elsewhere else [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
     if supporting := f1_by_supporting(trials):
         figures["f1-by-supporting"] = supporting
+    if PATHS in keys and (answers := followed(folder, results)):
+        figures["paths"] = by_paths(answers, metric)
     figures["utility-against-tokens"] = costs(arms, metric)
     return [save(figure, folder / "figures", name) for name, figure in figures.items()]
 

@@ -12,6 +12,8 @@ from experiments.analysis.scores import by_method
 from experiments.analysis.tables.definition import COSTS, JUDGED
 from experiments.config.loading import read
 from experiments.judging.judgements import judged
+from experiments.judging.rubric import GRADED
+from experiments.judging.scenes import similarities
 from experiments.metrics.paths import PATH_METRICS
 from experiments.metrics.text import strict_exact_match
 from experiments.records.recorder import RunFolder
@@ -21,7 +23,8 @@ from experiments.records.trials import TRIALS, TrialResult
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One finished run: its folder, varied values, seed, model and data. `judge` is "" without judgements."""
+    """One finished run: its folder, varied values, seed, model and data. `judge` is "" without judgements, and `right`
+    is what it says of a right answer."""
 
     folder: RunFolder
     values: Mapping[str, Any]
@@ -30,19 +33,32 @@ class Evaluated:
     data: str
     split: str
     judge: str = ""
+    right: str = GRADED.right
 
     @staticmethod
     def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> Evaluated:
-        config, judge = read(folder.config), metrics.get("judged", {}).get("judge", "")
-        return Evaluated(folder, values, config.seed, metrics["model"], metrics["dataset"], config.data.split, judge)
+        config, verdicts = read(folder.config), metrics.get("judged", {})
+        return Evaluated(
+            folder,
+            values,
+            config.seed,
+            metrics["model"],
+            metrics["dataset"],
+            config.data.split,
+            verdicts.get("judge", ""),
+            verdicts.get("right", GRADED.right),
+        )
 
     @cached_property
     def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
         """Tags and measures of each answer, by method and question (a group's questions count as one)."""
         # Cached, because every column of every table reads these.
-        grades = self._grades()
+        grades, similar = self._grades(), similarities(self.folder)
         return {
-            method: {id: (scored.tags, measures_of(scored, grades.get((method, id)))) for id, scored in answers.items()}
+            method: {
+                id: (scored.tags, measures_of(scored, grades.get((method, id)), similar.get((method, id))))
+                for id, scored in answers.items()
+            }
             for method, answers in by_method(self.folder).items()
         }
 
@@ -59,20 +75,22 @@ class Evaluated:
         return grades
 
 
-def measures_of(scored: Scored, grade: float | None) -> dict[str, float]:
+def measures_of(scored: Scored, grade: float | None, similarity: float | None = None) -> dict[str, float]:
     """Measures of an answer by the names that columns use.
 
-    Path metrics are there only where paths were followed, `grade` only where a judge gave one.
+    Path metrics and the number of paths are there only where paths were followed, `grade` only where a judge gave one,
+    and `caption_similarity` only where descriptions were compared with people's.
 
     `strict_em` is the exact match of MultimodalQA's official script, computed from the answer where it was not
     recorded; that data set's `utility` is the lenient one.
     """
     measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS) if name != "tokens"}
-    followed = {name: value for name in PATH_METRICS if (value := getattr(scored, name)) is not None}
+    followed = {name: value for name in (*PATH_METRICS, "path_count") if (value := getattr(scored, name)) is not None}
     return {
         **measures,
         **followed,
         **({} if grade is None else {JUDGED: grade}),
+        **({} if similarity is None else {"caption_similarity": similarity}),
         "tokens": measures["prompt_tokens"] + measures["completion_tokens"],
         "strict_em": _strict_em(scored) if scored.strict_em is None else scored.strict_em,
     }

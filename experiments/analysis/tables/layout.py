@@ -14,7 +14,6 @@ from experiments.analysis.tables.definition import COSTS, JUDGED, STAND_IN, Colu
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.measured import FEWEST, Block, Cell
 from experiments.analysis.tables.reported import Figure, doubts
-from experiments.judging.judge import CORRECT
 
 # Names for readers; a data set that is not here appears under its own key.
 DATA = {
@@ -192,9 +191,9 @@ def _judged(table: Definition, runs: Sequence[Evaluated]) -> Iterator[str]:
     if not any(column.measure == JUDGED for column in table.columns):
         return
     judges = sorted({run.judge for run in runs if run.judge})
-    if judges:
-        yield f"A judged answer is right when {', '.join(judges)} grades it {CORRECT} or 5."
-    else:
+    for judge, right in sorted({(run.judge, run.right) for run in runs if run.judge}):
+        yield f"A judged answer is one that {judge} {right}."
+    if not judges:
         yield "Nothing was judged: choose a judge, such as judge=openai judge.name=<model> judge.base_url=<address>."
     if EMBEDDED in judges:
         yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."

@@ -12,7 +12,8 @@ from actors.prompting.reply import read
 from actors.reader.judge import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
-from experiments.judging.judge import FORM, GIVEN, REFERENCE, grading_request
+from experiments.judging.judge import GIVEN, REFERENCE, grading_request
+from experiments.judging.rubric import GRADED
 
 ANIMALS = ("dog", "cat", "black cat")
 
@@ -23,7 +24,7 @@ def graded(*gold: str, answer: str, choices: tuple[str, ...] = ()) -> int:
 
 
 def grade_of(reply: str) -> int:
-    grade = read(FORM, reply).value(FieldKind.GRADE)
+    grade = read(GRADED.form, reply).value(FieldKind.GRADE)
     assert grade is not None
     return int(grade)
 

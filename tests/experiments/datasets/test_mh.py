@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,12 +19,15 @@ from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import About, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
-from experiments.datasets.mh import Mh
+from experiments.datasets.mh import ADVICE, Mh
 from experiments.metrics.paths import PATH_METRICS, path_metrics
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
+from experiments.running.methods import make_topology
 from experiments.running.opening import open_dataset
 from tests.support.mh_release import LIST_HEADER, write_graph_of, write_sheet, write_small
+from topologies.method import Method, MethodContext
+from topologies.single import Single
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +159,22 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
     with pytest.raises(UserError, match=r"missing folder .*mmkg"):
         list(Mh(root).corpus())
+
+
+def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None:
+    def context(data: str) -> MethodContext:
+        contexts: list[MethodContext] = []
+
+        def make(context: MethodContext) -> Single:
+            contexts.append(context)
+            return Single(context.method)
+
+        unused: Any = None
+        make_topology(Method("mine", "", make), load(["experiment=sp", f"data={data}"]), (), unused, unused)
+        return contexts[0]
+
+    assert (context("mh").directed, context("mh").advice) == (True, ADVICE)
+    assert (context("sample").directed, context("sample").advice) == (False, "")
 
 
 def test_the_configuration_opens_the_release(root: Path) -> None:

@@ -16,14 +16,18 @@ from actors.prompting.form import as_json, in_lines, schema
 from actors.prompting.prompt import REPLY_FORM
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis.judged import notes, summarise
+from experiments.config.loading import load
 from experiments.datasets.item import Item
-from experiments.judging.judge import FORM, GIVEN, RUBRIC, Judge, grading_request
+from experiments.judging.judge import GIVEN, Judge, grading_request
 from experiments.judging.judgements import JUDGEMENTS, judge_run, judged
+from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
+from experiments.running.models import answer_rubric
 from tests.support.fake_run import METHODS, item, make_run
 
 QUESTIONS = 6
+FORM, RUBRIC = GRADED.form, GRADED.text
 ITEMS = {item(number).question.id: item(number) for number in range(QUESTIONS)}
 ASKED = Item(Question("q", "Who directed it?"), ("Mira Holt", "Paul Venn"))
 
@@ -212,6 +216,63 @@ async def test_a_model_that_can_is_kept_to_a_schema_unless_text_is_asked_for() -
     assert not cannot.requests[0].schema
 
 
+@pytest.mark.parametrize(
+    ("reply", "correct"),
+    [
+        ("Same: yes", True),
+        ("Same: no", False),
+        ("Yes", True),
+        ("no.", False),
+        ('{"same": "yes"}', True),
+        ("Same: yes and no", None),
+        ("It is hard to tell.", None),
+    ],
+)
+async def test_a_verdict_of_yes_or_no_is_read_and_never_guessed(reply: str, correct: bool | None) -> None:
+    judgement = await Judge(Says(reply), "m").grade(ASKED, "Mira Holt", SAME_ANSWER)
+    assert (judgement.grade, judgement.correct) == ({True: 5, False: 1, None: None}[correct], correct is True)
+    assert bool(judgement.error) == (correct is None)
+
+
+def test_whether_it_is_the_same_is_asked_of_the_whole_answer_beside_the_whole_reference() -> None:
+    asked = grading_request(
+        Item(Question("q", "Which attack?"), ("Leap Attack",)), "Zinogre Leap Attack", False, SAME_ANSWER
+    )
+    assert asked.system == SAME_ANSWER.text
+    assert asked.shared.endswith("## Reference answer\n- Leap Attack")
+    assert asked.own.startswith(f"{GIVEN}\n- Zinogre Leap Attack")
+    assert asked.own.endswith(in_lines(SAME_ANSWER.form))
+
+
+async def test_the_embedded_reader_gives_the_verdict_that_is_asked_for() -> None:
+    judge, asked = reader_judge(), Item(Question("q", "Which attack?"), ("Leap Attack",))
+    for answer, correct in (("Zinogre Leap Attack", True), ("Tail Slam", False)):
+        for rubric in (GRADED, SAME_ANSWER, SAME_SCENE):
+            judgement = await judge.grade(asked, answer, rubric)
+            assert (judgement.correct, judgement.calls) == (correct, 1)
+
+
+def test_judgements_by_another_rubric_are_not_mixed_in(run: RunFolder) -> None:
+    judge_all(run, reader_judge())
+    assert len({reader_judge().digest(rubric) for rubric in (GRADED, SAME_ANSWER, SAME_SCENE)}) == 3
+    with pytest.raises(UserError, match="another judge or with another rubric"), Progress() as progress:
+        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, SAME_ANSWER))
+
+
+def test_a_data_set_s_answers_are_judged_as_its_paper_does_unless_a_rubric_is_chosen() -> None:
+    assert answer_rubric(load(["experiment=sp"])) is GRADED
+    assert answer_rubric(load(["experiment=sp", "data=mh"])) is SAME_ANSWER
+    assert answer_rubric(load(["experiment=sp", "data=mh", "judge_rubric=graded"])) is GRADED
+
+
+def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:
+    with Progress() as progress:
+        asyncio.run(judge_run(run, reader_judge(), ITEMS, 4, progress, SAME_ANSWER))
+    summary = summarise(run, "reader", [*METHODS], (), 0, SAME_ANSWER)
+    assert SAME_ANSWER.text in summary["rubric"]
+    assert next(notes(summary)) == "Acc* is the share of answers that reader finds the same as the reference."
+
+
 async def test_two_replies_without_a_grade_are_a_failure_that_is_not_correct() -> None:
     model = Says("Grade: 4 or 5")
     judgement = await Judge(model, "m").grade(ASKED, "Mira Holt")
@@ -308,7 +369,7 @@ def test_a_summary_holds_the_rubric_and_what_each_method_scored(run: RunFolder) 
     summary = summarise(run, "reader", methods, pairs, seed=3)
     assert summary == summarise(run, "reader", methods, pairs, seed=3)
     assert RUBRIC in summary["rubric"]
-    assert summary["digest"] == reader_judge().digest
+    assert summary["digest"] == reader_judge().digest()
     for method in methods:
         row = summary["methods"][method]
         utilities = [scored.utility for scored in run.scores() if scored.method == method]

@@ -4,18 +4,28 @@
 judges all neighbours of every open entity (Eq. 5) and a validation agent whether the path up to each new one is enough
 (Eq. 8), in turn, breadth first. 4. The first paths found are written out (Eq. 11) and a summariser answers with them.
 
-`SETTINGS` are the six of Table 2, and depth-first search (Fig. 6b). Where agents see, they see pictures, and the
-perceiver tells the others; elsewhere they read what people wrote of the pictures. An entity's pictures are told by
-people, by the perceiver who knows nothing of the question (offline), or by the validator who sees them with the
-question and the path in mind (online). `annotated` paths are a label: that setting is an upper bound.
+`SETTINGS` are the six of Table 2, and depth-first search (Fig. 6b), which is the order of the authors' code whatever
+the paper says. Where agents see, they see pictures that have a file, and the perceiver tells the others; elsewhere they
+read what people wrote of the pictures. An entity's pictures are told by people, by the perceiver who knows nothing of
+the question (offline), or by the validator who sees them with the question and the path in mind (online). Offline, the
+summariser reads the perceiver's description and online it sees the question's pictures, as in the authors' code.
+`annotated` paths are a label: that setting is an upper bound.
+
+An offline description depends on the entity alone: the completion cache computes it once for a run, and every trace
+that meets the entity counts its tokens. A model that reads no pictures is told people's captions in every setting.
 
 Left open and decided:
 - Where the data set does not say what topics there are (MH-Benchmark's monsters), the topic agent first names entities;
   it picks from those that the graph has by these names or, where it has none, from the nearest. A topic may be enough
   on its own, as in the authors' code.
 - Without own pictures there is nothing to perceive. An entity already met is not judged again.
-- What was found are the paths judged enough, as in the authors' code; where there is none, leaves of the search.
+- What was found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there
+  is none, the answer is given without knowledge, and precision and recall are 0.
+- The topic agent reads the perceiver's description; in the paper it reads the question alone, in the authors' code it
+  sees the question's pictures, even in the setting without sight.
 - In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.
+- Not taken over from the authors' code: of several phases one goes on by an unseeded draw, a loop counts as a path that
+  was found, a path is dropped whose verdict cannot be read, and descriptions of one question are read in the next.
 - When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
   and a description that fails is missing. The search's own limits are those of `topologies.systems.mh_mmkg.walk`.
 """
@@ -45,7 +55,7 @@ from actors.messages import (
 )
 from topologies.answers import wording
 from topologies.method import system
-from topologies.systems.helpers import numbered, pictures_among, together
+from topologies.systems.helpers import numbered, pictures_among
 from topologies.systems.mh_mmkg.walk import Order, Path, Walk, same
 from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
@@ -56,7 +66,11 @@ PERCEIVER = Role(
 TOPIC = Role("topic_selector", Modality.TEXT, "You decide at which entity of a knowledge graph a search should start.")
 EXPANDER = Role("expander", Modality.TEXT, "You decide in which directions a search through a knowledge graph goes on.")
 VALIDATOR = Role("validator", Modality.BOTH, "You decide whether what a search has found so far is enough.")
-SUMMARIZER = Role("summarizer", Modality.BOTH, "You answer with the knowledge that a search through a graph has found.")
+SUMMARIZER = Role(
+    "summarizer",
+    Modality.BOTH,
+    "You answer questions, with the knowledge that a search through a graph has found where there is any.",
+)
 ROLES = (PERCEIVER, TOPIC, EXPANDER, VALIDATOR, SUMMARIZER)
 
 PERCEIVE = (
@@ -98,9 +112,9 @@ EDGES = 20  # looked at for entities that are near to what the topic agent named
 class Setting:
     """One setting of Table 2.
 
-    see: agents see the question's pictures.
-    knowledge: the paths that they get.
-    captions: who describes an entity's pictures.
+    see: the question's pictures are seen and not read of.
+    knowledge: the paths that agents get.
+    captions: who describes an entity's pictures; offline also the question's, for the answer.
     """
 
     description: str
@@ -131,25 +145,40 @@ class MhMmkg(System):
         own = await session.own()
         pictures = pictures_among(own)
         texts = tuple(source for source in own if source not in pictures)
-        if not setting.see:
+        if setting.see:
+            # A picture without a file has nothing but people's words.
+            pictures = _with_file(pictures)
+        else:
             # Whoever does not see reads people's captions from here on, as if they were texts of the question.
-            texts = own = (*texts, *_captioned(pictures))
+            texts, pictures = (*texts, *_captioned(pictures)), ()
         heard: list[Message] = []
-        if setting.see and setting.knowledge == "searched" and pictures:
+        if setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
             heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
         # Made in every setting: it also writes out paths that were annotated.
         search = _Search(session, about(question, texts), heard, setting, await self.context.library.topics(question))
         paths: tuple[Path, ...] = ()
         if setting.knowledge == "searched":
-            paths = await search.run(self.context.systems.paths, self.context.directed)
+            paths = await search.run(self.context.systems.paths, self.context.directed, self.context.advice)
         elif setting.knowledge == "annotated":
             paths = await search.follow(await self.context.library.annotated(question))
-        answered = about(question, together(own, *map(search.written, paths)))
-        trace = session.trace(await session.ask(SUMMARIZER.name, question=answered, heard=heard, instruction=SUMMARIZE))
-        walked = setting.knowledge == "searched"
-        # None: no search was made; an empty tuple is a search that found nothing.
-        return replace(trace, paths=tuple(path.entities for path in paths) if walked else None)
+        # Not `together`: each path is shown in full, also what it shares with an earlier one.
+        knowledge = [line for path in paths for line in search.written(path)]
+        told = setting.captions == "offline"
+        answered = about(question, (*texts, *(() if told else pictures), *knowledge))
+        answer = await session.ask(
+            SUMMARIZER.name,
+            question=answered,
+            heard=heard if told else (),
+            instruction=SUMMARIZE if knowledge else "",
+        )
+        trace = session.trace(answer)
+        if setting.knowledge != "searched":
+            return trace
+        # Empty, and not None: a search that found nothing.
+        return replace(
+            trace, paths=tuple(path.entities for path in paths), descriptions=tuple(search.descriptions.items())
+        )
 
 
 @dataclass
@@ -159,6 +188,7 @@ class _Search:
     question: the question with its own texts.
     heard: the perceiver's description, where there is one; every agent reads it.
     entity_texts: the known facts of each entity met, as text.
+    descriptions: what its pictures were described as, by entity, where an agent was asked.
     """
 
     session: Session
@@ -167,9 +197,10 @@ class _Search:
     setting: Setting
     topics: tuple[str, ...]
     entity_texts: dict[str, tuple[Source, ...]] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
 
-    async def run(self, paths: int, directed: bool) -> tuple[Path, ...]:
-        """The paths that the search finds, at most `paths`; none without a topic."""
+    async def run(self, paths: int, directed: bool, advice: str) -> tuple[Path, ...]:
+        """The paths that the search finds, at most `paths`; none without a topic. `advice` is for the expander."""
         topic = await self._topic(directed)
         if topic is None:
             return ()
@@ -180,7 +211,9 @@ class _Search:
             edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
             # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them reach.
             ahead = [walk.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
-            useful = await asyncio.gather(*map(self._expanded, batch, ahead))
+            useful = await asyncio.gather(
+                *(self._expanded(path, on, advice) for path, on in zip(batch, ahead, strict=True))
+            )
             grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
             walk.judge(await self._validated(grown))
         return walk.result()
@@ -232,39 +265,49 @@ class _Search:
         nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
         return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
 
-    async def _expanded(self, path: Path, ahead: Sequence[Triple]) -> tuple[Triple, ...]:
+    async def _expanded(self, path: Path, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
         if not ahead:
             return ()
         given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
-        task = Task(EXPAND, (USEFUL,), given)
+        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), given)
         chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
     async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
         """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
         entity_sources = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
-        pictures = [pictures_among(sources) for sources in entity_sources]
+        people = self.setting.captions == "people"
+        pictures = [seen if people else _with_file(seen) for seen in map(pictures_among, entity_sources)]
         for path, sources, seen in zip(paths, entity_sources, pictures, strict=True):
             # Before the verdicts: their findings include these texts.
-            by_people = _captioned(seen) if self.setting.captions == "people" else ()
+            by_people = _captioned(seen) if people else ()
             self.entity_texts[path.end] = (*_texts(sources), *by_people)
         if self.setting.captions == "offline":
             shown = [(path, seen) for path, seen in zip(paths, pictures, strict=True) if seen]
             captions = await asyncio.gather(*(self._caption(path.end, seen) for path, seen in shown))
             for (path, seen), caption in zip(shown, captions, strict=True):
-                self.entity_texts[path.end] += _described(seen, caption)
+                self._describe(path.end, seen, caption)
         look = self.setting.captions == "online"
         verdicts = await asyncio.gather(
             *(self._verdict(path, seen if look else ()) for path, seen in zip(paths, pictures, strict=True))
         )
         for path, seen, verdict in zip(paths, pictures, verdicts, strict=True):
             # After the verdict: the validator's own description is for the turns that follow.
-            self.entity_texts[path.end] += _described(seen, verdict)
+            self._describe(path.end, seen, verdict)
         return [(path, verdict.said(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
     async def _caption(self, entity: str, pictures: Sequence[Source]) -> Message:
         shown = about(self.question, pictures, CAPTION.format(entity))
-        return await self.session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,)))
+        task = Task(PERCEIVE, (DESCRIPTION,))
+        return await self.session.ask(PERCEIVER.name, question=shown, task=task, scene=entity)
+
+    def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
+        """Keeps an agent's description of the pictures, as the text of the first; nothing if it failed or was not
+        asked for one."""
+        for said in message.said(DESCRIPTION.name)[:1]:
+            # There is a first picture: a description is asked for only where there are pictures.
+            self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=said),)
+            self.descriptions[entity] = said
 
     async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
         shown = about(self.question, (*self.question.evidence, *pictures))
@@ -298,13 +341,8 @@ def _captioned(pictures: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(replace(picture, kind=Kind.TEXT, image=None) for picture in reversed(texts.values()))
 
 
-def _described(pictures: Sequence[Source], message: Message) -> tuple[Source, ...]:
-    """An agent's description of the pictures, as the text of the first; nothing if it failed or was not asked for."""
-    return tuple(
-        # There is a first picture: a description is asked for only where there are pictures.
-        replace(pictures[0], kind=Kind.TEXT, image=None, text=said)
-        for said in message.said(DESCRIPTION.name)[:1]
-    )
+def _with_file(pictures: Sequence[Source]) -> tuple[Source, ...]:
+    return tuple(picture for picture in pictures if picture.image is not None)
 
 
 METHODS = tuple(system(name, setting.description, MhMmkg, ROLES) for name, setting in SETTINGS.items())

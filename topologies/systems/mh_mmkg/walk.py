@@ -40,8 +40,8 @@ class Walk:
     those that were found useful, and `judge` the verdicts on the new paths.
 
     An entity is met once in a walk, so that no path has a loop and there is an end (Eqs. 6 and 9); of several paths to
-    it, the first one counts. A path that is enough is closed, and its end not open any more (Eq. 8). One from which
-    nothing useful leads on is a leaf.
+    it, the first one counts. A path that is enough is closed, and its end not open any more (Eq. 8); one from which
+    nothing useful leads on is given up.
 
     Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
     that was opened last. The walk is over when nothing is open, and as soon as `paths` of them are closed, because only
@@ -59,7 +59,6 @@ class Walk:
         self._met = {wording(topic)}
         self._open: list[Path] = []
         self.closed: list[Path] = []
-        self.leaves: list[Path] = []
 
     def batch(self) -> tuple[Path, ...]:
         """The paths to extend, which are no longer open then; none when the walk is over."""
@@ -84,7 +83,7 @@ class Walk:
         return tuple(leading.values())
 
     def grow(self, path: Path, useful: Iterable[Triple]) -> tuple[Path, ...]:
-        """The path made longer by each useful edge to an entity not met yet; a leaf if there is none (Eqs. 6 and 7)."""
+        """The path made longer by each useful edge to an entity not met yet (Eqs. 6 and 7)."""
         grown: list[Path] = []
         for edge in useful:
             longer = path.along(edge)
@@ -92,8 +91,6 @@ class Walk:
             if wording(longer.end) not in self._met and len(self._met) <= self._most:
                 self._met.add(wording(longer.end))
                 grown.append(longer)
-        if not grown:
-            self.leaves.append(path)
         return tuple(grown)
 
     def judge(self, verdicts: Sequence[tuple[Path, bool]]) -> None:
@@ -104,6 +101,5 @@ class Walk:
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
     def result(self) -> tuple[Path, ...]:
-        """The first `paths` closed paths in the order in which they were closed; the first leaves where none was
-        enough (Eq. 10)."""
-        return tuple((self.closed or self.leaves)[: self._paths])
+        """The first `paths` closed paths in the order in which they were closed; none where no path was enough."""
+        return tuple(self.closed[: self._paths])
