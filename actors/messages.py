@@ -170,6 +170,7 @@ class FieldKind(StrEnum):
     REASONING = "Reasoning"
     RELEVANT = "Relevant"
     RETRIEVE = "Retrieve"
+    SAME = "Same"
     SELECTED = "Selected"
     SIDE = "Side"
     STEP = "Step"

@@ -29,8 +29,7 @@ from experiments.running.conclude import about_methods, conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
-from experiments.running.launched import cluster_started, launch_agents, launch_learner, wait
-from experiments.running.methods import methods_of
+from experiments.running.launched import cluster_started, launch_agents, launch_learners, wait
 from experiments.running.models import COMPLETIONS, model_backend
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.studies import recall
@@ -40,7 +39,7 @@ from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.planted import job as planted
 from experiments.studies.redundancy import summary as redundancy_summary
 from experiments.studies.redundancy import table as redundancy_table
-from experiments.studies.redundancy.measure import Redundancy, launch_learners
+from experiments.studies.redundancy.measure import Redundancy
 from topologies.discussion import Team
 
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     if config.model.kind == "replay":
         recorded, recorded_config = replay.open_recorded(config)
         answering = replay.answering(recorded_config)
-        # Before the recorder opens, which looks for a checkpoint and goes on from it.
+        # Before a recorder opens, which looks for a checkpoint and goes on from it.
         replay.copy_learning(recorded.folder, folder)
         dataset = replay.replayed_dataset(config, recorded_config, cache)
     else:
@@ -153,21 +152,14 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
     """Everything that needs agents: launch them, wait for them, and do the job."""
     config = context.config
     agents = launch_agents(config, context.roles, cluster, cache, recorded, say=context.progress.print)
-    if config.job == "redundancy":
-        learners = launch_learners(config, context.roles, cluster)
-        await _wait(context, cluster, recorded)
-        measured = await Redundancy(Job(context, agents, None), learners).run()
-        redundancy_summary.write(context, measured)
-        return
-    if config.job == "behaviour":
-        await _wait(context, cluster, recorded)
-        await Behaviour(Job(context, agents, None)).run()
-        return
-    learns = any(method.needs_graph for method in methods_of(config))
     # Launched before anything is waited for, so that all processes start side by side.
-    learner = launch_learner(config, context.roles, cluster) if learns else None
+    learners = {} if config.job == "behaviour" else launch_learners(config, context.roles, cluster)
     await _wait(context, cluster, recorded)
-    await Job(context, agents, learner).run()
+    job = Job(context, agents, learners)
+    if config.job == "redundancy":
+        redundancy_summary.write(context, await Redundancy(job).run())
+    else:
+        await (Behaviour(job) if config.job == "behaviour" else job).run()
 
 
 async def _wait(context: RunContext, cluster: Cluster, recorded: Team | None) -> None:

@@ -53,6 +53,12 @@ def wired(context: MethodContext, graph: Callable[[int], Edges[Bools]] = graphs.
     return Wired(context.method, context.agents, constant_wiring(graph(len(context.agents)), context.rounds))
 
 
+def _random(context: MethodContext) -> Wired:
+    # With `needs_graph`, learning is over when the topology is made.
+    assert context.learned is not None
+    return Wired(context.method, context.agents, random_like(context.learned.wiring, context.rounds, context.seed))
+
+
 METHODS = (
     Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
     Method("chain", "each agent hears the one before it", partial(wired, graph=graphs.chain)),
@@ -73,10 +79,7 @@ METHODS = (
     Method(
         "random",
         "as many edges and agents read as the learned graph has left, drawn anew for every question",
-        # The learned wiring is read when the topology is made; with `needs_graph`, learning is over by then.
-        lambda context: Wired(
-            context.method, context.agents, random_like(context.learned.wiring, context.rounds, context.seed)
-        ),
+        _random,
         needs_graph=True,
     ),
 )

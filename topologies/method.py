@@ -28,7 +28,7 @@ class MethodContext:
     agents: the names of the configured team, which discusses over `rounds` rounds.
     seed: the source of all that a method draws.
     reach: how much is retrieved.
-    learned: the learned graph; usable only by a method that `needs_graph`.
+    learned: the learned graph; None unless a method `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
     directed: whether edges of the knowledge graph lead one way, as the data set says.
@@ -42,7 +42,7 @@ class MethodContext:
     reach: Reach
     systems: SystemSettings
     defence: DefenceSettings
-    learned: LearnedGraph
+    learned: LearnedGraph | None
     library: Library
     watched: Sequence[Trace] = ()
     directed: bool = False

@@ -43,8 +43,7 @@ Metrics = dict[str, Any]
 class About:
     """The methods and pairs that a run compared, and on what.
 
-    `metric` names the data set's utility (EM, accuracy); of each pair, first minus second; `learned` names the method
-    that is the learned graph, if any.
+    `metric` names the data set's utility (EM, accuracy); of each pair, first minus second.
     """
 
     experiment: str
@@ -54,7 +53,6 @@ class About:
     methods: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...] = ()
     seed: int = 0
-    learned: str = ""
 
 
 def summarise(run: RunFolder, about: About) -> Metrics:
@@ -85,7 +83,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
                 _row(method, list(of_method.values()), about.seed, cut)
                 | _turns(run, method)
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
-                | (attackers_found(run.path) if method == about.learned else {})
+                | attackers_found(run.learned(method).path)
             )
             for method, of_method in answers.items()
         },

@@ -90,11 +90,12 @@ def _reason(turn: Message) -> str:
 
 
 def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
-    """The turns of each method, in their order, then of each training stage; without those that have none."""
-    labels = {f"evaluate-{method}": method for method in methods}
-    stages = sorted(path.stem for path in (run.path / "traces").glob("train-*.jsonl"))
-    labels |= {stage: f"training, stage {stage.removeprefix('train-')}" for stage in stages}
-    counts = {label: count_turns(run.traces(phase)) for phase, label in labels.items()}
+    """The turns of each method, in their order, then of each stage of learning; without those that have none."""
+    counts = {method: count_turns(run.traces(f"evaluate-{method}")) for method in methods}
+    for graph in run.all_learned():
+        for stage in sorted(path.stem for path in (graph.path / "traces").glob("train-*.jsonl")):
+            label = f"learning {graph.name}, stage {stage.removeprefix('train-')}"
+            counts[label] = count_turns(graph.traces(stage))
     return {label: of_phase for label, of_phase in counts.items() if of_phase.turns}
 
 

@@ -47,7 +47,9 @@ class Config:
     """Say how many turns and about how many tokens the run would take, and do nothing."""
     concurrency: int = at_least(1, default=64)
     """Discussions held at once; answers do not depend on it."""
-    methods: list[str] = field(default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune"])
+    methods: list[str] = field(
+        default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"]
+    )
     """What is evaluated: names of ours or of installed packages, or `package.module:Name` for your own."""
     ablation: Literal["none", "no_alignment", "no_inter", "dummy_text", "dummy_visual"] = "none"
     """Table 3 of the paper: what M3Prune goes without."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from actors.errors import UserError
 from actors.settings import at_least
-from topologies.learning.settings import Estimator, Inference
+from topologies.learning.settings import Inference
 
 
 @dataclass
@@ -62,12 +62,11 @@ class TrainingSettings:
 
 @dataclass
 class RedundancySettings:
-    """Definition 1, measured: `job: redundancy` takes every edge away in turn."""
+    """Definition 1, measured: `job: redundancy` takes every edge away in turn, and compares with what is redundant what
+    the learned ones among the methods prune."""
 
     questions: int = 40
     """Evaluated questions on which each edge's absence is tried."""
-    estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
-    """Learners whose pruning is compared with what is redundant."""
 
 
 @dataclass

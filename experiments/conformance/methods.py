@@ -36,7 +36,7 @@ from experiments.running.methods import make_topology, methods_of
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.learning.settings import Inference
 from topologies.method import Method
 from topologies.topology import Topology, Wired
@@ -87,10 +87,10 @@ class MethodInWorld:
     async def topology(self, library: ObservedLibrary) -> Topology:
         """The method's topology, with an untrained graph and a few watched discussions where it needs them."""
         learner = Learner([ROLES[agent].modality for agent in TEAM])
-        learned = M3Prune(TEAM, Local(learner), Inference.THRESHOLD, self.method.name)
+        learned = LearnedTopology(self.method.name, TEAM, Local(learner), Inference.THRESHOLD)
         await learned.freeze()
         watched = await self._watched() if self.method.needs_calibration else ()
-        return make_topology(self.method, self.config, TEAM, learned, cast(Any, library), watched)
+        return make_topology(self.method, self.config, TEAM, {self.method.name: learned}, cast(Any, library), watched)
 
     async def _watched(self) -> tuple[Trace, ...]:
         wired = Wired("calibrate", TEAM, constant_wiring(complete(len(TEAM)), self.config.topology.rounds))

@@ -29,7 +29,7 @@ from actors.messages import (
 from actors.models import Model
 from experiments.config.config import Config
 from experiments.running.methods import METHODS, make_topology
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.library import Library
 from topologies.topology import Topology
 
@@ -47,11 +47,11 @@ def topology(
     library: Library | None,
     config: Config,
     agents: Sequence[str] = (),
-    learned: M3Prune | None = None,
+    learned: LearnedTopology | None = None,
     watched: Sequence[Trace] = (),
 ) -> Topology:
     """The topology of a method, made of what it needs and no more."""
-    return make_topology(BY_NAME[name], config, agents, cast(Any, learned), cast(Any, library), watched)
+    return make_topology(BY_NAME[name], config, agents, {name: learned} if learned else {}, cast(Any, library), watched)
 
 
 class MemoisedModel:

@@ -28,10 +28,10 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
 from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology
-from experiments.running.launch import launched_roles, learner_settings, team_roles
+from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
 from experiments.running.launched import check_learner
 from experiments.running.local import Local
-from experiments.running.methods import METHODS, learner_of, make_topology, methods_of
+from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric
 from experiments.running.opening import open_cache, open_dataset, open_store
 from experiments.studies.behaviour.conditions import conditions
@@ -39,7 +39,7 @@ from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.estimators import resolved
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.learning.settings import Decision
 from topologies.method import Method
 from topologies.topology import Wired, Wiring
@@ -118,10 +118,11 @@ class _Estimate:
         empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
         self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
         self._upper = constant_wiring(complete(len(roles)), rounds)
-        self._learner = check_learner(config, roles)
-        self._topology = M3Prune(
-            self._agents, Local(self._learner), config.topology.inference, learner_of(self._methods)
-        )
+        self._learners = {method: check_learner(config, roles, method) for method in learned_methods(config)}
+        self._learned = {
+            method: LearnedTopology(method, self._agents, Local(learner), config.topology.inference)
+            for method, learner in self._learners.items()
+        }
 
     async def plan(self) -> Plan:
         """The phases in the order of the run: calibration, training, each method, judging."""
@@ -129,10 +130,10 @@ class _Estimate:
         phases = []
         if any(method.needs_calibration for method in self._methods):
             phases.append(await self._calibration())
-        if any(method.needs_graph for method in self._methods):
-            phases += [await self._training(stage) for stage in range(1, self._learner.stages + 1)]
+        for learned, learner in self._learners.items():
+            phases += [await self._training(learned, stage) for stage in range(1, learner.stages + 1)]
             # The methods below walk the learned graph, here one that the pruning rate alone has cut.
-            await self._topology.freeze()
+            await self._learned[learned].freeze()
         items = list(self._dataset.evaluate())
         if not items:
             raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
@@ -164,9 +165,9 @@ class _Estimate:
             self._watched.append(await self._team.run_discussion(topology, question, self._config.seed, 0, expected))
         return phase("watching unlabelled discussions", len(items), expected, expected, expected)
 
-    async def _training(self, stage: int) -> Phase:
+    async def _training(self, method: str, stage: int) -> Phase:
         """The plan of a stage: all its steps are sampled and learned; some, evenly spread, are also walked."""
-        config = self._config
+        config, learner = self._config, self._learners[method]
         steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
         needed = steps * per_step
         items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
@@ -176,10 +177,10 @@ class _Estimate:
                 f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
             )
         # A walked step costs k discussions in each stage, so fewer steps are walked as those grow.
-        walked = set(spread(range(steps), max(1, DISCUSSIONS // (self._learner.stages * k))))
+        walked = set(spread(range(steps), max(1, DISCUSSIONS // (learner.stages * k))))
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for step in range(steps):
-            wirings, walks = await self._topology.sample(k)
+            wirings, walks = await self._learned[method].sample(k)
             if step in walked:
                 # The first question of a step stands for all of it.
                 question = self._question(items[step * per_step])
@@ -187,16 +188,16 @@ class _Estimate:
                     await self._team.run_discussion(walk, question, config.seed, sample, expected)
                 await self._bounds(question, bounds, every_turn=True)
             # Scores of zero prefer no edge: what is pruned goes by the rate alone.
-            self._learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
-        self._learner.next_stage()
-        return phase(f"learning, stage {stage}", needed * k, expected, *bounds)
+            learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
+        learner.next_stage()
+        return phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
 
     async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> Phase:
-        topology = make_topology(method, self._config, self._agents, self._topology, self._library, self._watched)
+        topology = make_topology(method, self._config, self._agents, self._learned, self._library, self._watched)
         # A system's next turn depends on the replies to the earlier ones, and so may that of a method unknown to us.
         follows_a_wiring = method in METHODS and not method.needs_library
         # Which turns the answer depends on is known in advance only where the decision agent reads everyone.
-        every_turn = not method.needs_graph or self._reads_everyone()
+        every_turn = not method.needs_graph or self._reads_everyone(method)
         expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
         for question in questions:
             await self._team.run_discussion(topology, question, self._config.seed, 0, expected)
@@ -209,8 +210,9 @@ class _Estimate:
             phase(f"evaluating {method.name}", total, expected, *bounds), exact=follows_a_wiring and every_turn
         )
 
-    def _reads_everyone(self) -> bool:
-        return resolved(learner_settings(self._config)[0]).decision == Decision.ALL
+    def _reads_everyone(self, method: Method) -> bool:
+        learned = method.learner or learned_methods(self._config)[0]
+        return resolved(learner_settings(self._config, learned)[0]).decision == Decision.ALL
 
     async def _bounds(self, question: Question, bounds: tuple[Tally, Tally], every_turn: bool) -> None:
         for wiring, tally in zip((self._lower, self._upper), bounds, strict=True):

@@ -4,11 +4,12 @@
         config.yaml                    written by the runner; its presence makes the folder a run
         model.json                     what the model could do when the run began
         traces/calibrate.jsonl         the unlabelled discussions that some defences watch, written all at once
-        traces/train-<stage>.jsonl     every discussion of a training step
         traces/evaluate-<method>.jsonl one discussion per evaluated question
-        learning.jsonl                 a LearningStep per line
         scores.jsonl                   a Scored per line
-        topology.safetensors           the learner's state after its last training step
+        learned/<method>/              one for each learned graph
+            traces/train-<stage>.jsonl     every discussion of a training step
+            learning.jsonl                 a LearningStep per line
+            topology.safetensors           the learner's state after its last training step
 
 A checkpoint holds the sizes of the training records, so they are cut back to these. Evaluated questions need no
 checkpoint: those whose trace and score are both complete are kept.
@@ -48,6 +49,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = path.name
         self.config = path / "config.yaml"
         self.model = path / "model.json"
         self.topology = path / "topology.safetensors"
@@ -83,12 +85,21 @@ class RunFolder:
             raise UserError(f"{path} is not a run folder: it {what}; give a folder that a run printed as `run: ...`")
         return run
 
+    def learned(self, method: str) -> RunFolder:
+        """The folder of a learned method's graph: its training discussions and steps, state, and what was learned."""
+        return RunFolder(self.path / "learned" / method)
+
+    def all_learned(self) -> list[RunFolder]:
+        """The folders of all learned graphs, each called after its method, in alphabetical order."""
+        # Sorted: the order of a directory depends on the file system.
+        return [RunFolder(path.parent) for path in sorted((self.path / "learned").glob(f"*/{LEARNING}"))]
+
     def traces(self, phase: str, only: Container[int] | None = None) -> Iterator[Trace]:
         """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are positions, from 0."""
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode, DAMAGED, only)
 
     def learning(self) -> Iterator[LearningStep]:
-        """Training steps of all stages, in order."""
+        """Training steps of all stages, in order; in the folder of a learned graph."""
         return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
 
     def scores(self) -> Iterator[Scored]:
@@ -100,28 +111,26 @@ class RunFolder:
         return Checkpoint.read(self.topology) if self.topology.exists() else None
 
 
-class Recorder:
-    """The one writer of a run folder. Opening it cuts off whatever a killed run left incomplete.
+class _Writer:
+    """Files of a folder that are appended to, each opened once; one process at a time may have its lock.
 
-    Raises UserError when another process is writing the folder, or its checkpoint or records are damaged.
+    Raises UserError when another process has it.
     """
 
-    def __init__(self, run: RunFolder) -> None:
+    def __init__(self, run: RunFolder, lock: str) -> None:
         self.run = run
         self._files: dict[str, FileIO] = {}
         self._open = ExitStack()
         with ExitStack() as undo:  # closes the files when anything below fails
             undo.callback(self.close)
-            (run.path / "traces").mkdir(exist_ok=True)
+            (run.path / "traces").mkdir(parents=True, exist_ok=True)
             try:
                 # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
-                fcntl.flock(self._file(LEARNING), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file(lock), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(f"{run.path} is being written by another process; wait for it or stop it") from error
             # Only under the lock: before it another process may be writing these files.
-            self.checkpoint = run.checkpoint()
-            self._cut_training()
-            self._done = self._cut_evaluation()
+            self._cut()
             # All went well, so the files stay open until `close`.
             undo.pop_all()
 
@@ -135,6 +144,25 @@ class Recorder:
         self._open.close()
         self._files.clear()
 
+    def _cut(self) -> None:
+        """Cuts off whatever a killed run left incomplete."""
+
+    def _file(self, name: str) -> FileIO:
+        # Unbuffered: a line is with the system as soon as it is written, so a killed process loses none.
+        if name not in self._files:
+            self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
+        return self._files[name]
+
+
+class Recorder(_Writer):
+    """The one writer of a run's evaluation. Opening it cuts off whatever a killed run left incomplete.
+
+    Raises UserError when another process is writing the folder, or its records are damaged.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        super().__init__(run, SCORES)
+
     def done(self, method: str) -> frozenset[str]:
         """Ids of the questions that a resumed run has already evaluated with this method."""
         return frozenset(self._done.get(method, ()))
@@ -147,22 +175,6 @@ class Recorder:
         except OSError as error:
             raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
 
-    def trained(self, stage: int, trace: Trace) -> None:
-        """Records one discussion of a training step."""
-        # Before the step that uses it: `learned` then vouches for the file's size.
-        jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
-
-    def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
-        """Records a training step and makes it the point from which a killed run goes on."""
-        jsonl.append(self._file(LEARNING), step.encode())
-        sizes = {}
-        for name, file in self._files.items():
-            if _is_training(name):
-                os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
-                sizes[name] = file.tell()
-        self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
-        self.checkpoint.write(self.run.topology)
-
     def evaluated(self, trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
         """Records one evaluated question: the trace first, because the score vouches for it."""
         scored = Scored.of(trace, item, score, harm)
@@ -171,36 +183,12 @@ class Recorder:
         jsonl.append(self._file(SCORES), scored.encode())
         return scored
 
-    def _file(self, name: str) -> FileIO:
-        # Unbuffered: a line is with the system as soon as it is written, so a killed process loses none.
-        if name not in self._files:
-            self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
-        return self._files[name]
-
-    def _cut_training(self) -> None:
-        # Without a checkpoint learning starts again, so every training record is cut to nothing.
-        sizes = self.checkpoint.sizes if self.checkpoint else {}
-        present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
-        for name in sorted({LEARNING, *present, *sizes}):
-            # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
-            file = self._file(name)
-            if file.tell() < sizes.get(name, 0):
-                raise UserError(
-                    f"{self.run.path / name} is shorter than when the checkpoint was written; restore it from a copy, "
-                    f"or delete {self.run.topology} and resume to learn again from the start"
-                )
-            # Discussions after the checkpoint are held again, at the same seeds.
-            file.truncate(sizes.get(name, 0))
-            file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
-
-    def _cut_evaluation(self) -> dict[str, set[str]]:
-        """Ids of the questions with a complete trace and score, by method; cuts off the others."""
+    def _cut(self) -> None:
+        """Notes the questions with a complete trace and score, by method; cuts off the others."""
         done: dict[str, set[str]] = {}
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}
         path = self.run.path
-        # The loop below truncates this file in any case.
-        (path / SCORES).touch()
         for number, line in enumerate(jsonl.lines(path / SCORES), start=1):
             scored = jsonl.decoded(path / SCORES, number, line, Scored.decode, DAMAGED)
             name = _evaluation(scored.method)
@@ -218,7 +206,54 @@ class Recorder:
         # Also of methods without any complete question: their half-written files become empty.
         for file in [path / SCORES, *(path / "traces").glob("evaluate-*.jsonl")]:
             os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
-        return done
+        self._done = done
+
+
+class LearningRecorder(_Writer):
+    """The one writer of what a learner learned, in a folder of its own (`RunFolder.learned`).
+
+    `checkpoint` is where it goes on. Opening it cuts off whatever a killed run left incomplete.
+
+    Raises UserError when another process is writing the folder, or its checkpoint or records are damaged.
+    """
+
+    checkpoint: Checkpoint | None
+
+    def __init__(self, run: RunFolder) -> None:
+        super().__init__(run, LEARNING)
+
+    def trained(self, stage: int, trace: Trace) -> None:
+        """Records one discussion of a training step."""
+        # Before the step that uses it: `learned` then vouches for the file's size.
+        jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
+
+    def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+        """Records a training step and makes it the point from which a killed run goes on."""
+        jsonl.append(self._file(LEARNING), step.encode())
+        sizes = {}
+        for name, file in self._files.items():
+            if _is_training(name):
+                os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
+                sizes[name] = file.tell()
+        self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
+        self.checkpoint.write(self.run.topology)
+
+    def _cut(self) -> None:
+        self.checkpoint = self.run.checkpoint()
+        # Without a checkpoint learning starts again, so every training record is cut to nothing.
+        sizes = self.checkpoint.sizes if self.checkpoint else {}
+        present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
+        for name in sorted({LEARNING, *present, *sizes}):
+            # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
+            file = self._file(name)
+            if file.tell() < sizes.get(name, 0):
+                raise UserError(
+                    f"{self.run.path / name} is shorter than when the checkpoint was written; restore it from a copy, "
+                    f"or delete {self.run.topology} and resume to learn again from the start"
+                )
+            # Discussions after the checkpoint are held again, at the same seeds.
+            file.truncate(sizes.get(name, 0))
+            file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
 
 
 def _evaluation(method: str) -> str:

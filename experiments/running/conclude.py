@@ -28,7 +28,6 @@ def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.A
         methods=tuple(method.name for method in methods),
         pairs=pairs(methods),
         seed=config.seed,
-        learned=next((method.name for method in methods if method.learner), ""),
     )
 
 

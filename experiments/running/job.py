@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.web import open_web
 from experiments.judging import judgements
 from experiments.judging.scenes import HasCaptions, judge_scenes
+from experiments.records.recorder import LearningRecorder
 from experiments.records.usage import UsageLog
 from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
@@ -28,32 +29,35 @@ from experiments.running.counted import CountedTeam
 from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
-from experiments.running.methods import learner_of, make_topology, methods_of
+from experiments.running.methods import make_topology, methods_of
 from experiments.running.models import answer_rubric
 from experiments.running.replay import replayed_folder
 from topologies.graphs import to_networkx
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.topology import Topology
 from topologies.wiring import Edges
 
 
 @dataclass
 class Job:
-    """The work of a run while its agents live; `agents` and `learner` are launched by the caller.
+    """The work of a run while its agents live; `agents` and `learners` are launched by the caller.
 
-    `learner` has the methods of `topologies.learning.learner.Learner` as coroutines.
+    A learner, by the name of its method, has the methods of `topologies.learning.learner.Learner` as coroutines.
     """
 
     context: RunContext
     agents: Launched
-    learner: Any
+    learners: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         context, config = self.context, self.context.config
         compromised = attackable(config, context.roles)
         self.attack = Attack(config.attack, compromised, context.dataset, config.seed)
         self.methods = methods_of(config)
-        self.topology = M3Prune(context.agents, self.learner, config.topology.inference, learner_of(self.methods))
+        self.learned = {
+            method: LearnedTopology(method, context.agents, learner, config.topology.inference)
+            for method, learner in self.learners.items()
+        }
         self.usage = UsageLog(context.recorder.run, self.agents.spent)
 
     async def run(self) -> None:
@@ -64,8 +68,8 @@ class Job:
         if any(method.needs_calibration for method in methods):
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
-        if any(method.needs_graph for method in methods):
-            await self.learn()
+        for learned in self.learners:
+            await self.learn(learned)
         questions = sum(1 for _ in context.dataset.evaluate())
         library = LabelledLibrary(
             context.evidence,
@@ -75,7 +79,7 @@ class Job:
             triples_given(context.dataset),
         )
         for method in methods:
-            topology = make_topology(method, config, self.topology.agents, self.topology, library, watched)
+            topology = make_topology(method, config, context.agents, self.learned, library, watched)
             with self.usage.phase(f"evaluating {method.name}"):
                 await self.evaluate(topology, questions)
         # Last, because equal answers of several methods are judged once.
@@ -100,16 +104,18 @@ class Job:
                         context.progress,
                     )
 
-    async def learn(self) -> None:
-        """Optimises and prunes the graph, and writes down the edges that are left."""
-        training = Training(self.context, self.agents.team, self.attack, self.topology, self.learner)
-        await training.run(self.usage)
+    async def learn(self, method: str) -> None:
+        """Optimises and prunes a method's graph, and writes down the edges that are left, in a folder of its own."""
+        topology, learner = self.learned[method], self.learners[method]
+        with LearningRecorder(self.context.recorder.run.learned(method)) as recorder:
+            training = Training(self.context, self.agents.team, self.attack, topology, learner, recorder)
+            await training.run(self.usage)
         # Also in a resumed run that has nothing left to learn: the frozen wiring lives in memory only.
-        await self.topology.freeze()
-        folder, scores = self.context.recorder.run.path, await self.learner.edge_scores()
-        write_edge_scores(folder, self.topology.agents, self.attack.attackers, scores)
-        export_topology(folder, self.topology)
-        self._export_team()
+        await topology.freeze()
+        folder, scores = recorder.run.path, await learner.edge_scores()
+        write_edge_scores(folder, topology.agents, self.attack.attackers, scores)
+        export_topology(folder, topology)
+        self._export_team(folder, topology)
 
     async def evaluate(self, topology: Topology, questions: int) -> None:
         """Answers every evaluated question once, along one topology."""
@@ -133,15 +139,14 @@ class Job:
             context.recorder.evaluated(trace, item, score, harm)
             bar.advance()
 
-    def _export_team(self) -> None:
+    def _export_team(self, folder: Path, topology: LearnedTopology) -> None:
         from experiments.running.graph_flow import write_team  # imports AutoGen, which nothing before this point needs
 
-        context = self.context
-        roles = {role.name: role for role in (*context.roles, *closing_roles(context.config))}
-        write_team(context.recorder.run.path, self.topology.wiring, self.topology.agents, roles, context.config)
+        roles = {role.name: role for role in (*self.context.roles, *closing_roles(self.context.config))}
+        write_team(folder, topology.wiring, topology.agents, roles, self.context.config)
 
 
-def export_topology(folder: Path, topology: M3Prune) -> None:
+def export_topology(folder: Path, topology: LearnedTopology) -> None:
     """The learned graph as GraphML and as networkx's node-link JSON."""
     wiring = topology.wiring
     # Of the last round, as no temporal edge leads into the first.

@@ -14,10 +14,10 @@ from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
-from experiments.running.methods import learner_of, methods_of
+from experiments.running.methods import methods_of
 from experiments.running.models import check_models
 from topologies.learning.estimators import ESTIMATORS
-from topologies.learning.peers import VARIANTS
+from topologies.learning.peers import VARIANTS, Peer
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
 
@@ -92,9 +92,17 @@ def _held(config: Config, role: Role) -> Role:
     return replace(role, agent=role_settings.agent)
 
 
-def learner_options(config: Config) -> dict[str, Any]:
-    """The learner's arguments, with what an ablation takes away. Raises UserError where that was not there."""
-    settings, pruning = learner_settings(config)
+def learned_methods(config: Config) -> tuple[str, ...]:
+    """The methods of a run that learn a graph: those that are named, or else M3Prune's, where another needs one."""
+    methods = methods_of(config)
+    learned = tuple(method.name for method in methods if method.learner)
+    return learned or ((str(Peer.M3PRUNE),) if any(method.needs_graph for method in methods) else ())
+
+
+def learner_options(config: Config, method: str) -> dict[str, Any]:
+    """The arguments of a method's learner, with what an ablation takes away. Raises UserError where that was not
+    there."""
+    settings, pruning = learner_settings(config, method)
     if config.ablation == "no_alignment" and not ESTIMATORS[settings.estimator].has_alignment:
         able = " or ".join(name for name, estimator in ESTIMATORS.items() if estimator.has_alignment)
         raise UserError(
@@ -110,12 +118,12 @@ def learner_options(config: Config) -> dict[str, Any]:
     return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": pruning}
 
 
-def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
-    """The settings of learning and pruning: as configured, or those of the peer among the methods.
+def learner_settings(config: Config, method: str) -> tuple[LearnerSettings, PruningSettings]:
+    """The settings of a method's learning and pruning: as configured, where they are not its own.
 
-    Raises UserError for a setting that was chosen and that the peer has another way.
+    Raises UserError for a setting that was chosen and that the method has another way.
     """
-    peer = learner_of(methods_of(config))
+    peer = Peer(method)
     adopted = VARIANTS[peer].settings(config.learner, config.pruning)
     for group, configured, adopted_group in (
         ("learner", config.learner, adopted[0]),
@@ -127,7 +135,7 @@ def learner_settings(config: Config) -> tuple[LearnerSettings, PruningSettings]:
             # A value equal to the default cannot be told from one that was never set, so it passes.
             if value not in (adopted_value, getattr(defaults, f.name)):
                 raise UserError(
-                    f"{group}.{f.name}={value}: {peer} has {adopted_value}; leave it out, or run m3prune with it"
+                    f"{group}.{f.name}={value}: {peer} has {adopted_value}; leave it out, or name another method"
                 )
     return adopted
 

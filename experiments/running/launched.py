@@ -25,7 +25,7 @@ from actors.signals import handlers_kept
 from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import PLAIN_EVERY_S, Progress
-from experiments.running.launch import launched_roles, learner_options
+from experiments.running.launch import launched_roles, learned_methods, learner_options
 from experiments.running.models import COMPLETIONS, judge_backend, model_backend
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
@@ -87,18 +87,21 @@ def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache
     return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse), judge)
 
 
-def check_learner(config: Config, roles: Sequence[Role]) -> Learner:
-    """A learner in this process. Raises UserError for settings that it cannot have."""
+def check_learner(config: Config, roles: Sequence[Role], method: str) -> Learner:
+    """A method's learner in this process. Raises UserError for settings that it cannot have."""
     try:
-        return Learner([role.modality for role in roles], **learner_options(config))
+        return Learner([role.modality for role in roles], **learner_options(config, method))
     except ValueError as error:
         raise UserError(str(error)) from error
 
 
-def launch_learner(config: Config, roles: Sequence[Role], cluster: Cluster) -> Any:
-    """The topology actor. Raises UserError for settings that the learner cannot have."""
-    check_learner(config, roles)
-    return cluster.launch(Learner, [role.modality for role in roles], **learner_options(config))
+def launch_learners(config: Config, roles: Sequence[Role], cluster: Cluster) -> dict[str, Any]:
+    """A topology actor for each learned method, by its name. Raises UserError for settings that one cannot have."""
+    methods = learned_methods(config)
+    for method in methods:
+        check_learner(config, roles, method)
+    modalities = [role.modality for role in roles]
+    return {method: cluster.launch(Learner, modalities, **learner_options(config, method)) for method in methods}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from actors.messages import Trace
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
+from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
@@ -25,7 +26,7 @@ from experiments.running.counted import CountedTeam
 from experiments.running.launch import learner_settings
 from topologies.discussion import Team
 from topologies.learning.learner import StepReport
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.wiring import Wirings
 
 
@@ -43,29 +44,30 @@ class Training:
     """Two stages of `pruning.steps` steps, each on questions of its own, from wherever the checkpoint is.
 
     `learner` is the topology actor (the methods of `topologies.learning.learner.Learner` as coroutines); it gets
-    scores, no labels.
+    scores, no labels. `recorder` writes into the folder of the learned graph.
     """
 
     context: RunContext
     team: Team
     attack: Attack
-    topology: M3Prune
+    topology: LearnedTopology
     learner: Any
+    recorder: LearningRecorder
 
     async def run(self, usage: UsageLog) -> None:
         """Learns until the last stage is over. Raises UserError when there are too few training questions."""
-        steps = self.context.config.pruning.steps
-        resumed = self.context.recorder.checkpoint
+        method, steps = self.topology.method, self.context.config.pruning.steps
+        resumed = self.recorder.checkpoint
         if resumed:
             await self.learner.load(resumed.state)
         stage, step, finished = await self._position()
         while not finished:
             items = self._items(stage)
-            bar = self.context.progress.phase(f"learning, stage {stage}", total=steps, done=step)
+            bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
             # The state before the first step, unless a run that was killed has already recorded it.
             if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
                 await self._record(stage, 0, {}, await self.learner.edges_left())
-            with usage.phase(f"learning, stage {stage}"):
+            with usage.phase(f"learning {method}, stage {stage}"):
                 await self._learn(stage, step, items, bar)
             await self.learner.next_stage()
             stage, step, finished = await self._position()
@@ -152,7 +154,7 @@ class Training:
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
         for number, trace in enumerate(await asyncio.gather(*step.discussions)):
             item = step.items[number // k]
-            self.context.recorder.trained(stage, trace)
+            self.recorder.trained(stage, trace)
             utilities.append(dataset.score(item, trace.answer).utility)
             turn_scores.append(self._turn_scores(item, trace))
         # The question of each discussion, so that the learner can compare answers to the same one.
@@ -172,7 +174,7 @@ class Training:
     async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
         context = self.context
         matrices = (await self.learner.probabilities())._asdict()
-        if learner_settings(context.config)[0].per_round:
+        if learner_settings(context.config, self.topology.method)[0].per_round:
             for number in range(1, context.config.topology.rounds + 1):
                 for kind, p in (await self.learner.probabilities(number))._asdict().items():
                     if kind == "spatial" or number > 1:  # no round comes before the first
@@ -187,5 +189,6 @@ class Training:
             probabilities={kind: matrix(torch.tensor(p), torch.tensor(p > 0)) for kind, p in matrices.items()},
         )
         # The checkpoint, from which a killed run goes on: after the discussions that the step has learned from.
-        context.recorder.learned(record, await self.learner.state())
-        context.tracker.log({"stage": stage, "step": step, **terms, **edges})
+        self.recorder.learned(record, await self.learner.state())
+        values = {"stage": stage, "step": step, **terms, **edges}
+        context.tracker.log({f"{self.topology.method}/{name}": value for name, value in values.items()})

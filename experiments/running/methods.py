@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from actors.errors import UserError
@@ -15,7 +15,6 @@ from experiments.datasets.catalogue import dataset_kind
 from topologies import fixed, single
 from topologies.defences import agreement, anomaly, challenger, inspector, majority
 from topologies.learning import peers
-from topologies.learning.peers import Peer
 from topologies.library import Library, Reach
 from topologies.method import LearnedGraph, Method, MethodContext
 from topologies.systems import (
@@ -83,32 +82,27 @@ def methods_of(config: Config) -> tuple[Method, ...]:
     names = [method.name for method in methods]
     if not names or len(set(names)) < len(names):
         raise UserError(f"methods={names}: name at least one, and each once")
-    if len(learners := [method.name for method in methods if method.learner]) > 1:
-        raise UserError(f"methods: a run learns one graph, not {' and '.join(learners)}; use sweep.axes.methods")
     return methods
 
 
 def pairs(methods: Sequence[Method]) -> tuple[tuple[str, str], ...]:
-    """The paired tests of a run, of each pair the first minus the second: the learned graph, or else what is named
-    last, against every other."""
+    """The paired tests of a run, of each pair the first minus the second: the learned graph that is named first, or
+    else what is named last, against every other."""
     ours = next((method.name for method in methods if method.learner), methods[-1].name)
     return tuple((ours, rival.name) for rival in methods if rival.name not in (ours, "closed_book"))
-
-
-def learner_of(methods: Sequence[Method]) -> Peer:
-    """The learner of a run's graph; M3Prune's where only others need a learned graph."""
-    return next((Peer(method.learner) for method in methods if method.learner), Peer.M3PRUNE)
 
 
 def make_topology(
     method: Method,
     config: Config,
     agents: Sequence[str],
-    learned: LearnedGraph,
+    learned: Mapping[str, LearnedGraph],
     library: Library,
     watched: Sequence[Trace] = (),
 ) -> Topology:
     """The topology of a method in a run; the arguments are those of `MethodContext`.
+
+    learned: the learned graphs by their methods. A method that is none of them and needs one gets the first.
 
     Raises UserError for a topology that goes by another name than its method.
     """
@@ -121,7 +115,7 @@ def make_topology(
         reach=Reach(retrieval.texts, retrieval.pictures, retrieval.radius),
         systems=config.systems,
         defence=config.defence,
-        learned=learned,
+        learned=learned.get(method.name) or next(iter(learned.values()), None),
         library=library,
         watched=watched,
         directed=data.directed,

@@ -26,6 +26,7 @@ from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
+from topologies.learning.pruned import TRAINING
 
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
@@ -203,10 +204,14 @@ def _named(turn: Turn) -> str:
 
 def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
     """File and offset of each discussion of a method, by its id; only the head of a line is parsed."""
-    pattern = {"train": "train-*.jsonl", "calibrate": "calibrate.jsonl"}.get(method, f"evaluate-{method}.jsonl")
+    if method.startswith(TRAINING):
+        found = (folder.learned(method.removeprefix(TRAINING)).path / "traces").glob("train-*.jsonl")
+    else:
+        name = "calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl"
+        found = (folder.path / "traces").glob(name)
     places = {}
     # Sorted: the order of a directory depends on the file system.
-    for path in sorted((folder.path / "traces").glob(pattern)):
+    for path in sorted(found):
         offset = 0
         for number, line in enumerate(jsonl.lines(path), start=1):
             head, ends, _ = line.partition(_ABOUT_ENDS)
@@ -233,15 +238,20 @@ def _read(place: _Place) -> Trace:
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
-    """Copies a run's learning to its replay, before the `Recorder` is opened, which then finds learning done.
+    """Copies what a run learned to its replay, before a recorder is opened, which then finds learning done.
 
-    Scores of another metric would teach another wiring, and its discussions were never recorded. The checkpoint comes
-    last: it vouches for the rest, so a copy that was interrupted starts again.
+    Scores of another metric would teach another wiring, and its discussions were never recorded.
     """
-    # Already copied (a resumed replay), or nothing was learned.
+    for graph in recorded.all_learned():
+        _copy_graph(graph, folder.learned(graph.name))
+
+
+def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
+    """The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again."""
+    # Already copied (a resumed replay), or it had not begun to learn.
     if folder.topology.exists() or not recorded.topology.exists():
         return
-    (folder.path / "traces").mkdir(exist_ok=True)
+    (folder.path / "traces").mkdir(parents=True, exist_ok=True)
     names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl")))]
     beside = folder.topology.with_name(f".{folder.topology.name}.partial")
     try:

@@ -35,7 +35,7 @@ from experiments.records.tracking import Tracker
 from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import team_roles
+from experiments.running.launch import learned_methods, team_roles
 from experiments.running.launched import Launched, Shared, check_learner
 from experiments.running.local import Local
 from experiments.running.methods import methods_of
@@ -143,13 +143,15 @@ async def _reports(
     judge = Judge(opened.judge, model_name(config.judge), config.agents.replies) if opened.judge else None
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
-        utilities = [step.terms["utility"] for step in run.learning() if step.terms]
+        utilities = [step.terms["utility"] for graph in run.all_learned() for step in graph.learning() if step.terms]
         learned, go = asyncio.Event(), asyncio.Event()
         go.set()  # open unless a scheduler decides after each step
 
         def on_step(step: Mapping[str, Any]) -> None:
-            if "utility" in step:
-                utilities.append(step["utility"])
+            # By the names of the learned methods: `m3prune/utility`.
+            told = [value for name, value in step.items() if name.endswith("/utility")]
+            if told:
+                utilities.extend(told)
                 learned.set()
                 if each_step:
                     # Cleared in the step's own callback: after an await, the next step could already have begun.
@@ -165,7 +167,10 @@ async def _reports(
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            job = Job(context, Launched(team, judge), Stepwise(check_learner(config, roles), go))
+            learners = {
+                method: Stepwise(check_learner(config, roles, method), go) for method in learned_methods(config)
+            }
+            job = Job(context, Launched(team, judge), learners)
             started()
             work = asyncio.create_task(job.run())
             while not work.done():

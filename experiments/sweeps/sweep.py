@@ -33,7 +33,7 @@ from experiments.config.config import Config
 from experiments.config.loading import read, save
 from experiments.config.references import check_named_again
 from experiments.records.progress import Bar, Progress
-from experiments.records.recorder import LEARNING, RunFolder
+from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
 from experiments.running.abilities import check_abilities, describe
 from experiments.running.launch import team_roles
@@ -205,7 +205,7 @@ def _wait_for_writer(trial: Path) -> None:
 
     Processes of a killed sweep may outlive it by a moment. One that stays longer is reported when the trial starts.
     """
-    records, until = trial / LEARNING, time.monotonic() + OUTLIVE_S
+    records, until = trial / SCORES, time.monotonic() + OUTLIVE_S
     while records.exists() and time.monotonic() < until:
         # Opened anew each time: closing the file also releases the lock that was only taken as a test.
         with records.open("ab") as file, suppress(BlockingIOError):

@@ -15,7 +15,7 @@ from experiments.analysis.setting_names import plain, short_keys
 from experiments.config.config import Config
 from experiments.config.loading import varied
 from experiments.config.settings import SweepSettings
-from experiments.running.launch import check, launched_roles, team_roles
+from experiments.running.launch import check, launched_roles, learned_methods, team_roles
 from experiments.running.launched import check_learner
 
 Values = dict[str, Any]
@@ -122,7 +122,9 @@ def _check(config: Config) -> None:
     if config.model.kind == "replay":
         raise UserError("model=replay answers for one recorded run; start it without sweep")
     check(config)
-    check_learner(config, team_roles(config))
+    roles = team_roles(config)
+    for method in learned_methods(config):
+        check_learner(config, roles, method)
 
 
 def groups(trials: Sequence[Trial]) -> list[list[Trial]]:

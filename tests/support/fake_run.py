@@ -11,7 +11,7 @@ import torch
 
 from actors.messages import Message, Question, Status, Trace
 from experiments.datasets.item import Item, Score
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import LearningStep, matrix
 
 AGENTS = ("reader", "tables", "linker", "critic", "planner", "scene", "lettering", "counter", "layout")
@@ -97,7 +97,7 @@ def learning_step(stage: int, step: int, steps: int) -> LearningStep:
     )
 
 
-def learn(recorder: Recorder, steps: int, samples: int = 2) -> None:
+def learn(recorder: LearningRecorder, steps: int, samples: int = 2) -> None:
     """Goes on from the recorder's checkpoint; the state is a sum over steps, so a step done twice or never shows."""
     done = (recorder.checkpoint.stage, recorder.checkpoint.step) if recorder.checkpoint else (0, 0)
     total = recorder.checkpoint.state["theta"].clone() if recorder.checkpoint else torch.zeros(3, 3)
@@ -131,7 +131,8 @@ def make_run(output: Path, steps: int = 6, questions: int = 30) -> RunFolder:
 
 def carry_on(run: RunFolder, steps: int, questions: int) -> None:
     with Recorder(run) as recorder:
-        learn(recorder, steps)
+        with LearningRecorder(run.learned("m3prune")) as learning:
+            learn(learning, steps)
         evaluate(recorder, questions)
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from topologies.learning.objective import alignment, leave_one_out, log_probability, nuclear_norm, root_mean_square
-from topologies.learning.settings import Likelihood
+from topologies.learning.objective import alignment, leave_one_out, log_probability, noise, nuclear_norm
+from topologies.learning.settings import Likelihood, Noise
 from topologies.wiring import (
     allowed_spatial,
     allowed_temporal,
@@ -207,16 +207,28 @@ def test_nuclear_norm_of_nothing_has_no_gradient() -> None:
 def test_noise_is_the_root_mean_square_over_all_edges_that_there_were() -> None:
     initial = torch.tensor([[0, 1], [1, 0]]).bool()
     weighted = torch.tensor([[[0.9, 0.5], [0.0, 0.9]]], dtype=torch.float64, requires_grad=True)
-    assert root_mean_square([initial], [weighted]).item() == pytest.approx(((0.25 + 1) / 2) ** 0.5)
-    assert torch.autograd.gradcheck(lambda x: root_mean_square([initial, initial], [x, x * x]), weighted)
+    assert noise([initial], [weighted], Noise.RMS, 0.1).item() == pytest.approx(((0.25 + 1) / 2) ** 0.5 - 0.1)
+    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], Noise.RMS, 0.1), weighted)
+
+
+@pytest.mark.parametrize("form", [Noise.HINGE, Noise.SQUARED])
+def test_noise_by_the_paper_s_norm_is_of_each_matrix_and_none_within_the_level(form: Noise) -> None:
+    initial = torch.ones(2, 2, dtype=torch.bool)
+    far = torch.full((1, 2, 2), 0.5, dtype=torch.float64, requires_grad=True)
+    near = torch.full((1, 2, 2), 0.99, dtype=torch.float64)
+    beyond = 1.0 - 0.1  # the norm of four gaps of one half
+    expected = beyond**2 if form is Noise.SQUARED else beyond
+    assert noise([initial, initial], [far, near], form, 0.1).item() == pytest.approx(expected)
+    assert torch.autograd.gradcheck(lambda x: noise([initial, initial], [x, x * x], form, 0.1), far)
+    assert not noise([], [], form, 0.1)
 
 
 def test_alignment_is_the_mean_cosine_of_telling_and_hearing() -> None:
     told = torch.rand(3, 2, generator=seeded(), dtype=torch.float64, requires_grad=True)
     heard = torch.rand(2, 3, generator=seeded(1), dtype=torch.float64, requires_grad=True)
-    expected = torch.nn.functional.cosine_similarity(told, heard.T).mean()
+    expected = torch.nn.functional.cosine_similarity(told, heard.T).mean() / 2  # visual agents
     torch.testing.assert_close(alignment(told, heard), expected)
-    torch.testing.assert_close(alignment(told, told.T).item(), 1.0)
+    torch.testing.assert_close(alignment(told, told.T).item(), 0.5)
     assert torch.autograd.gradcheck(alignment, (told, heard))
 
 
@@ -225,7 +237,7 @@ def test_a_row_of_zeros_contributes_nothing_to_alignment() -> None:
     heard = torch.tensor([[0.7, 0.3], [0.1, 0.4]])
     value = alignment(told, heard)
     value.backward()
-    assert value.item() == pytest.approx(0.5)  # of two rows, one is aligned
+    assert value.item() == pytest.approx(0.5 / 2)  # of two rows one is aligned, over two visual agents
     assert told.grad is not None
     assert told.grad.isfinite().all()
     assert alignment(torch.zeros(2, 2), torch.zeros(2, 2)).item() == 0

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from topologies.learning.blocks import KINDS, Block
-from topologies.wiring import Floats, gumbel_probability, prune_mask
+from topologies.wiring import Floats, gumbel_probability
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 
@@ -30,8 +30,7 @@ class EdgeState:
         self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in masks.items()}
         self.adam = adam
         self._moments: dict[str, dict[str, Tensor]] = {}
-        if adam:
-            self._forget_gradients()
+        self.forget_gradients()
 
     def probability(self, kind: str, round: int | None = None) -> Tensor:
         """Sigmoid of the logits [sender, receiver]; round t's temporal edges are those into round t."""
@@ -40,8 +39,12 @@ class EdgeState:
             return p.mean(0)
         return p[max(0, round - 1 - (kind == "temporal"))]
 
-    def climb(self, kind: str, gradient: Tensor, learning_rate: float) -> None:
-        """Takes one step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (2015, Alg. 1)."""
+    def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
+        """Takes one step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (2015, Alg. 1).
+
+        trained: bool [sender, receiver]; the edges that move. Momentum would go on moving others.
+        """
+        gradient = gradient * trained
         if not self.adam:
             self.logits[kind] += learning_rate * gradient
             return
@@ -50,16 +53,18 @@ class EdgeState:
         mean += (1 - BETA_1) * (gradient - mean)
         square += (1 - BETA_2) * (gradient**2 - square)
         unbiased = mean / (1 - BETA_1**steps), square / (1 - BETA_2**steps)
-        self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
+        self.logits[kind] += learning_rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8) * trained
 
     def start_afresh(self) -> None:
         """Sets all probabilities to one half and forgets gradients; masks stay."""
         for theta in self.logits.values():
             theta.zero_()
-        if self.adam:
-            self._forget_gradients()
+        self.forget_gradients()
 
-    def _forget_gradients(self) -> None:
+    def forget_gradients(self) -> None:
+        """Starts the optimiser anew."""
+        if not self.adam:
+            return
         zeros = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
         self._moments = {
             "mean": {kind: zero.clone() for kind, zero in zeros.items()},
@@ -73,13 +78,6 @@ class EdgeState:
         p = gumbel_probability(exists.expand(len(theta), *exists.shape), tau, generator)
         # At 0 or 1 an edge would have no finite logit, and no gradient to come back by.
         theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
-
-    def prune(self, block: Block, rate: float, tick: int, generator: Generator) -> None:
-        """Keeps the largest (1 - rate) share of one matrix (Eqs. 13, 14)."""
-        p, present = block.of(self.probability(block.kind)), block.of(self.mask[block.kind])
-        kept = self.mask[block.kind].clone()
-        kept[block.cells] = prune_mask(p, present, rate, generator)
-        self.keep(block.kind, kept, tick)
 
     def keep(self, kind: str, kept: Tensor, tick: int) -> None:
         """Cuts the edges that are not kept; bool [sender, receiver]."""

@@ -54,12 +54,12 @@ class Reinforce:
         """
         logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
         surrogate = (self.credit(utility, group) * self._log_probability(logits, wirings)).mean()
-        terms = terms_of(stage, self.edges.mask, logits, self.settings.epsilon)
+        terms = terms_of(stage, self.edges.mask, logits, self.settings)
         ascent = torch.autograd.grad(surrogate + terms.weighted(self.settings), [logits[kind] for kind in KINDS])
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
         gradient = {kind: slope * trained[kind] for kind, slope in zip(KINDS, ascent, strict=True)}
         for kind in KINDS:
-            self.edges.climb(kind, gradient[kind], self.settings.learning_rate)
+            self.edges.climb(kind, gradient[kind], self.settings.learning_rate, trained[kind])
         return gradient, terms
 
     def credit(self, utility: Tensor, group: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ class Effects:
         An edge is credited with its receiver's own score in the round it leads to, one to the decision agent with the
         utility of the final answer, both apart from what other samples of the question scored.
         """
-        terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings.epsilon)
+        terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
         final, count = utility.double(), float(self.sums["samples"])
         own = credited(turn_scores, group, self.sums["scores"], count)
         of_answer = credited(final[:, None, None], group, self.sums["utility"], count)

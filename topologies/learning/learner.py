@@ -162,6 +162,9 @@ class Learner:
         self.stage, self.step = self.stage + 1, 0
         for kind, start in self._stage.start.items():
             self._edges.mask[kind] |= start & ~before[kind]
+        if any(not torch.equal(start, before[kind]) for kind, start in self._stage.start.items()):
+            # Other edges are learned from now on: an optimiser that goes on would take too long steps for them.
+            self._edges.forget_gradients()
         self._estimator.begin(self._stage)
         self._rule.begin()
 

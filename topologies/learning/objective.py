@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from topologies.learning.blocks import KINDS, Stage
-from topologies.learning.settings import LearnerSettings, Likelihood
+from topologies.learning.blocks import Stage
+from topologies.learning.settings import LearnerSettings, Likelihood, Noise
 
 
 class Terms(NamedTuple):
@@ -30,11 +30,13 @@ class Terms(NamedTuple):
         )
 
 
-def terms_of(stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tensor], epsilon: float) -> Terms:
+def terms_of(
+    stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tensor], settings: LearnerSettings
+) -> Terms:
     """The terms of a stage's matrices; mask: bool [sender, receiver], logits: [rounds or 1, sender, receiver]."""
     weighted = {kind: theta.sigmoid() * mask[kind] for kind, theta in logits.items()}
     matrices = {block.name: block.of(weighted[block.kind]) for block in stage.blocks}
-    rms = root_mean_square([stage.start[kind] for kind in KINDS], [weighted[kind] for kind in KINDS])
+    initial = {block.name: block.of(stage.start[block.kind]) for block in stage.blocks}
     aligned = [
         alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"])
         for kind in ("spatial", "temporal")
@@ -45,7 +47,7 @@ def terms_of(stage: Stage, mask: Mapping[str, Tensor], logits: Mapping[str, Tens
     none = torch.zeros(())
     return Terms(
         rank=torch.stack(ranks).sum() if ranks else none,
-        noise=(rms - epsilon).relu(),
+        noise=noise(list(initial.values()), list(matrices.values()), settings.noise, settings.epsilon),
         alignment=torch.stack(aligned).sum() if aligned else none,
     )
 
@@ -100,27 +102,35 @@ def nuclear_norm(matrix: Tensor) -> Tensor:
     return norms.mean()
 
 
-def root_mean_square(initial: list[Tensor], weighted: list[Tensor]) -> Tensor:
-    """Distance of p * mask from the unpruned matrix, over all of its edges in all given matrices.
+def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, epsilon: float) -> Tensor:
+    """How far p * mask is from the unpruned matrices beyond the level that Eq. 7 tolerates.
 
-    Eq. 7 bounds the Frobenius norm by 0.1, which at p = .5 no team of two or more can meet (2.24 for five agents);
-    the root mean square does not grow with the team. initial: bool [s, r]; weighted: [rounds or 1, s, r].
+    The Frobenius norm of Eq. 7 is 2.24 for five agents at p = .5, where learning starts, and falls to .1 only where all
+    p are above .97: as a hinge it pulls all edges up for ever, and epsilon has no part in that. The root mean square
+    does not grow with the team. initial: bool [s, r]; weighted: [rounds or 1, s, r].
     """
-    gaps = [((1 - now) * start).flatten() for start, now in zip(initial, weighted, strict=True)]
-    edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
-    gap: Tensor = torch.linalg.vector_norm(torch.cat(gaps))
-    return gap / sqrt(max(edges, 1))
+    gaps = [(1 - now) * start for start, now in zip(initial, weighted, strict=True)]
+    if not gaps:
+        return torch.zeros(())
+    if form == Noise.RMS:
+        edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
+        whole: Tensor = torch.linalg.vector_norm(torch.cat([gap.flatten() for gap in gaps])) / sqrt(max(edges, 1))
+        return (whole - epsilon).relu()
+    beyond = torch.stack([(torch.linalg.vector_norm(gap) - epsilon).relu() for gap in gaps])
+    total: Tensor = (beyond**2 if form == Noise.SQUARED else beyond).sum()
+    return total
 
 
 def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
-    """Mean cosine of each textual agent's edges to the visual ones with theirs to it (Eq. 12, up to a constant).
+    """Mean cosine of each textual agent's edges to the visual ones with theirs to it, over the number of visual agents
+    (Eq. 12).
 
     text_to_visual: [..., text, visual]; visual_to_text: [..., visual, text]. A row of zeros contributes 0.
     """
     sent, received = text_to_visual, visual_to_text.transpose(-1, -2)
     norms = torch.linalg.vector_norm(sent, dim=-1) * torch.linalg.vector_norm(received, dim=-1)
     cosines: Tensor = (sent * received).sum(-1) / norms.where(norms > 0, 1)
-    return cosines.mean()
+    return cosines.mean() / sent.shape[-1]
 
 
 def log_probability(

@@ -1,9 +1,9 @@
-"""Other learners of communication graphs, as settings of ours: how each learns edges and what it cuts, and when.
+"""The learned methods, as settings of one learner: how each learns edges, and what it cuts and when.
 
-They share its sampling (no biased cycle check), its budget (both stages' questions), its rounds and agents, so that a
-comparison with M3Prune is one of learning and pruning alone. Rates, the low-rank weight and steps stay as configured.
-What differs from the originals is said with each. To add one, name it in `Peer`, describe it below and list it in
-`VARIANTS`.
+The others share M3Prune's sampling (no biased cycle check), its budget (both stages' questions), its rounds and agents,
+so that a comparison with M3Prune is one of learning and pruning alone. Rates, the low-rank weight and steps stay as
+configured. What differs from the originals is said with each. To add one, name it in `Peer`, describe it below and list
+it in `VARIANTS`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Peer(StrEnum):
     """The learners' names, which are those of their methods."""
 
     M3PRUNE = "m3prune"
+    RLOO = "m3prune_rloo"
+    EFFECTS = "effects"
     AGENTPRUNE = "agentprune"
     GPTSWARM = "gptswarm"
     AGENTDROPOUT = "agentdropout"
@@ -60,7 +62,19 @@ POLICY_GRADIENT = {
     "noise_weight": 0.0,
 }
 
-M3PRUNE = Variant(Peer.M3PRUNE, "the learned and pruned graph")
+M3PRUNE = Variant(
+    Peer.M3PRUNE,
+    "M3Prune: policy gradient, pruned within each modality and then across, step by step",
+    {"estimator": Estimator.REINFORCE},
+)
+RLOO = Variant(Peer.RLOO, "M3Prune with a leave-one-out baseline of the utility", {"estimator": Estimator.RLOO})
+
+# Ours, and no paper's: sampled wirings as a randomised experiment (effects.py), and a learned decision column.
+EFFECTS = Variant(
+    Peer.EFFECTS,
+    "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
+    {"estimator": Estimator.EFFECTS},
+)
 
 # Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
 # the least probable share of each matrix.
@@ -92,5 +106,5 @@ AGENTDROPOUT = Variant(
     {"rule": Rule.AGENTS},
 )
 
-VARIANTS = {one.name: one for one in (M3PRUNE, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
+VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
 METHODS = tuple(one.method for one in VARIANTS.values())

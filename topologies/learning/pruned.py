@@ -1,4 +1,4 @@
-"""M3Prune: discussions along wirings that a learner samples and, after learning, along the pruned one."""
+"""A learned graph: discussions along wirings that a learner samples and, after learning, along the pruned one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from actors.messages import Question, Trace, derive_seed
 from topologies.learning.settings import Inference
 from topologies.topology import Ask, Wired, Wiring, discuss
 from topologies.wiring import Edges, Floats, Wirings
+
+TRAINING = "train."  # before a method's name: the name that its training discussions go by
 
 
 class RemoteLearner(Protocol):
@@ -38,13 +40,10 @@ def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[
     ]
 
 
-class M3Prune:
-    """The learned topology. Call `freeze` once learning is over, then `answer`."""
+class LearnedTopology:
+    """A graph by the name of the method that learns it. Call `freeze` once learning is over, then `answer`."""
 
-    def __init__(
-        self, agents: Sequence[str], learner: RemoteLearner, inference: Inference, method: str = "m3prune"
-    ) -> None:
-        """`method` is the name of another learner where that has learned."""
+    def __init__(self, method: str, agents: Sequence[str], learner: RemoteLearner, inference: Inference) -> None:
         self.method = method
         self.agents = tuple(agents)
         self._learner = learner
@@ -55,7 +54,8 @@ class M3Prune:
         """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them."""
         wirings = await self._learner.sample(k, ahead=ahead)
         walks = split(wirings, await self._learner.chances())
-        return wirings, [Wired("train", self.agents, walk, every_turn=True) for walk in walks]
+        # Discussions of several learners go by different names, for agents keep their memories by these.
+        return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, walk, every_turn=True) for walk in walks]
 
     async def freeze(self) -> None:
         """Fetches what was learned: the deterministic wiring of section 8."""
@@ -65,7 +65,7 @@ class M3Prune:
     def wiring(self) -> Wiring:
         """The frozen wiring. Raises RuntimeError before `freeze`."""
         if self._frozen is None:
-            raise RuntimeError("M3Prune has a wiring to answer with only after freeze()")
+            raise RuntimeError(f"{self.method} has a wiring to answer with only after freeze()")
         return self._frozen
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import exp
 
 import torch
 from torch import Generator, Tensor
 
 from topologies.learning.blocks import Block, Stage
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.settings import LearnerSettings, PruningSettings, Rule, share_left
+from topologies.learning.settings import LearnerSettings, PruningSettings, Rule
 from topologies.wiring import prune_mask
 
 Random = Callable[[str], Generator]
@@ -34,8 +33,7 @@ class PruningRule:
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         """`each_step`: whether the estimator's probabilities may be pruned by after each step."""
-        self.pruning, self.edges = pruning, edges
-        self.ticks, self.each_step = pruning.ticks(rounds), each_step
+        self.pruning, self.edges, self.rounds, self.each_step = pruning, edges, rounds, each_step
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
@@ -63,16 +61,15 @@ class PruningRule:
         raise NotImplementedError
 
     def tensors(self) -> dict[str, Tensor]:
-        """Copies of all that changes while learning."""
-        return {"pruning_rate": torch.tensor(self.rate, dtype=torch.float64)}
+        """Copies of all that changes while learning, beside the edges."""
+        return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores what `tensors` gave."""
-        self.rate = float(tensors["pruning_rate"])
+        """Restores what `tensors` gave; other names are ignored."""
 
 
 class Progressive(PruningRule):
-    """The paper's: a share p_t of every matrix after each step (Eqs. 13, 14).
+    """The paper's: a share p_t of every matrix at each cut (Eqs. 13, 14).
 
     With an estimator that cannot be pruned by after each step, edges that harm go at the end of every stage, and the
     least beyond the share that the paper leaves at the end of the final one.
@@ -81,17 +78,24 @@ class Progressive(PruningRule):
     whole = False
 
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
+        schedule = self.pruning.schedule(self.pruning.first_rate(intra=stage.number == 1), self.rounds)
+        # Learning may go on after the last step of a stage; nothing more is due then.
+        self.rate, share = schedule[min(step, len(schedule) - 1)]
+        if not self.each_step:
+            return
         generator = random("pruning")
-        for tick in range(step * self.ticks + 1, (step + 1) * self.ticks + 1):
-            self.rate *= exp(-tick / (self.pruning.steps * self.ticks))
-            for block in stage.blocks if self.each_step else ():
-                self.edges.prune(block, self.rate, tick, generator)
+        for block in stage.blocks:
+            # Of the edges at the start: shares of what is left, each rounded, would stall above the last one.
+            room = room_for(share, block.of(stage.start[block.kind]))
+            p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
+            kept = self.edges.mask[block.kind].clone()
+            kept[block.cells] = largest(p, present, room, generator)
+            self.edges.keep(block.kind, kept, step + 1)
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
         if self.each_step:
             return present
-        ticks = self.pruning.steps * self.ticks
-        share = share_left(self.pruning.first_rate(block.intra), ticks, ticks) if final else 1.0
+        share = self.pruning.schedule(self.pruning.first_rate(block.intra), self.rounds)[-1].share if final else 1.0
         room = room_for(share, block.of(stage.start[block.kind]))
         return worth_keeping(p, present, room, at_least_one=block.kind == "decision")
 
@@ -100,7 +104,7 @@ class Once(PruningRule):
     """AgentPrune's: one cut when learning ends, of the least probable share of each matrix."""
 
     def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
-        room = room_for(self.pruning.share_at_end(), block.of(stage.start[block.kind]))
+        room = room_for(self.pruning.share_at_end(self.rounds), block.of(stage.start[block.kind]))
         return largest(p, present, room, random("cut")) if final else present
 
 
@@ -144,10 +148,9 @@ class Agents(Once):
         return weakest_agents(self.edges.probability("spatial"), stage.start["spatial"], self.pruning.agent_rate)
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"dropped": self.dropped.clone(), **super().tensors()}
+        return {"dropped": self.dropped.clone()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        super().restore(tensors)
         self.dropped = tensors["dropped"].clone()
 
 

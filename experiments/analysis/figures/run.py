@@ -1,8 +1,11 @@
-"""The figures of a run, from its records and metrics: edges over training, cost against utility, learning curves."""
+"""The figures of a run, from its records and metrics: each learned graph's edges over training and learning curves, and
+cost against utility."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from experiments.analysis.figures.curves import learning_curves
 from experiments.analysis.figures.edges import edge_heatmaps
@@ -17,8 +20,10 @@ def draw(run: RunFolder, metrics: Metrics, metric: str) -> list[Path]:
 
     `metric` names the data set's utility (EM, accuracy).
     """
-    figures = edge_heatmaps(run)
-    if curves := learning_curves(run):
-        figures["learning-curves"] = curves
+    figures: dict[str, Figure] = {}
+    for graph in run.all_learned():
+        figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
+        if curves := learning_curves(graph):
+            figures[f"{graph.name}-learning-curves"] = curves
     figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
     return [save(figure, run.figures, name) for name, figure in figures.items()]

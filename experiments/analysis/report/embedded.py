@@ -103,8 +103,9 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         shown = _evaluated(run, method, scores[method], places, grades)
         embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(shown)), shown)
     # Evaluation first: training gets the turns that are left.
-    for path in sorted((run.path / "traces").glob("train-*.jsonl")):
-        _add_training(embedded, run, path.stem, limit_turns - embedded.turns)
+    for graph in run.all_learned():
+        for path in sorted((graph.path / "traces").glob("train-*.jsonl")):
+            _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
     return embedded
 
 
@@ -140,20 +141,20 @@ def _evaluated(
     return sorted(discussions, key=lambda pair: str(pair[0]["question"]))
 
 
-def _add_training(embedded: Embedded, run: RunFolder, phase: str, room: int) -> None:
+def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -> None:
     """Adds as many of a stage's discussions as fit in `room` turns, drawn by their place alone."""
     # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
-    first = next(run.traces(phase, only={0}), None)
+    first = next(graph.traces(phase, only={0}), None)
     if first is None:
         return
-    with (run.path / "traces" / f"{phase}.jsonl").open("rb") as lines:
+    with (graph.path / "traces" / f"{phase}.jsonl").open("rb") as lines:
         # Counted as bytes: decoding every trace would cost far more. A half-written last line does not count.
         recorded = sum(line.endswith(b"\n") for line in lines)
     drawn = sorted(range(recorded), key=lambda number: derive_seed("report", phase, number))
     numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
-    label = f"training, stage {phase.removeprefix('train-')}"
-    group = Group(phase, label, f"traces/{phase}.jsonl", recorded, len(numbers))
-    embedded.add(group, _trained(run, phase, numbers))
+    label = f"learning {graph.name}, stage {phase.removeprefix('train-')}"
+    name, file = f"{graph.name}.{phase}", f"learned/{graph.name}/traces/{phase}.jsonl"
+    embedded.add(Group(name, label, file, recorded, len(numbers)), _trained(graph, phase, numbers))
 
 
 def _trained(run: RunFolder, phase: str, numbers: Sequence[int]) -> Iterator[tuple[Entry, Trace]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from topologies.learning.peers import Peer
-from topologies.learning.settings import Estimator
 
 
 @dataclass
@@ -44,9 +43,8 @@ class OpinionSettings:
 class PlantedSettings:
     """The learners, and the worlds in which each of them learns: strengths x seeds, with and without adversary."""
 
-    estimators: list[Estimator] = field(default_factory=lambda: list(Estimator))
-    peers: list[Peer] = field(default_factory=lambda: [peer for peer in Peer if peer is not Peer.M3PRUNE])
-    """Other learners, as they come: `learner` and `pruning` give them their rates and steps."""
+    learners: list[Peer] = field(default_factory=lambda: list(Peer))
+    """Learned methods, as they come: `learner` and `pruning` give them their rates and steps."""
     seeds: int = 9
     """Teams and questions of each setting; the adversary of team s is agent s modulo the number of agents."""
     opinions: OpinionSettings = field(default_factory=OpinionSettings)

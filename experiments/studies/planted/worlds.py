@@ -19,7 +19,7 @@ from experiments.studies.planted.opinions import Team
 from experiments.studies.planted.settings import PlantedSettings
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS
+from topologies.learning.peers import VARIANTS, Peer
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.topology import Wiring, needed_turns
 from topologies.wiring import Bools, Edges, Floats, Wirings
@@ -84,7 +84,7 @@ def explore(
     samples: int = 10,
     seed: int = 0,
 ) -> list[Outcome]:
-    """Every baseline and every learner in one world; `learner` has their settings except the estimator."""
+    """Every baseline and every learner in one world; `learner` has the settings that are not a method's own."""
     opinions = replace(settings.opinions, conformity=world.conformity, distraction=world.distraction)
     adversaries = [] if world.adversary is None else [world.adversary]
     # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
@@ -102,8 +102,7 @@ def explore(
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
-    learners = {str(estimator): (replace(learner, estimator=estimator), pruning) for estimator in settings.estimators}
-    learners |= {str(peer): VARIANTS[peer].settings(learner, pruning) for peer in settings.peers}
+    learners = {str(peer): VARIANTS[Peer(peer)].settings(learner, pruning) for peer in settings.learners}
     for name, (learned, pruned) in learners.items():
         student = Learner(
             team.modalities,

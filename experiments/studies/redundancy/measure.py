@@ -8,29 +8,23 @@ as before are answered from the completion cache.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Role, Trace
-from actors.runtime.cluster import Cluster
+from actors.messages import Trace
 from actors.runtime.in_order import in_order
-from experiments.config.config import Config
-from experiments.config.loading import save
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
-from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
-from experiments.records.tracking import Tracker
 from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
-from experiments.running.launched import launch_learner
+from experiments.running.launch import learner_settings
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from experiments.studies.redundancy.statistics import ROUNDING, redundant
 from topologies.learning.estimators import resolved
-from topologies.learning.settings import Decision, Estimator
+from topologies.learning.settings import Decision
 from topologies.topology import Wired, Wiring
 from topologies.wiring import Bools, Floats
 
@@ -67,29 +61,19 @@ class Findings:
     utility: Floats
     tokens: Floats
     removed: tuple[Edge, ...]
-    pruned: Mapping[Estimator, Pruned]
+    pruned: Mapping[str, Pruned]
     readers: Mapping[str, int]
     scores: Mapping[str, Mapping[str, Scored]]
 
 
-def launch_learners(config: Config, roles: Sequence[Role], cluster: Cluster) -> dict[Estimator, Any]:
-    """A topology actor for each learner to be compared."""
-    chosen = [Estimator(name) for name in config.redundancy.estimators]
-    return {
-        estimator: launch_learner(replace(config, learner=replace(config.learner, estimator=estimator)), roles, cluster)
-        for estimator in dict.fromkeys(chosen)
-    }
-
-
 class Redundancy:
-    """The job, on agents that others have launched; `learners` are actors, one for each estimator to be compared."""
+    """The job, on agents and learners that others have launched."""
 
-    def __init__(self, job: Job, learners: Mapping[Estimator, Any]) -> None:
+    def __init__(self, job: Job) -> None:
         """Raises UserError when no question is left to check the measurements on."""
         self._job = job
         self._context = context = job.context
-        self._learners = learners
-        self._agents = job.topology.agents
+        self._agents = context.agents
         # The first ones are measured, the rest are held out: edges chosen on some questions look too good on these.
         items = list(context.dataset.evaluate())
         measured = context.config.redundancy.questions
@@ -111,14 +95,14 @@ class Redundancy:
         # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
-        pruned = {estimator: await self._learn(estimator) for estimator in self._learners}
+        pruned = {method: await self._learn(method) for method in self._job.learners}
         await self._take_each_away()
         removed = await self._remove_greedily()
         graphs = {
             FULL: self._graph,
             AT_ONCE: without(self._graph, self._redundant()),
             GREEDY: without(self._graph, removed),
-            **{str(estimator): learned.wiring for estimator, learned in pruned.items()},
+            **{method: learned.wiring for method, learned in pruned.items()},
         }
         bar = self._bar("evaluating what is left", graphs, self._items)
         with self._job.usage.phase("evaluating what is left"):
@@ -136,25 +120,14 @@ class Redundancy:
             scores=self._scores,
         )
 
-    async def _learn(self, estimator: Estimator) -> Pruned:
-        """Trains one learner in a run folder of its own and reads its verdict on every edge of the full graph."""
-        job, context, learner = self._job, self._context, self._learners[estimator]
-        # A recorder has one learner's checkpoint, so each learner needs a folder of its own.
-        folder = RunFolder(context.recorder.run.path / "learners" / str(estimator))
-        folder.path.mkdir(parents=True, exist_ok=True)
-        settings = replace(context.config.learner, estimator=estimator)
-        config = replace(context.config, job="prune", learner=settings, resume=None)
-        save(config, folder.config)
-        context.progress.print(f"learning by {estimator}")
-        with Recorder(folder) as recorder, job.usage.phase(f"learning by {estimator}"):
-            tracker = Tracker(folder.path, {}, mode="disabled")  # W&B has one run for the whole comparison
-            own = replace(context, config=config, recorder=recorder, tracker=tracker)
-            training = replace(job, context=own, learner=learner)
-            await training.learn()
+    async def _learn(self, method: str) -> Pruned:
+        """Trains one learner and reads its verdict on every edge of the full graph."""
+        job, learner = self._job, self._job.learners[method]
+        await job.learn(method)
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
         # This decision agent reads everyone: none of its edges could be cut, and none has a score.
-        if resolved(settings).decision == Decision.ALL:
+        if resolved(learner_settings(self._context.config, method)[0]).decision == Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
@@ -162,7 +135,7 @@ class Redundancy:
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
         cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
-        return Pruned(training.topology.wiring, ~np.isnan(scores), cut, scores)
+        return Pruned(job.learned[method].wiring, ~np.isnan(scores), cut, scores)
 
     async def _take_each_away(self) -> None:
         graphs = {

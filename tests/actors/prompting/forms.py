@@ -43,6 +43,7 @@ FORMS: dict[str, tuple[Field, ...]] = {
     "critique": (MAYBE_THOUGHT, _field(FieldKind.SUPPORTED, *YES_NO)),
     "prefer": (MAYBE_THOUGHT, _field(FieldKind.SIDE, "affirmative", "negative", "neither"), MAYBE_ANSWER),
     "candidates": (_field(FieldKind.CANDIDATE, many=True),),
+    "same": (_field(FieldKind.SAME, *YES_NO),),
     "intents": (_field(FieldKind.INTENTS, "1", "2", "3"),),
     "sub_questions": (_field(FieldKind.SUB_QUESTION, many=True),),
     "parts": (_field(FieldKind.SUB_QUESTION, many=True, value=Value.PAIR),),

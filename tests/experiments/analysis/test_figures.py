@@ -35,7 +35,7 @@ def metrics(run: RunFolder) -> Metrics:
 
 @pytest.fixture(scope="module")
 def spatial(run: RunFolder) -> Figure:
-    return edge_heatmaps(run)["edges-spatial"]
+    return edge_heatmaps(run.learned("m3prune"))["edges-spatial"]
 
 
 def titles(figure: Figure) -> list[str]:
@@ -43,7 +43,7 @@ def titles(figure: Figure) -> list[str]:
 
 
 def test_heat_maps_show_start_thirds_and_end_of_each_stage(run: RunFolder) -> None:
-    figures = edge_heatmaps(run)
+    figures = edge_heatmaps(run.learned("m3prune"))
     assert list(figures) == ["edges-spatial", "edges-temporal"]
     for figure in figures.values():
         assert [title.split(":")[0] for title in titles(figure)] == ["step 0", "step 2", "step 4", "step 6"] * 2
@@ -51,7 +51,7 @@ def test_heat_maps_show_start_thirds_and_end_of_each_stage(run: RunFolder) -> No
 
 def test_heat_maps_have_senders_down_and_receivers_across(run: RunFolder, spatial: Figure) -> None:
     panel = spatial.axes[7]  # the end of stage 2
-    last = np.array(list(run.learning())[-1].probabilities["spatial"], dtype=float)
+    last = np.array(list(run.learned("m3prune").learning())[-1].probabilities["spatial"], dtype=float)
     shown = panel.collections[1].get_array()
     np.testing.assert_array_equal(np.ma.filled(shown, np.nan).reshape(9, 9), last)
     assert panel.yaxis_inverted()
@@ -63,7 +63,7 @@ def test_heat_maps_have_senders_down_and_receivers_across(run: RunFolder, spatia
 def test_a_pruned_edge_is_told_from_one_that_the_stage_does_not_have(run: RunFolder, spatial: Figure) -> None:
     text = np.array([modality == "text" for modality in MODALITIES])
     exists = (text[:, None] == text[None, :]) & ~np.eye(9, dtype=bool)
-    last_of_stage_1 = np.array(list(run.learning())[6].probabilities["spatial"], dtype=float)
+    last_of_stage_1 = np.array(list(run.learned("m3prune").learning())[6].probabilities["spatial"], dtype=float)
     crosses = {(row, column) for column, row in np.floor(spatial.axes[3].collections[2].get_offsets().data)}
     gone = exists & ~np.isfinite(last_of_stage_1)
     assert gone.any()
@@ -77,13 +77,13 @@ def test_edges_that_stage_1_pruned_stay_crossed_in_stage_2(spatial: Figure) -> N
 
 def test_a_run_that_learned_nothing_has_only_the_cost_figure(tmp_path: Path, metrics: Metrics) -> None:
     run = RunFolder.create(tmp_path, "x")
-    assert edge_heatmaps(run) == {}
-    assert learning_curves(run) is None
+    assert edge_heatmaps(run.learned("m3prune")) == {}
+    assert learning_curves(run.learned("m3prune")) is None
     assert [path.name for path in draw(run, metrics, "EM")] == ["utility-against-tokens.png"]
 
 
 def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFolder) -> None:
-    figure = learning_curves(run)
+    figure = learning_curves(run.learned("m3prune"))
     assert figure is not None
     shown = {axes.get_title(loc="left"): axes for axes in figure.axes}
     assert list(shown)[:4] == ["utility", "rank", "align", "edges left"]
@@ -109,7 +109,7 @@ def test_names_cover_neither_each_other_nor_the_edge_even_where_methods_cost_the
 
 
 def test_figures_can_be_read_in_print(run: RunFolder, metrics: Metrics, spatial: Figure) -> None:
-    curves = learning_curves(run)
+    curves = learning_curves(run.learned("m3prune"))
     assert curves is not None
     for figure in (spatial, curves, utility_against_tokens(metrics, "EM")):
         assert figure.get_size_inches()[0] <= PAGE
@@ -121,9 +121,9 @@ def test_figures_can_be_read_in_print(run: RunFolder, metrics: Metrics, spatial:
 def test_a_run_draws_every_figure_with_fonts_inside(run: RunFolder, metrics: Metrics) -> None:
     paths = draw(run, metrics, "EM")
     assert [path.stem for path in paths] == [
-        "edges-spatial",
-        "edges-temporal",
-        "learning-curves",
+        "m3prune-edges-spatial",
+        "m3prune-edges-temporal",
+        "m3prune-learning-curves",
         "utility-against-tokens",
     ]
     for path in paths:
@@ -135,7 +135,7 @@ def test_a_run_draws_every_figure_with_fonts_inside(run: RunFolder, metrics: Met
 
 def test_the_same_records_give_the_same_bytes(run: RunFolder, metrics: Metrics, tmp_path: Path) -> None:
     def files(folder: Path) -> list[bytes]:
-        save(edge_heatmaps(run)["edges-temporal"], folder, "edges")
+        save(edge_heatmaps(run.learned("m3prune"))["edges-temporal"], folder, "edges")
         save(utility_against_tokens(metrics, "EM"), folder, "tokens")
         return [path.read_bytes() for path in sorted(folder.iterdir())]
 

@@ -20,7 +20,7 @@ from experiments.analysis.summary import EMBEDDED_NOTE, summarise
 from experiments.datasets.item import Item, Score
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import JUDGEMENTS, Judged
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.usage import UsageLog
 from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.fake_run import METHODS, cut, evaluate, item, learn, make_run, trace
@@ -130,7 +130,7 @@ def test_every_discussion_is_carried_with_all_its_turns(page: Outline) -> None:
 
 
 def test_discussions_of_training_are_carried_too_and_have_no_score(page: Outline) -> None:
-    entries = page.entries("train-1")
+    entries = page.entries("m3prune.train-1")
     assert [(entry["line"], entry.get("sample", 0)) for entry in entries] == [(1, 0), (2, 1)]
     assert "utility" not in entries[0]
 
@@ -221,11 +221,11 @@ def test_the_report_does_not_depend_on_the_order_of_completion(tmp_path: Path) -
 
 def test_a_run_that_was_killed_and_resumed_has_the_same_report(tmp_path: Path) -> None:
     whole, resumed = a_run(tmp_path), a_run(tmp_path)
-    with Recorder(whole) as recorder:
-        learn(recorder, 1)
+    with Recorder(whole) as recorder, LearningRecorder(whole.learned("m3prune")) as learning:
+        learn(learning, 1)
         evaluate(recorder, 4)
     for questions in (2, 4):
-        with Recorder(resumed) as recorder:
-            learn(recorder, 1)
+        with Recorder(resumed) as recorder, LearningRecorder(resumed.learned("m3prune")) as learning:
+            learn(learning, 1)
             evaluate(recorder, questions)
     assert write(whole).packed == write(resumed).packed

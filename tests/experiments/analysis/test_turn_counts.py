@@ -16,7 +16,7 @@ from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import Metrics, summarise
 from experiments.analysis.turn_counts import MOST_REASONS, UNREAD, by_phase, count_turns, reasons_table, turns_table
 from experiments.datasets.item import Score
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.fake_run import item, learn, trace
 
@@ -35,8 +35,9 @@ def recorded(tmp_path: Path, **turns: Iterable[Message]) -> tuple[RunFolder, Met
     """A run in which every method answered one question with these turns."""
     run = RunFolder.create(tmp_path, "x")
     run.config.write_text("")
+    with LearningRecorder(run.learned("m3prune")) as learning:
+        learn(learning, 1)
     with Recorder(run) as recorder:
-        learn(recorder, 1)
         for method, of_method in turns.items():
             recorder.evaluated(told(of_method, method), item(1), Score(1, 1))
     return run, summarise(run, replace(ABOUT, methods=tuple(turns), pairs=()))
@@ -109,7 +110,7 @@ def test_repairs_of_older_records_are_shown_without_their_tokens(tmp_path: Path)
 def test_a_report_says_of_methods_and_training_how_turns_ended_and_why(tmp_path: Path) -> None:
     run, metrics = recorded(tmp_path, single=[AT_ONCE], full=[AT_ONCE, REPAIRED, UNPARSED, FAILED])
     phases = by_phase(run, metrics["methods"])
-    assert list(phases) == ["single", "full", "training, stage 1", "training, stage 2"]
+    assert list(phases) == ["single", "full", "learning m3prune, stage 1", "learning m3prune, stage 2"]
     cells = ("full", "4", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "200 (40.0%)")
     assert turns_table(phases).rows[1] == cells
     page = report.write(run, metrics, "EM", "full", []).read_text()

@@ -27,14 +27,14 @@ from experiments.estimate.stand_ins import StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.running.calibration import watched_items, watched_topology
-from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.local import Local
 from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import M3Prune
+from topologies.learning.pruned import LearnedTopology
 from topologies.single import Single
 
 WORDS = [
@@ -77,32 +77,35 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         message, _ = await agents[turn.agent].take(turn)
         return message
 
-    learner = Learner([role.modality for role in roles], **learner_options(config))
-    topology = M3Prune([role.name for role in roles], Local(learner), config.topology.inference)
+    names = [role.name for role in roles]
     turns: dict[str, list[Message]] = {}
     watched = []
     methods = methods_of(config)
     if any(method.needs_calibration for method in methods):
         heard = turns.setdefault("watching unlabelled discussions", [])
         for item in watched_items(config, dataset):
-            walk = watched_topology(topology.agents, config.topology.rounds)
+            walk = watched_topology(names, config.topology.rounds)
             watched.append(await walk.answer(await evidence.question(item), ask, 0))
             heard += watched[-1].turns
-    train, k = dataset.train(), config.training.samples
-    for stage in range(1, learner.stages + 1 if any(method.needs_graph for method in methods) else 1):
-        heard = turns.setdefault(f"learning, stage {stage}", [])
-        for _ in range(config.pruning.steps):
-            question = await evidence.question(next(train))
-            _, walks = await topology.sample(k)
-            for sample, walk in enumerate(walks):
-                heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
-            shape = (k, config.topology.rounds, len(roles))
-            learner.learn(learner.sample(k), np.zeros(shape), np.zeros(k))
-        learner.next_stage()
-    if learner.finished:
+    k, shape = config.training.samples, (config.training.samples, config.topology.rounds, len(roles))
+    learned = {}
+    for name in learned_methods(config):
+        learner = Learner([role.modality for role in roles], **learner_options(config, name))
+        learned[name] = topology = LearnedTopology(name, names, Local(learner), config.topology.inference)
+        train = dataset.train()
+        for stage in range(1, learner.stages + 1):
+            heard = turns.setdefault(f"learning {name}, stage {stage}", [])
+            for _ in range(config.pruning.steps):
+                question = await evidence.question(next(train))
+                _, walks = await topology.sample(k)
+                for sample, walk in enumerate(walks):
+                    heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
+                learner.learn(learner.sample(k), np.zeros(shape), np.zeros(k))
+            learner.next_stage()
         await topology.freeze()
+    first = next(iter(learned.values()), None)
     for method in methods:
-        made = scripted.topology(method.name, None, config, topology.agents, topology, watched)
+        made = scripted.topology(method.name, None, config, names, learned.get(method.name, first), watched)
         heard = turns.setdefault(f"evaluating {method.name}", [])
         for item in dataset.evaluate():
             heard += (await made.answer(await evidence.question(item), ask, config.seed)).turns
@@ -132,13 +135,13 @@ def test_turns_and_calls_are_those_of_the_real_discussions(cache: Path, words: t
 
 
 def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
-    plan = planned(cache)
+    plan = planned(cache, "methods=[closed_book,single,full,random,m3prune]")
     steps, k, agents, rounds, evaluated = 3, 2, 3, 2, 6
     turns = {phase.name: phase.turns for phase in plan.phases}
     each = agents * rounds + 1
     assert turns == {
-        "learning, stage 1": steps * k * each,
-        "learning, stage 2": steps * k * each,
+        "learning m3prune, stage 1": steps * k * each,
+        "learning m3prune, stage 2": steps * k * each,
         "evaluating closed_book": evaluated,
         "evaluating single": evaluated,
         **{f"evaluating {name}": evaluated * each for name in ("full", "random", "m3prune")},
@@ -147,11 +150,11 @@ def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
 
 
 def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
-    plan = planned(cache, "methods=[full,random,m3prune]", "learner.estimator=effects")
-    assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating m3prune"]
+    plan = planned(cache, "methods=[full,random,effects]")
+    assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating effects"]
     told = " ".join(plan_table(plan).notes)
-    assert "Those of evaluating random, evaluating m3prune are estimates" in told
-    for certain in "learner.decision=all", "learner.estimator=rloo":
+    assert "Those of evaluating random, evaluating effects are estimates" in told
+    for certain in "learner.decision=all", "methods=[full,random,m3prune]":
         assert "are estimates" not in " ".join(plan_table(planned(cache, certain)).notes)
 
 

@@ -19,7 +19,7 @@ from actors.errors import UserError
 from actors.messages import Message, Status, Trace
 from experiments.datasets.item import Score
 from experiments.records.checkpoint import Checkpoint
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import Scored, by_question
 from experiments.records.traces import decode, encode
 from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
@@ -104,8 +104,10 @@ def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path: P
 
 def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=2, questions=3)
-    assert list(run.traces("train-1")) == [trace(100 + step, sample=k) for step in (1, 2) for k in (0, 1)]
-    assert list(run.learning()) == [learning_step(stage, step, 2) for stage in (1, 2) for step in (0, 1, 2)]
+    graph = run.learned("m3prune")
+    assert [one.name for one in run.all_learned()] == ["m3prune"]
+    assert list(graph.traces("train-1")) == [trace(100 + step, sample=k) for step in (1, 2) for k in (0, 1)]
+    assert list(graph.learning()) == [learning_step(stage, step, 2) for stage in (1, 2) for step in (0, 1, 2)]
     assert [scored.question for scored in run.scores()] == ["q000", "q001", "q002"] * 5
     assert next(run.scores()).failed_turns == 0
     assert list(run.traces("evaluate-nobody")) == []
@@ -143,7 +145,13 @@ def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "reached", ["learning.jsonl", "traces/train-2.jsonl", "scores.jsonl", "traces/evaluate-m3prune.jsonl"]
+    "reached",
+    [
+        "learned/m3prune/learning.jsonl",
+        "learned/m3prune/traces/train-2.jsonl",
+        "scores.jsonl",
+        "traces/evaluate-m3prune.jsonl",
+    ],
 )
 def test_a_killed_run_ends_with_the_same_records(tmp_path: Path, reached: str) -> None:
     steps, questions = 12, 60
@@ -189,23 +197,23 @@ def test_an_evaluated_question_counts_only_with_its_score(tmp_path: Path) -> Non
 def test_training_after_the_checkpoint_is_forgotten(tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=3, questions=0)
     whole = records(run)
-    with Recorder(run) as recorder:
+    with LearningRecorder(run.learned("m3prune")) as recorder:
         recorder.trained(2, trace(1))
         recorder.trained(3, trace(1))
-    with Recorder(run) as recorder:
+    with LearningRecorder(run.learned("m3prune")) as recorder:
         assert recorder.checkpoint
         assert (recorder.checkpoint.stage, recorder.checkpoint.step) == (2, 3)
-    assert records(run) == whole | {"traces/train-3.jsonl": b""}
+    assert records(run) == whole | {"learned/m3prune/traces/train-3.jsonl": b""}
 
 
 def test_learning_without_a_checkpoint_starts_afresh_and_keeps_the_answers(tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=2, questions=3)
     whole = records(run)
-    run.topology.unlink()
-    with Recorder(run) as recorder:
-        assert recorder.checkpoint is None
+    run.learned("m3prune").topology.unlink()
+    with Recorder(run) as recorder, LearningRecorder(run.learned("m3prune")) as learning:
+        assert learning.checkpoint is None
         assert len(recorder.done("m3prune")) == 3
-        learn(recorder, 2)
+        learn(learning, 2)
     assert records(run) == whole
 
 
@@ -225,7 +233,7 @@ def test_a_checkpoint_keeps_every_type_of_tensor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "text", "foreign"])
 def test_a_damaged_checkpoint_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
-    run = make_run(tmp_path, steps=1, questions=0)
+    run = make_run(tmp_path, steps=1, questions=0).learned("m3prune")
     whole = run.topology.read_bytes()
     changed = {
         "truncated": whole[:-7],
@@ -236,15 +244,15 @@ def test_a_damaged_checkpoint_is_named_with_what_to_do(tmp_path: Path, damage: s
     }
     run.topology.write_bytes(changed[damage])
     with pytest.raises(UserError, match=r"topology\.safetensors is not an intact checkpoint .*delete") as raised:
-        Recorder(run)
+        LearningRecorder(run)
     assert "\n" not in str(raised.value)
 
 
 def test_a_training_record_shorter_than_the_checkpoint_says_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path, steps=2, questions=0)
+    run = make_run(tmp_path, steps=2, questions=0).learned("m3prune")
     (run.path / "traces" / "train-1.jsonl").write_bytes(b"")
     with pytest.raises(UserError, match=r"train-1\.jsonl is shorter than"):
-        Recorder(run)
+        LearningRecorder(run)
 
 
 def test_a_broken_line_is_named_by_file_and_number(tmp_path: Path) -> None:
@@ -276,6 +284,9 @@ def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
     with Recorder(run), pytest.raises(UserError, match="being written by another process"):
         Recorder(run)
     Recorder(run).close()
+    graph = run.learned("m3prune")
+    with LearningRecorder(graph), pytest.raises(UserError, match="being written by another process"):
+        LearningRecorder(graph)
 
 
 def test_a_full_disk_is_said_in_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:

@@ -138,10 +138,12 @@ def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
 
     run = RunFolder.create(tmp_path, "mmqa_prune")
     save(load(["experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"]), run.config)
-    run.topology.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
-    (run.path / "learning.jsonl").write_text("{}\n")
+    graph = run.learned("m3prune")
+    graph.path.mkdir(parents=True)
+    graph.topology.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
+    (graph.path / "learning.jsonl").write_text("{}\n")
     assert "topology.safetensors is not an intact checkpoint" in refused(capsys, f"resume={run.path}")
-    assert (run.path / "learning.jsonl").read_text() == "{}\n"
+    assert (graph.path / "learning.jsonl").read_text() == "{}\n"
 
 
 def test_an_output_or_index_folder_that_cannot_be_written_is_named(

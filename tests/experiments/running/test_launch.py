@@ -10,17 +10,19 @@ from actors.messages import Question
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted
-from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, methods_of
 from topologies.fixed import random_like
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import Inference, M3Prune, split
+from topologies.learning.pruned import Inference, LearnedTopology, split
 
 
 def learner(*words: str) -> Learner:
     config = load(["experiment=mmqa_prune", *words])
-    return Learner([role.modality for role in team_roles(config)], **learner_options(config))
+    return Learner(
+        [role.modality for role in team_roles(config)], **learner_options(config, learned_methods(config)[0])
+    )
 
 
 def test_the_default_team_is_five_textual_and_four_visual_agents() -> None:
@@ -43,9 +45,9 @@ def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modaliti
 
 
 def test_without_alignment_its_weight_is_zero() -> None:
-    assert learner("ablation=no_alignment", "learner.estimator=reinforce").settings.align_weight == 0
+    assert learner("ablation=no_alignment").settings.align_weight == 0
     with pytest.raises(UserError, match="effects has no alignment term to go without"):
-        learner("ablation=no_alignment")
+        learner("ablation=no_alignment", "methods=[effects]")
     assert learner().settings.align_weight > 0
 
 
@@ -88,7 +90,7 @@ async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
     names = [f"a{number}" for number in range(9)]
     wirings = []
     for inference in Inference:
-        topology = M3Prune(names, Local(learner()), inference)
+        topology = LearnedTopology("m3prune", names, Local(learner()), inference)
         with pytest.raises(RuntimeError, match="freeze"):
             _ = topology.wiring
         await topology.freeze()

@@ -20,7 +20,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import Config
 from experiments.config.loading import load, save
 from experiments.datasets.item import Item, Score
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset
 from tests.support.fake_run import learning_step
 from topologies.graphs import as_wirings, complete
@@ -68,10 +68,11 @@ async def record(run: RunFolder, asked: list[Turn]) -> None:
         message, _ = await agents[turn.agent].take(turn)
         return message
 
-    with Recorder(run) as recorder:
+    with LearningRecorder(run.learned("m3prune")) as recorder:
         for sample, wiring in enumerate(SAMPLED):
-            recorder.trained(1, await Wired("train", AGENTS, wiring).answer(QUESTIONS[0], ask, 5, sample))
+            recorder.trained(1, await Wired("train.m3prune", AGENTS, wiring).answer(QUESTIONS[0], ask, 5, sample))
         recorder.learned(learning_step(1, 1, 1), {"theta": torch.ones(2)})
+    with Recorder(run) as recorder:
         for method in methods():
             for question in QUESTIONS:
                 trace = await method.answer(question, ask, seed=5)
@@ -271,22 +272,25 @@ async def test_a_recorded_run_is_opened_by_its_folder(folder: RunFolder, asked: 
 def test_what_was_learned_is_taken_over(folder: RunFolder, tmp_path: Path) -> None:
     new = RunFolder.create(tmp_path, "replay")
     copy_learning(folder, new)
-    with Recorder(new) as recorder:
+    taken, graph = new.learned("m3prune"), folder.learned("m3prune")
+    with LearningRecorder(taken) as recorder:
         assert recorder.checkpoint is not None
         assert (recorder.checkpoint.stage, recorder.checkpoint.step) == (1, 1)
-        assert list(new.traces("train-1")) == list(folder.traces("train-1"))
-        assert list(new.learning()) == list(folder.learning())
-        assert not recorder.done("full")
+        assert list(taken.traces("train-1")) == list(graph.traces("train-1"))
+        assert list(taken.learning()) == list(graph.learning())
+    with Recorder(new) as evaluated:
+        assert not evaluated.done("full")
 
 
 def test_an_interrupted_takeover_starts_again(folder: RunFolder, tmp_path: Path) -> None:
     new = RunFolder.create(tmp_path, "replay")
     copy_learning(folder, new)
-    new.topology.unlink()
-    with Recorder(new) as recorder:
+    taken = new.learned("m3prune")
+    taken.topology.unlink()
+    with LearningRecorder(taken) as recorder:
         assert recorder.checkpoint is None
     copy_learning(folder, new)
-    assert list(new.traces("train-1")) == list(folder.traces("train-1"))
+    assert list(taken.traces("train-1")) == list(folder.learned("m3prune").traces("train-1"))
 
 
 def test_a_run_that_learned_nothing_leaves_nothing_to_take_over(copy: RunFolder, tmp_path: Path) -> None:

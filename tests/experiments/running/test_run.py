@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from experiments.config.loading import load, save
-from experiments.records.recorder import Recorder, RunFolder
-from experiments.running.launch import learner_options, team_roles
+from experiments.records.recorder import LEARNING, LearningRecorder, RunFolder
+from experiments.running.launch import learned_methods, learner_options, team_roles
 from run import main
 from tests.support.paths import ROOT
 from tests.support.sessions import interrupt, terminate
@@ -111,7 +111,8 @@ def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
     assert main([f"resume={folder}"]) == 0
     assert folder_of(capsys.readouterr().out) == folder
     assert (folder / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
-    assert (folder / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
+    for path in finished.glob(f"learned/*/{LEARNING}"):
+        assert (folder / path.relative_to(finished)).read_bytes() == path.read_bytes()
 
 
 def test_a_run_killed_before_its_first_step_records_its_start_once(
@@ -120,20 +121,22 @@ def test_a_run_killed_before_its_first_step_records_its_start_once(
     run = RunFolder.create(output, "mmqa_prune")
     config = load(words(output, f"cache={output}/cache"))
     save(config, run.config)
-    learner = Learner([role.modality for role in team_roles(config)], **learner_options(config))
-    with Recorder(run) as recorder:
-        recorder.learned(next(RunFolder(finished).learning()), learner.state())
+    method = learned_methods(config)[0]
+    graph, whole = run.learned(method), RunFolder(finished).learned(method)
+    learner = Learner([role.modality for role in team_roles(config)], **learner_options(config, method))
+    with LearningRecorder(graph) as recorder:
+        recorder.learned(next(whole.learning()), learner.state())
     assert main([f"resume={run.path}"]) == 0
     capsys.readouterr()
-    assert (run.path / "learning.jsonl").read_bytes() == (finished / "learning.jsonl").read_bytes()
+    assert (graph.path / LEARNING).read_bytes() == (whole.path / LEARNING).read_bytes()
 
 
 def _wait_for_stage_2(process: subprocess.Popen[bytes], output: Path, before: set[Path]) -> Path:
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None:
         for folder in set(output.glob("*-mmqa_prune")) - before:
-            steps = folder / "learning.jsonl"
-            if steps.exists() and '"stage":2,"step":1' in steps.read_text():
+            steps = next(folder.glob(f"learned/*/{LEARNING}"), None)
+            if steps and '"stage":2,"step":1' in steps.read_text():
                 return folder
         time.sleep(0.05)
     raise AssertionError(f"stage 2 was not reached; exit code {process.poll()}")

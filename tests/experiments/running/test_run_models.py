@@ -40,7 +40,7 @@ SMALL = [
     *("topology.text=[critic,scientist]", "topology.visual=[critic]"),
 ]
 KEY = "sk-of-the-tests-0123456789abcdef"
-SAME = ("metrics.json", "scores.jsonl", "judgements.jsonl", "learning.jsonl")
+SAME = ("metrics.json", "scores.jsonl", "judgements.jsonl")
 
 
 def words(output: Path, *more: str) -> list[str]:
@@ -61,7 +61,8 @@ def spent(folder: Path) -> Usage:
 def assert_same_records(one: Path, other: Path, names: tuple[str, ...] = SAME) -> None:
     traces = sorted(path.name for path in (one / "traces").iterdir())
     assert traces == sorted(path.name for path in (other / "traces").iterdir())
-    for name in (*names, *(f"traces/{trace}" for trace in traces)):
+    learned = [path.relative_to(one).as_posix() for path in sorted((one / "learned").rglob("*.jsonl"))]
+    for name in (*names, *learned, *(f"traces/{trace}" for trace in traces)):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
@@ -238,19 +239,22 @@ def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no
     assert set(output.iterdir()) == before
     assert "Turns and calls are exact" in capsys.readouterr().out
     run = RunFolder(first[0])
-    turns = {path.stem: sum(len(trace.turns) for trace in run.traces(path.stem)) for path in run.path.glob("traces/*")}
     held = {
-        name.replace("train-", "learning, stage ").replace("evaluate-", "evaluating "): count
-        for name, count in turns.items()
+        path.stem.replace("evaluate-", "evaluating "): sum(len(trace.turns) for trace in run.traces(path.stem))
+        for path in run.path.glob("traces/*")
     }
+    for graph in run.all_learned():
+        for path in graph.path.glob("traces/*"):
+            stage = path.stem.replace("train-", f"learning {graph.name}, stage ")
+            held[stage] = sum(len(trace.turns) for trace in graph.traces(path.stem))
     assert {phase.name for phase in plan.phases} == held.keys()
     assert {phase.name: phase.turns for phase in plan.phases if phase.exact}.items() <= held.items()
     estimated = {phase.name for phase in plan.phases if not phase.exact}
-    assert estimated == {"evaluating random", "evaluating m3prune"}, "whom the decision agent reads is learned"
+    assert estimated == {"evaluating effects"}, "whom its decision agent reads is learned"
 
 
 async def test_the_exported_team_of_a_run_folder_answers_by_itself(first: tuple[Path, str]) -> None:
-    team = GraphFlow.load_component(json.loads((first[0] / "team.json").read_text()))
+    team = GraphFlow.load_component(json.loads((first[0] / "learned" / "m3prune" / "team.json").read_text()))
     result = await team.run(task="Where was Ana Brix born?")
     spoke = [message.source for message in result.messages]
     assert {f"{agent}_2" for agent in ("text_critic", "text_scientist", "visual_critic")} <= set(spoke)

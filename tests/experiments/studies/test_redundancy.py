@@ -24,7 +24,7 @@ from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import learner_options, team_roles
+from experiments.running.launch import learned_methods, learner_options, team_roles
 from experiments.running.launched import Launched
 from experiments.running.opening import open_dataset, open_store
 from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, full_graph, without
@@ -41,7 +41,6 @@ from experiments.studies.redundancy.statistics import (
 from experiments.studies.redundancy.summary import FILE, write
 from run import main
 from topologies.learning.learner import Learner
-from topologies.learning.settings import Estimator
 
 pytestmark = pytest.mark.slow
 
@@ -198,19 +197,18 @@ def held(folder: RunFolder, config: Config, last: int | None = None) -> dict[str
     dataset = open_dataset(config, cache)
     gold = {item.question.id: " and ".join(item.gold) for item in (*dataset.train(), *dataset.evaluate())}
     roles = team_roles(config)
-    learners = {}
-    for estimator in config.redundancy.estimators:
-        options = learner_options(config)
-        options["settings"].estimator = estimator
-        learners[Estimator(estimator)] = Here(Learner([role.modality for role in roles], **options))
+    modalities = [role.modality for role in roles]
+    learners = {
+        method: Here(Learner(modalities, **learner_options(config, method))) for method in learned_methods(config)
+    }
     evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, {}, mode="disabled")
     quiet = Console(file=StringIO())
     with Recorder(folder) as recorder, Progress(quiet) as progress:
         team = Launched(Planted(gold, last), None)
         context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-        job = Job(context, team, None)
-        write(context, asyncio.run(Redundancy(job, learners).run()))
+        job = Job(context, team, learners)
+        write(context, asyncio.run(Redundancy(job).run()))
     return dict(json.loads((folder.path / FILE).read_text()))
 
 
@@ -317,7 +315,7 @@ def test_without_questions_to_check_on_it_says_so(output: Path) -> None:
 
 
 def test_the_decision_agents_edges_are_no_candidates_where_a_learner_may_not_cut_them(output: Path) -> None:
-    folder, config = make(output, "learner.decision=all", "redundancy.estimators=[effects]")
+    folder, config = make(output, "learner.decision=all", "methods=[effects]")
     learned = held(folder, config)["learners"]["effects"]
     assert set(learned) == {"all", "spatial", "temporal"}
     assert learned["all"]["edges"] == 12

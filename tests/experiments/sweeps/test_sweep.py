@@ -41,8 +41,10 @@ def folder_of(printed: str) -> Path:
 def same_run(one: Path, other: Path) -> None:
     """All that a run records of what was said and scored is the same, byte for byte."""
     names = [f"traces/{path.name}" for path in sorted((one / "traces").iterdir())]
-    assert len(names) == 4
-    for name in (*names, "metrics.json", "learning.jsonl", "scores.jsonl"):
+    assert len(names) == 2
+    learned = [path.relative_to(one).as_posix() for path in sorted((one / "learned").rglob("*.jsonl"))]
+    assert len(learned) == 3
+    for name in (*names, *learned, "metrics.json", "scores.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
@@ -136,7 +138,7 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
     assert best.stopped == 0
     assert best.metrics["methods"].keys() == {"full", "m3prune"}
     assert (behind.stopped, behind.metrics) == (1, {})
-    steps = (folder / "trials" / behind.name / "learning.jsonl").read_text().splitlines()
+    steps = (folder / "trials" / behind.name / "learned" / "m3prune" / "learning.jsonl").read_text().splitlines()
     assert [json.loads(step)["step"] for step in steps] == [0, 1], "it has learned no longer than was decided upon"
     assert ended.keys() == {best.name, behind.name, "0003-temperature=0.1,seed=1"}
     assert json.loads((folder / "sweep.json").read_text())["failed"].keys() == {broken.name}

@@ -24,9 +24,9 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import calibration
 from experiments.running.context import RunContext
-from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.local import Local
-from experiments.running.methods import METHODS, learner_of, methods_of
+from experiments.running.methods import METHODS
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
@@ -40,7 +40,7 @@ from topologies.defences.silenced import most_suspicious, silencing
 from topologies.graphs import as_wirings, complete
 from topologies.learning.learner import Learner
 from topologies.learning.peers import Peer
-from topologies.learning.pruned import M3Prune, split
+from topologies.learning.pruned import LearnedTopology, split
 from topologies.topology import Topology, Wired
 from topologies.wiring import Floats
 
@@ -115,13 +115,15 @@ def world(cache: Path, *words: str, learner: str = Peer.M3PRUNE) -> World:
 
 
 async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
-    learner = Learner([role.modality for role in team_roles(here.config)], **learner_options(here.config))
+    [learned_method] = learned_methods(here.config)
+    options = learner_options(here.config, learned_method)
+    learner = Learner([role.modality for role in team_roles(here.config)], **options)
     while not learner.finished:
         k, shape = 2, (here.config.topology.rounds, len(here.agents))
         learner.learn(learner.sample(k), np.random.default_rng(0).random((k, *shape)), np.linspace(0, 1, k))
         if learner.step == here.config.pruning.steps:
             learner.next_stage()
-    learned = M3Prune(here.agents, Local(learner), here.config.topology.inference, learner_of(methods_of(here.config)))
+    learned = LearnedTopology(learned_method, here.agents, Local(learner), here.config.topology.inference)
     await learned.freeze()
     return scripted.topology(name, None, here.config, here.agents, learned, watched)
 

@@ -23,7 +23,7 @@ from topologies.learning.effects import (
 )
 from topologies.learning.learner import Learner
 from topologies.learning.objective import leave_one_out
-from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings, share_left
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
 from topologies.wiring import Wirings
 
 HARMFUL = 1
@@ -184,8 +184,8 @@ def test_nothing_is_cut_while_a_stage_lasts_and_at_most_the_paper_s_share_is_lef
         assert learner.edges_left() == {"text>text spatial": 12, "text>text temporal": 16, "agents>decision": 4}, step
         wirings = learner.sample(10)
         report = learner.learn(wirings, *answers(wirings, generator))
-    share = share_left(0.2, ticks=10, total=10)
-    assert share == pytest.approx(np.prod([1 - 0.2 * np.exp(-t * (t + 1) / 20) for t in range(1, 11)]))
+    share = learner.pruning.schedule(0.2, rounds=2)[-1].share
+    assert share == pytest.approx(np.prod([1 - 0.2 * np.exp(-t * (t + 1) / 16) for t in range(1, 9)]))
     assert report.edges["text>text spatial"] <= round(12 * share)
     assert report.edges["text>text temporal"] <= round(16 * share)
     left = learner.edges_left()
@@ -229,7 +229,7 @@ def test_what_is_known_of_a_sender_carries_over_to_its_edges_of_the_next_stage()
 
 
 def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half_way() -> None:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=PruningSettings(rate=0.2))
+    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=PruningSettings(rate=0.5))
     assert sum(learner.edges_left().values()) == 20 + 25 + 5
     generator = np.random.default_rng(0)
     for _ in range(40):
@@ -241,7 +241,7 @@ def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half
     assert not wirings.spatial[:, :, HARMFUL, others].any()
     assert not wirings.decision[:, HARMFUL].any()
     left = sum(learner.edges_left().values())
-    assert left > 50 * share_left(0.2, 40, 40)  # the least goes when all is over
+    assert left > 50 * learner.pruning.schedule(0.5, 2)[-1].share  # the least goes when all is over
     learner.next_stage()
     assert sum(learner.edges_left().values()) < left
 

@@ -25,7 +25,10 @@ from topologies.learning.settings import (
     Init,
     LearnerSettings,
     Likelihood,
+    Noise,
+    Optimiser,
     PruningSettings,
+    Rule,
 )
 from topologies.wiring import Bools, Wirings, allowed_spatial, allowed_temporal
 
@@ -37,6 +40,7 @@ GRADIENT = LearnerSettings(estimator=Estimator.RLOO)
 def plain(estimator: Estimator = Estimator.RLOO, **others: object) -> LearnerSettings:
     """Utility alone, a learning rate of one: the change of the logits is the estimated gradient."""
     chosen: dict[str, object] = {
+        "optimiser": Optimiser.ASCENT,
         "learning_rate": 1.0,
         "rank_weight": 0.0,
         "noise_weight": 0.0,
@@ -132,11 +136,10 @@ def test_the_baseline_removes_what_all_samples_share() -> None:
     assert learner.learn(learner.sample(10), np.zeros((10, 2, 5)), np.ones(10)).gradient_norm > 0
 
 
+@pytest.mark.parametrize("noise", list(Noise))
 @pytest.mark.parametrize("stage", [1, 2])
-def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: int) -> None:
-    settings = LearnerSettings(
-        estimator=Estimator.RLOO, learning_rate=1.0, rank_weight=0.7, noise_weight=3.0, align_weight=1.3
-    )
+def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: int, noise: Noise) -> None:
+    settings = plain(rank_weight=0.7, noise_weight=3.0, align_weight=1.3, noise=noise)
     learner = Learner(TEAM, settings=settings, pruning=unpruned())
     if stage == 2:
         learner.next_stage()
@@ -182,7 +185,7 @@ def test_an_edge_that_matters_survives_pruning_and_ranks_first() -> None:
         ["text"] * 4,
         rounds=1,
         settings=LearnerSettings(estimator=Estimator.RLOO, learning_rate=0.5),
-        pruning=PruningSettings(rate=0.1, steps=40),
+        pruning=PruningSettings(rate=0.2, steps=40),
     )
     for _ in range(40):
         wirings = learner.sample(20)
@@ -268,20 +271,65 @@ def check(learner: Learner, wirings: Wirings) -> None:
 
 
 def test_the_pruning_rate_decays_and_restarts_with_the_stage() -> None:
-    learner = Learner(TEAM, settings=GRADIENT, pruning=PruningSettings(rate=0.2, inter_rate=0.3, steps=10))
+    pruning = PruningSettings(rate=0.2, inter_rate=0.3, steps=10, cuts=10)
+    learner = Learner(TEAM, settings=GRADIENT, pruning=pruning)
     rates = [report.pruning_rate for report in train(learner, 3)]
     assert rates == pytest.approx([0.2 * np.exp(-t * (t + 1) / 20) for t in (1, 2, 3)])
     learner.next_stage()
     assert train(learner, 1)[0].pruning_rate == pytest.approx(0.3 * np.exp(-0.1))
 
 
-def test_the_round_clock_ticks_once_for_each_round() -> None:
-    learner = Learner(TEAM, settings=GRADIENT, rounds=3, pruning=PruningSettings(rate=0.2, steps=10, clock=Clock.ROUND))
-    assert train(learner, 2)[-1].pruning_rate == pytest.approx(0.2 * np.exp(-6 * 7 / 2 / 30))
+def test_the_round_clock_ticks_once_for_each_round_and_starts_anew_with_each_step() -> None:
+    pruning = PruningSettings(rate=0.2, steps=10, clock=Clock.ROUND)
+    learner = Learner(TEAM, settings=GRADIENT, rounds=3, pruning=pruning)
+    assert train(learner, 2)[-1].pruning_rate == pytest.approx(0.2 * np.exp(-(1 + 2 + 3) / 3))
+    one = np.prod([1 - 0.2 * np.exp(-t * (t + 1) / 6) for t in (1, 2, 3)])
+    assert [cut.share for cut in pruning.schedule(0.2, rounds=3)] == pytest.approx([one**n for n in range(1, 11)])
+
+
+def test_cuts_are_spread_over_the_stage_and_leave_what_one_cut_at_the_end_leaves() -> None:
+    settings = LearnerSettings(estimator=Estimator.RLOO, staged=False)
+    left = {}
+    for rule in (Rule.PROGRESSIVE, Rule.ONCE):
+        learner = Learner(["text"] * 5, settings=settings, pruning=PruningSettings(rule=rule))
+        left[rule] = [report.edges for report in train(learner, 40)]
+    numbers = [sum(edges.values()) for edges in left[Rule.PROGRESSIVE]]
+    assert [step for step in range(1, 40) if numbers[step] < numbers[step - 1]] == [4, 9, 14, 19, 24, 29]
+    assert [*left[Rule.PROGRESSIVE][-1].values()] == [10, 12]  # .491 of 20 and 25
+    assert [*left[Rule.ONCE][-1].values()] == [10, 12]
+
+
+def test_the_second_stage_starts_its_optimiser_anew_and_moves_no_frozen_logit() -> None:
+    learner = Learner(TEAM, settings=GRADIENT, pruning=unpruned())
+    train(learner, 10)
+    learner.next_stage()
+    before = learner.state()
+    train(learner, 3)
+    same = torch.tensor([[one == other for other in TEAM] for one in TEAM])
+    for kind in ("spatial", "temporal"):
+        moved = learner.state()[f"logits.{kind}"][0] - before[f"logits.{kind}"][0]
+        assert not moved[same].any(), kind
+        assert moved[~same].any()
+    # Adam's first step is as long as the learning rate, whatever the gradient.
+    learner.load(before)
+    train(learner, 1)
+    first = (learner.state()["logits.temporal"][0] - before["logits.temporal"][0])[~same].abs()
+    assert first.tolist() == pytest.approx([0.1] * len(first), abs=1e-3)
+
+
+@pytest.mark.parametrize(("noise", "matters"), [(Noise.RMS, False), (Noise.HINGE, False), (Noise.SQUARED, True)])
+def test_epsilon_has_no_effect_unless_the_noise_is_squared(noise: Noise, matters: bool) -> None:
+    states = []
+    for epsilon in (0.1, 0.3):
+        settings = LearnerSettings(estimator=Estimator.REINFORCE, noise=noise, epsilon=epsilon)
+        learner = Learner(TEAM, settings=settings)
+        train(learner, 40)
+        states.append(learner.state()["logits.spatial"])
+    assert torch.equal(*states) is not matters
 
 
 def test_scores_rank_later_cuts_above_earlier_ones_and_below_what_is_left() -> None:
-    learner = Learner(["text"] * 6, settings=GRADIENT, pruning=PruningSettings(rate=0.2))
+    learner = Learner(["text"] * 6, settings=GRADIENT, pruning=PruningSettings(rate=0.2, cuts=40))
     cut: list[tuple[int, float]] = []
     for step in range(6):
         before = learner.probabilities().spatial
@@ -390,7 +438,7 @@ def test_without_an_inter_graph_there_is_one_stage_and_no_edge_across() -> None:
 def test_no_alignment_is_a_weight_of_zero_and_the_term_is_still_reported() -> None:
     learner = Learner(TEAM, settings=LearnerSettings(estimator=Estimator.RLOO, align_weight=0))
     learner.next_stage()
-    assert train(learner, 1)[0].alignment == pytest.approx(2)  # equal rows: a cosine of 1 for each kind
+    assert train(learner, 1)[0].alignment == pytest.approx(2 / 2)  # equal rows: a cosine of 1 for each kind
 
 
 def test_gumbel_start_has_probabilities_that_sum_to_one_over_senders() -> None:
