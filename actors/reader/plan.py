@@ -31,8 +31,8 @@ def sub_question(work: Work, line: Field) -> list[str]:
         asked = list(parts(work.question))[: line.most or 6]
         if line.value is not Value.PAIR:
             return asked
-        # Without a sight of the pictures, what asks for one is left open.
-        known = ("" if looks(text) else work.found_out(text) for text in asked)
+        # Left open: what only a sight of the pictures tells, and the whole question, whose answer is what comes next.
+        known = ("" if looks(text) or text == work.question else work.found_out(text) for text in asked)
         return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
     # A picture is searched with by itself: nothing is asked by it.
     return [] if line.optional and _alike(work, _actions(work)) else [next_question(work)]

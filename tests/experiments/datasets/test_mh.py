@@ -170,7 +170,7 @@ def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None
             return Single(context.method)
 
         unused: Any = None
-        make_topology(Method("mine", "", make), load(["experiment=sp", f"data={data}"]), (), unused, unused)
+        make_topology(Method("mine", "", make), load(["experiment=sp", f"data={data}"]), (), {}, unused)
         return contexts[0]
 
     assert (context("mh").directed, context("mh").advice) == (True, ADVICE)

@@ -180,7 +180,7 @@ def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:
     assert planned(cache).judged is None
     judged = planned(cache, "judge=reader").judged
     assert judged
-    assert judged.calls == 6 * 5
+    assert judged.calls == 6 * 6
 
 
 def test_too_few_training_questions_are_found_out_before_anything_is_spent(cache: Path) -> None:

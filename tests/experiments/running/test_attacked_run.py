@@ -23,7 +23,7 @@ from experiments.records.records import Scored
 from experiments.records.tracking import Tracker
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import closing_roles, learner_options, team_roles
+from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.launched import Launched
 from experiments.running.local import Local
 from experiments.running.opening import open_dataset, open_store
@@ -57,23 +57,28 @@ def carry_out(
         folder = RunFolder.create(output, "attacked")
         save(config, folder.config)
     roles = team_roles(config)
-    learner = Local(Learner([role.modality for role in roles], **learner_options(config)))
+    learners = {
+        method: Local(Learner([role.modality for role in roles], **learner_options(config, method)))
+        for method in learned_methods(config)
+    }
     evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, asdict(config), "disabled", "agora-mm", None)
     agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
         context = RunContext(config, roles, dataset, evidence, recorder, tracker, Progress())
-        job = Job(context, agents, learner)
+        job = Job(context, agents, learners)
         asyncio.run(job.run())
     names = tuple(method.name for method in job.methods)
-    about = summary.About("attacked", "reader", "sample", "EM", names, learned="m3prune")
+    about = summary.About("attacked", "reader", "sample", "EM", names)
     summary.write(folder, summary.summarise(folder, about))
     return folder
 
 
 def contents(folder: RunFolder) -> dict[str, bytes]:
-    files = [*sorted((folder.path / "traces").iterdir()), folder.metrics, folder.path / "edge_scores.json"]
-    return {path.name: path.read_bytes() for path in (*files, folder.path / "scores.jsonl")}
+    learned = folder.learned("m3prune").path
+    files = [*folder.path.glob("traces/*"), folder.metrics, folder.path / "scores.jsonl"]
+    files += [*learned.glob("traces/*"), learned / "edge_scores.json"]
+    return {path.name: path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +113,7 @@ def test_an_attacked_run_that_was_cut_short_ends_the_same(
     before = contents(folder)
     scores = folder.path / "scores.jsonl"
     scores.write_bytes(b"".join(scores.read_bytes().splitlines(keepends=True)[:6]))
-    (folder.path / "edge_scores.json").unlink()
+    (folder.learned("m3prune").path / "edge_scores.json").unlink()
     assert contents(carry_out(words, output, folder)) == before
 
 

@@ -102,7 +102,7 @@ def named(*names: str) -> tuple[Method, ...]:
 
 
 def made(method: Method) -> Topology:
-    return make_topology(method, Config(), TEAM, None, None)  # type: ignore[arg-type]
+    return make_topology(method, Config(), TEAM, {}, None)  # type: ignore[arg-type]
 
 
 def test_ours_are_found_by_name_in_the_order_of_the_configuration() -> None:
@@ -191,7 +191,6 @@ def test_the_configuration_keeps_names_as_written(tmp_path: Path) -> None:
         (("full", "theirs.ways:FULL"), "name at least one, and each once"),
         (("single", "single"), "each once"),
         ((), "at least one"),
-        (("m3prune", "gptswarm"), "a run learns one graph, not m3prune and gptswarm"),
         (("fulll",), "Did you mean 'full'"),
         (("theirs.ways:Nothing",), "cannot be imported"),
         (("theirs.ways:NUMBER",), "neither a Method nor"),

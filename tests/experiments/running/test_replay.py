@@ -84,8 +84,10 @@ async def test_a_replay_gives_the_recorded_discussions_without_agents(folder: Ru
     for method in methods():
         told = list(folder.traces(f"evaluate-{method.method}"))
         assert [await method.answer(question, recorded.ask, seed=5) for question in QUESTIONS] == told
-    samples = [await Wired("train", AGENTS, w).answer(QUESTIONS[0], recorded.ask, 5, k) for k, w in enumerate(SAMPLED)]
-    assert samples == list(folder.traces("train-1"))
+    samples = []
+    for k, wiring in enumerate(SAMPLED):
+        samples.append(await Wired("train.m3prune", AGENTS, wiring).answer(QUESTIONS[0], recorded.ask, 5, k))
+    assert samples == list(folder.learned("m3prune").traces("train-1"))
 
 
 async def test_a_replay_spends_nothing(folder: RunFolder, asked: list[Turn]) -> None:
