@@ -53,38 +53,43 @@ def finished(output: Path) -> Path:
 def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     metrics = json.loads((finished / "metrics.json").read_text())
     assert metrics.keys() == {"experiment", "model", "dataset", "questions", "methods", "paired", "parts"}
-    assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune"]
+    assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune", "effects"]
     columns = "utility ci95 strict_em strict_em_ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
     columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"
     assert all(row.keys() == set(columns.split()) for row in metrics["methods"].values())
     assert metrics["methods"]["full"]["calls"] == 19
     assert metrics["methods"]["single"]["calls"] == 1
     names = {path.name for path in finished.iterdir()}
-    assert names >= {"config.yaml", "traces", "learning.jsonl", "scores.jsonl", "topology.safetensors"}
-    assert names >= {"topology.graphml", "topology.json", "metrics.json", "report.html", "figures", "wandb", "run.log"}
+    assert names >= {"config.yaml", "traces", "scores.jsonl", "learned"}
+    assert names >= {"metrics.json", "report.html", "figures", "wandb", "run.log"}
+    assert [graph.name for graph in RunFolder(finished).all_learned()] == ["effects", "m3prune"]
+    for graph in RunFolder(finished).all_learned():
+        learned = {"traces", "learning.jsonl", "topology.safetensors", "topology.graphml", "topology.json"}
+        assert {path.name for path in graph.path.iterdir()} >= learned
 
 
 def test_every_discussion_is_traced_with_every_turn(finished: Path) -> None:
-    run = RunFolder(finished)
-    for stage in (1, 2):
-        traces = list(run.traces(f"train-{stage}"))
-        assert len(traces) == 3 * 3
-        assert all(len(trace.turns) == 19 for trace in traces)
-    assert any(
-        (sender < 5) != (receiver < 5) for trace in run.traces("train-2") for _, sender, receiver in trace.spatial
-    )
+    for graph in RunFolder(finished).all_learned():
+        for stage in (1, 2):
+            traces = list(graph.traces(f"train-{stage}"))
+            assert len(traces) == 3 * 3
+            assert all(len(trace.turns) == 19 for trace in traces)
+        assert any(
+            (sender < 5) != (receiver < 5) for trace in graph.traces("train-2") for _, sender, receiver in trace.spatial
+        )
 
 
 def test_training_and_evaluation_questions_never_overlap(finished: Path) -> None:
     run = RunFolder(finished)
-    stages = [{trace.question for trace in run.traces(f"train-{stage}")} for stage in (1, 2)]
     evaluated = {trace.question for trace in run.traces("evaluate-m3prune")}
-    assert not stages[0] & stages[1]
-    assert not evaluated & (stages[0] | stages[1])
+    for graph in run.all_learned():
+        stages = [{trace.question for trace in graph.traces(f"train-{stage}")} for stage in (1, 2)]
+        assert not stages[0] & stages[1]
+        assert not evaluated & (stages[0] | stages[1])
 
 
 def test_no_gold_answer_reaches_a_prompt_or_a_trace_as_such(finished: Path) -> None:
-    for path in (finished / "traces").iterdir():
+    for path in finished.glob("**/traces/*.jsonl"):
         assert '"gold"' not in path.read_text()
 
 
@@ -94,8 +99,9 @@ def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
     assert main(words(output, "concurrency=1", "model.replicas=1")) == 0
     other = folder_of(capsys.readouterr().out)
     assert (other / "metrics.json").read_bytes() == (finished / "metrics.json").read_bytes()
-    for path in sorted((finished / "traces").iterdir()):
-        assert path.read_bytes() == (other / "traces" / path.name).read_bytes(), path.name
+    for path in finished.glob("**/traces/*.jsonl"):
+        name = path.relative_to(finished)
+        assert path.read_bytes() == (other / name).read_bytes(), name
 
 
 def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
