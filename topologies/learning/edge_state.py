@@ -85,10 +85,11 @@ class EdgeState:
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
-    def rank_anew(self, kind: str) -> None:
-        """Ranks the edges that were cut by their present p, not by when they were cut."""
+    def rank_anew(self, kind: str, last: Tensor) -> None:
+        """Ranks the edges that were cut by their present p, not by when they were cut; those in `last`, bool [sender,
+        receiver], below all others."""
         cut = self.cut[kind]
-        self.cut[kind] = (1 + self.probability(kind).double()).where(cut > 0, cut)
+        self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Floats:
         """A ranking: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge."""

@@ -89,27 +89,38 @@ def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
     return Estimate(prior.mean + trust * (values.mean - prior.mean), left + (1 - trust) ** 2 * prior.variance)
 
 
-def sender_effects(edges: Estimate, scores: Tensor) -> Estimate:
+def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
+    """Each sender's score beside the mean of its modality [senders]; visual: bool [senders].
+
+    The specialists of the modality that fewer questions are about score less without being worse.
+    """
+    apart = scores.clone()
+    for kind in (visual, ~visual):
+        apart[kind] -= scores[kind].mean() if bool(kind.any()) else 0
+    return apart
+
+
+def sender_effects(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
     """Steps (2) and (3): each sender's mean effect [senders], drawn towards what its own score predicts.
 
-    edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers.
+    edges: [senders, receivers]; scores: [senders], the mean score of each sender's own answers; visual: bool [senders].
     """
     means = sender_means(edges)
-    line = torch.stack([torch.ones_like(scores), scores - scores.mean()], dim=1).double()
+    line = torch.stack([torch.ones_like(scores), among_peers(scores, visual)], dim=1).double()
     first = regression(means, line, torch.zeros(()))
     scatter = excess_variance(means, first.mean, fitted_parameters=2)
     return shrink(means, regression(means, line, scatter), scatter)
 
 
-def posterior(edges: Estimate, scores: Tensor) -> Estimate:
+def posterior(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
     """Step (4): every edge's effect given all of them [senders, receivers]; of an edge never drawn, its sender's."""
-    senders = sender_effects(edges, scores)
+    senders = sender_effects(edges, scores, visual)
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
     return shrink(edges, prior, scatter)
 
 
-def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor) -> dict[str, Estimate]:
+def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor, visual: Tensor) -> dict[str, Estimate]:
     """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
 
     A sender's edges of all kinds are judged together, the decision agent being one more receiver: each says how far the
@@ -119,7 +130,7 @@ def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor) -> dict[str, 
     columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in raw.items()}
     widths = [edges.mean.shape[1] for edges in columns.values()]
     together = Estimate(*(torch.cat(parts, dim=1) for parts in zip(*columns.values(), strict=True)))
-    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores)), strict=True)
+    split = zip(*(torch.split(part, widths, dim=1) for part in posterior(together, scores, visual)), strict=True)
     return {
         kind: Estimate(*(part.unflatten(1, (len(edges.mean), -1)).transpose(0, 1) for part in parts))
         for (kind, edges), parts in zip(raw.items(), split, strict=True)

@@ -88,7 +88,7 @@ class Learner:
             for stage in self._stages.values():
                 for block in stage.blocks:
                     self._edges.start_from_noise(block, stage.start, settings.tau, generator)
-        self._estimator = estimator(settings, self._edges, rounds)
+        self._estimator = estimator(settings, self._edges, rounds, visual)
         self._rule = rule(self.pruning, self._edges, rounds, estimator.each_step)
 
     @property
@@ -113,7 +113,7 @@ class Learner:
 
     def foresight(self) -> int:
         """The number of steps beyond the next one that can be sampled, to hold their discussions at the same time."""
-        return self._estimator.foresight(max(0, self.pruning.steps - self.step - 1))
+        return self._estimator.foresight(self.pruning.steps_to_look(self.step) - 1)
 
     def learn(
         self,
@@ -138,9 +138,12 @@ class Learner:
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
         self._rule.after_step(self._stage, self.step, self._generator)
+        if self.pruning.steps_to_look(self.step) == 1:
+            for kind, harmful in self._estimator.harmful(self._stage).items():
+                self._edges.keep(kind, ~harmful, self.step + 1)
         self.step += 1
         if self.finished:
-            self._rule.cut(self._stage, self._generator)
+            self._cut()
         return StepReport(
             stage=self.stage,
             step=self.step,
@@ -154,7 +157,7 @@ class Learner:
 
     def next_stage(self) -> None:
         """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
-        self._rule.cut(self._stage, self._generator)
+        self._cut()
         if self.stage == self.stages:
             self._over = True
             return
@@ -190,6 +193,11 @@ class Learner:
         if "decision" in self._stage.drawn:
             read = read * self._edges.probability("decision")[:, 0]
         return read.numpy()
+
+    def evidence(self) -> float | None:
+        """With `effects`, the chance of scores like these where no edge has any effect; above the settings'
+        `error_rate` nothing is cut by them. None with gradients, which say nothing of that."""
+        return self._estimator.evidence()
 
     def edge_scores(self) -> Edges[Floats]:
         """A ranking of all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
@@ -258,7 +266,14 @@ class Learner:
 
     def _left(self) -> dict[str, Tensor]:
         """The edges that would be left if learning ended here, by kind."""
+        if not self._estimator.knows():
+            return {kind: mask.clone() for kind, mask in self._edges.mask.items()}
         return self._rule.left(self._stage, True, self._generator)
+
+    def _cut(self) -> None:
+        """Prunes at the end of a stage."""
+        if self._estimator.knows():
+            self._rule.cut(self._stage, self._generator)
 
     def _readers(self) -> Tensor:
         """The agents that the decision agent may read, bool [agents, 1].

@@ -95,9 +95,10 @@ class Progressive(PruningRule):
     def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
         if self.each_step:
             return present
+        if block.kind == "decision":
+            return worth_keeping(p, present, len(p), at_least_one=True)
         share = self.pruning.schedule(self.pruning.first_rate(block.intra), self.rounds)[-1].share if final else 1.0
-        room = room_for(share, block.of(stage.start[block.kind]))
-        return worth_keeping(p, present, room, at_least_one=block.kind == "decision")
+        return worth_keeping(p, present, room_for(share, block.of(stage.start[block.kind])), at_least_one=False)
 
 
 class Once(PruningRule):

@@ -108,6 +108,7 @@ class LearnerSettings:
     noise_weight: float = 1.0  # with `rms` it pulls by .002 to .003, all edges of a matrix alike
     epsilon: float = 0.1  # the noise level that Eq. 7 tolerates
     align_weight: float = 1.0
+    error_rate: float = 0.05  # with `effects`: of learners to whom no edge matters, those that may hold that one does
     per_round: bool = False  # logits of their own for every round; masks stay shared
     # None in the next two is the estimator's own choice: the paper's, except with `effects`, where the other measured
     # best.
@@ -125,6 +126,8 @@ class LearnerSettings:
         _one_of("noise", self.noise, Noise)
         if self.decision is not None:
             _one_of("decision", self.decision, Decision)
+        if not 0 < self.error_rate < 1:
+            raise ValueError(f"learner error_rate must be between 0 and 1, got {self.error_rate}")
         for name in ("learning_rate", "tau"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"learner {name} must be above 0, got {getattr(self, name)}")
@@ -154,6 +157,12 @@ class PruningSettings:
     final_rate: float | None = None  # the share of every matrix that `once` and `agents` cut; None: as `progressive`
     agent_rate: float = 0.2  # with `agents`: the share of the team that goes after the first stage
     steps: int = 40  # training steps of a stage
+    looks: int = 4  # with `effects`: times in a stage that edges go which are certain to harm; 0: at its end alone
+
+    def steps_to_look(self, step: int) -> int:
+        """The number of steps, after `step` of a stage, until edges that are certain to harm go or the stage ends."""
+        ends = [self.steps * look // self.looks for look in range(1, self.looks + 1)] if self.looks else []
+        return min((end for end in (*ends, self.steps) if end > step), default=step + 1) - step
 
     def first_rate(self, intra: bool) -> float:
         """p_0 of edges inside a modality, or of all others."""
@@ -193,6 +202,8 @@ class PruningSettings:
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise ValueError(f"pruning {name} must be from 0 to below 1, got {value}")
+        if self.looks < 0:
+            raise ValueError(f"pruning looks must be 0 or more, got {self.looks}")
         for name in ("steps", "cuts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"pruning {name} must be at least 1, got {getattr(self, name)}")

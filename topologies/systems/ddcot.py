@@ -27,7 +27,7 @@ from topologies.systems.solo import ANSWER, STEPS, in_view
 from topologies.topology import Ask
 
 MOST = 5  # sub-questions that are kept, each worth a turn
-REASONER = Role("reasoner", Modality.TEXT, "")
+REASONER = Role("divider", Modality.TEXT, "")
 RECOGNISER = Role("recogniser", Modality.VISUAL, "")
 DIVIDE = (
     "Take the question apart into the sub-questions on which its answer depends. Each asks for one thing and can be "

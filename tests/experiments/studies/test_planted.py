@@ -132,11 +132,11 @@ def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does
     outcomes = explored(settings)
     rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
     assert rows[True, "effects"]["auc_adversary"][0] > 0.9
-    assert rows[True, "reinforce"]["auc_adversary"][0] < 0.75
+    assert rows[True, "m3prune"]["auc_adversary"][0] < 0.75
     assert rows[True, "effects"]["utility"][0] > rows[True, "full"]["utility"][0]
     assert rows[True, "best"]["share"][0] == 1
     assert "auc_adversary" not in rows[False, "effects"]
-    assert set(rows[False, "rloo"]) >= {"regret@80", "auc_harmful", "auc_costly"}
+    assert set(rows[False, "m3prune_rloo"]) >= {"regret@80", "auc_harmful", "auc_costly"}
 
 
 def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
     assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 6  # one setting, and all of them
     assert len(text.splitlines()) == 1 + 2 * 2 * 9
     assert set(metrics(summaries)["methods"]) >= {"attacked/full", "clean/effects"}
-    assert all(name in text for name in ("effects", "reinforce", "rloo", "full", "by_hand", "best", "attacked"))
+    assert all(name in text for name in ("effects", "m3prune", "m3prune_rloo", "full", "by_hand", "best", "attacked"))
     write(tmp_path, settings, outcomes, summaries)
     stored = json.loads((tmp_path / "planted.json").read_text())
     assert len(stored["outcomes"]) == len(outcomes)

@@ -282,7 +282,7 @@ def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
     assert learned["cut"] > 0
     assert learned["precision"] == 1
     assert findings["methods"]["effects"]["utility"] > findings["methods"]["full"]["utility"]
-    assert set(findings["learners"]) == {"reinforce", "rloo", "effects"}
+    assert set(findings["learners"]) == {"m3prune", "m3prune_rloo", "effects"}
     for name in findings["learners"]:
         assert len(list(RunFolder.open(folder.path / "learners" / name).learning())) == 2 * (6 + 1)
 

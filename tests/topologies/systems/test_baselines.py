@@ -226,7 +226,7 @@ DUTIES: dict[str, Said] = {
 async def test_ddcot_divides_in_one_turn_that_sees_no_picture_and_knows_whether_there_is_one(store: Store) -> None:
     choosing = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, choices=("Winstrup", "Palladio")))
     _, turns = await held("ddcot", store, DUTIES, item=choosing)
-    assert [turn.agent for turn in turns] == ["reasoner", "recogniser", "reasoner"]
+    assert [turn.agent for turn in turns] == ["divider", "recogniser", "divider"]
     assert shown(turns[0]) == {"hint"}
     assert turns[0].question.choices == ("Winstrup", "Palladio")
     assert turns[0].task is not None
@@ -239,9 +239,9 @@ async def test_ddcot_divides_in_one_turn_that_sees_no_picture_and_knows_whether_
 async def test_ddcot_puts_uncertain_parts_to_the_pictures_and_nothing_else_to_them(store: Store) -> None:
     _, turns = await held("ddcot", store, DUTIES)
     assert [(turn.agent, shown(turn)) for turn in turns] == [
-        ("reasoner", {"hint"}),
+        ("divider", {"hint"}),
         ("recogniser", {"own"}),
-        ("reasoner", {"hint"}),
+        ("divider", {"hint"}),
     ]
     assert (turns[1].question.text, turns[1].question.choices) == (PARTS[0], ())
     assert (REASONER.modality, RECOGNISER.modality) == (Modality.TEXT, Modality.VISUAL)
@@ -269,7 +269,7 @@ async def test_ddcot_integrates_all_parts_with_what_was_found_and_marks_what_is_
 
 async def test_ddcot_leaves_parts_uncertain_where_there_is_no_picture(store: Store) -> None:
     _, turns = await held("ddcot", store, DUTIES, item=WITHOUT)
-    assert [turn.agent for turn in turns] == ["reasoner", "reasoner"]
+    assert [turn.agent for turn in turns] == ["divider", "divider"]
     assert turns[-1].task is not None
     assert turns[-1].task.given[0].line == f"Sub-question: {PARTS[0]} -> uncertain"
 
@@ -278,7 +278,7 @@ async def test_ddcot_without_parts_puts_the_question_to_the_pictures(store: Stor
     _, turns = await held("ddcot", store, {"Answer": "Winstrup", "Thought": "It is so."})
     assert [(turn.agent, turn.question.text) for turn in turns[1:]] == [
         ("recogniser", "Who built it?"),
-        ("reasoner", "Who built it?"),
+        ("divider", "Who built it?"),
     ]
 
 

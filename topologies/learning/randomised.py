@@ -1,0 +1,206 @@
+"""The estimator `effects`: sampled wirings as a randomised experiment, whose estimates become the edges' logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from topologies.learning.blocks import KINDS, Stage
+from topologies.learning.edge_state import EdgeState
+from topologies.learning.effects import Estimate, among_peers, edge_moments, posterior_by_kind, raw_effects
+from topologies.learning.evidence import Sums, certain_harm, chance_of
+from topologies.learning.objective import Terms, credited, terms_of
+from topologies.learning.settings import Decision, LearnerSettings
+from topologies.wiring import Wirings, drawn
+
+MOST = 8.0  # logits stay within this: p is .9997 there
+OWN, FINAL = "own", "final"
+CREDITS = (OWN, FINAL)
+LINKED = 2.0  # standard errors of the link between own scores and utility from which on own scores count
+
+
+class Effects:
+    """Each edge's effect, as effects.py estimates it: a logit is effect / standard deviation.
+
+    The effect is the one on the receiver's own answers, which are many, as long as these go with the final one's
+    utility; where they do not (agents that give no answer, a decision that goes by other things), the one on utility
+    itself. Both together, weighted by their precision, was tried and measured worse: the second adds noise only.
+    The objective's other terms are reported, but have no say.
+
+    `sums` are over all samples so far, in double precision:
+    own.<kind>, final.<kind>: [rounds or 1, sender, receiver], products with the receiver's and the utility's credit
+        (`edge_moments`); bound.<credit>.<kind>: U of evidence.py. squares.<kind>: of the draws alone.
+    spread.<credit>.<kind>: [2]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
+        edge that was certain to harm.
+    link: [3]; products of last own credits and the final one, and the squares of both.
+    scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
+    """
+
+    decision = Decision.LEARNED
+    staged = False
+    has_alignment = False
+    each_step = False  # after a few steps nearly all effects are noise
+
+    def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
+        self.settings, self.edges, self.visual = settings, edges, visual
+        shapes = {"scores": torch.Size([rounds, len(visual)]), "link": torch.Size([3])}
+        shapes |= {"utility": torch.Size([1]), "samples": torch.Size([1])}
+        for kind, theta in edges.logits.items():
+            of_edges = ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS))
+            shapes |= {f"{name}.{kind}": theta.shape for name in of_edges}
+            shapes |= {f"spread.{credit}.{kind}": torch.Size([2]) for credit in CREDITS}
+            shapes |= {f"harm.{kind}": theta.shape[1:]}
+        self.sums = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
+
+    def chances(self, stage: Stage) -> dict[str, Tensor]:
+        """Fair coins: they tell most about an edge, and following p was not better."""
+        return {kind: torch.full_like(self.edges.logits[kind], 0.5) for kind in stage.drawn}
+
+    def foresight(self, steps_left: int) -> int:
+        return steps_left  # only what is cut changes how it samples
+
+    def learn(
+        self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
+    ) -> tuple[dict[str, Tensor], Terms]:
+        """Adds one step's samples to the sums, and sets the logits anew; returns their change, by kind.
+
+        An edge is credited with its receiver's own score in the round that it leads to, and with the utility of the
+        final answer, both apart from what other samples of the question scored.
+        """
+        terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
+        utility, count = utility.double(), float(self.sums["samples"])
+        own = credited(turn_scores.double(), group, self.sums["scores"], count)
+        final = credited(utility[:, None, None], group, self.sums["utility"], count)
+        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
+        edges = drawn_tensors(wirings)
+        for kind, probability in self.chances(stage).items():
+            self._add(kind, *edges[kind], probability, {OWN: credits[kind], FINAL: final.expand_as(credits[kind])})
+        last, of_answer = own[:, -1], final[:, 0].expand_as(own[:, -1])
+        self.sums["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
+        self.sums["scores"] += turn_scores.sum(0)
+        self.sums["utility"] += utility.sum()
+        self.sums["samples"] += len(utility)
+        return self._update(stage), terms
+
+    def _add(
+        self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credits: Mapping[str, Tensor]
+    ) -> None:
+        for name, credit in credits.items():
+            products, squares = edge_moments(taken, allowed, probability, credit)
+            self._sum(f"{name}.{kind}", products)
+            self._sum(f"bound.{name}.{kind}", torch.einsum("ktji,kti->tji", 0.25 * allowed.double(), credit**2))
+            squared = float((credit**2).sum())
+            self.sums[f"spread.{name}.{kind}"] += torch.tensor([squared, float(credit.numel())], dtype=torch.float64)
+        self._sum(f"squares.{kind}", squares)
+
+    def _sum(self, name: str, moment: Tensor) -> None:
+        total = self.sums[name]
+        total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
+
+    def begin(self, stage: Stage) -> None:
+        self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
+
+    def harmful(self, stage: Stage) -> dict[str, Tensor]:
+        """The edges that are certain to harm by now, bool [sender, receiver] by kind: singly, or all of a sender's
+        together; and those to an agent that nobody hears any more.
+
+        In `error_rate` of all learners at most, any edge or sender without effect is among them.
+        """
+        rate = self.settings.error_rate / (2 * len(CREDITS))  # half for edges, half for senders
+        mask, logits = self.edges.mask, self.edges.logits
+        number = {kind: start * len(logits[kind]) for kind, start in stage.start.items()}
+        of_senders = torch.stack([count.sum(1) for count in number.values()]).sum(0)
+        # Whoever harms by one credit may help by the one that counts.
+        doubtful = {kind: self.edges.probability(kind) < 0.5 for kind in mask}
+        worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
+        gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
+        for credit in CREDITS:
+            sums = self._sums(credit)
+            senders = certain_harm(_senders(sums), of_senders, len(of_senders), rate) & worse
+            for kind, count in number.items():
+                edges = certain_harm(sums[kind].over(0), count, int(of_senders.sum()), rate) & doubtful[kind]
+                gone[kind] |= edges | senders[:, None]
+        for kind, cut in gone.items():
+            self.sums[f"harm.{kind}"] = self.sums[f"harm.{kind}"].maximum((cut & mask[kind]).double())
+        unheard = self._unheard(stage, {kind: mask[kind] & ~gone[kind] for kind in mask})
+        return {kind: cut if kind == "decision" else cut | unheard for kind, cut in gone.items()}
+
+    def _unheard(self, stage: Stage, left: Mapping[str, Tensor]) -> Tensor:
+        """The agents whom nobody but themselves would hear, bool [agents]."""
+        if not bool(stage.start["decision"].any()):
+            return torch.zeros_like(self.visual)  # the decision agent reads everyone
+        others = ~torch.eye(len(self.visual), dtype=torch.bool)
+        return ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
+
+    def evidence(self) -> float:
+        """The chance of what was seen where no edge has an effect: of all edges, of all senders, of all together and of
+        senders by their own scores, each by both credits; corrected for their number."""
+        scores = self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
+        better = among_peers(scores, self.visual)
+        chances = []
+        for credit in CREDITS:
+            sums = self._sums(credit)
+            senders = _senders(sums)
+            weighted = Sums((better * senders.total).sum()[None], (better**2 * senders.spread).sum()[None])
+            edges = Sums(*(torch.cat([part.flatten() for part in parts]) for parts in zip(*sums.values(), strict=True)))
+            everything = Sums(senders.total.sum()[None], senders.spread.sum()[None])
+            chances += [chance_of(each) for each in (edges, senders, everything, weighted)]
+        return min(1.0, len(chances) * min(chances))
+
+    def knows(self) -> bool:
+        """Whether there is evidence of any effect; without, the estimates are noise and say nothing to cut by."""
+        return self.evidence() <= self.settings.error_rate
+
+    def _sums(self, credit: str) -> dict[str, Sums]:
+        return {kind: Sums(self.sums[f"{credit}.{kind}"], self.sums[f"bound.{credit}.{kind}"]) for kind in KINDS}
+
+    def _update(self, stage: Stage) -> dict[str, Tensor]:
+        """Sets the stage's logits to what the sums say; the change, by kind."""
+        scores = self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
+        credit = OWN if self._linked() else FINAL
+        raw = {kind: self._raw(credit, kind) for kind in KINDS}
+        change = {}
+        for kind, effect in posterior_by_kind(raw, scores, self.visual).items():
+            theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
+            change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
+            self.edges.logits[kind] += change[kind]
+            self.edges.rank_anew(kind, self.sums[f"harm.{kind}"] > 0)
+        return change
+
+    def _linked(self) -> bool:
+        """Whether utility goes with agents' own scores: the slope of one on the other, in its standard errors.
+
+        Receivers of one discussion share its utility, so that all of them count as one.
+        """
+        product, own, final = (float(part) for part in self.sums["link"])
+        if own <= 0:
+            return False
+        slope = product / own
+        residual = max(final - slope * product, 0.0) / max(float(self.sums["samples"]), 1.0)
+        return slope > LINKED * sqrt(residual / own)
+
+    def _raw(self, credit: str, kind: str) -> Estimate:
+        squared, count = self.sums[f"spread.{credit}.{kind}"]
+        # While all samples of a question score the same, nothing is known, not even that an edge does nothing.
+        spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
+        return raw_effects(self.sums[f"{credit}.{kind}"], self.sums[f"squares.{kind}"], spread)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {f"seen.{name}": total.clone() for name, total in self.sums.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        self.sums = {name: tensors[f"seen.{name}"].clone() for name in self.sums}
+
+
+def _senders(sums: Mapping[str, Sums]) -> Sums:
+    """All edges of a sender together [senders]."""
+    each = [kind.over(0, 2) for kind in sums.values()]
+    return Sums(*(torch.stack(parts).sum(0) for parts in zip(*each, strict=True)))
+
+
+def drawn_tensors(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:
+    """`drawn` as tensors, copied: arrays that crossed a process are read-only."""
+    return {kind: (torch.tensor(allowed), torch.tensor(taken)) for kind, (allowed, taken) in drawn(wirings).items()}
