@@ -26,7 +26,7 @@ class Poison(AttackKind):
     def check(self, attackers: Sequence[str]) -> None:
         if attackers:
             raise UserError(
-                "attack=poison plants a source that every agent of its modality reads: leave attack.agents out"
+                "attack=poison plants a source for all that read its kind: leave attack.agents out"
             )
 
     def evidence(self, question: Question, context: AttackContext) -> Question:

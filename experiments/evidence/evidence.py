@@ -21,7 +21,7 @@ KEPT = 4096  # questions, of some ten thousand characters each
 
 
 class Evidence:
-    """Retrieves evidence: passages and rows for textual agents, pictures for visual ones.
+    """Retrieves evidence: passages and table rows, and pictures.
 
     The last questions' evidence is kept, since every method of a run answers the same questions.
     """
