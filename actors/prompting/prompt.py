@@ -65,7 +65,7 @@ REPAIRED_CHARACTERS = 4000
 @lru_cache(maxsize=8)
 def instruction(texts: bool, pictures: bool, found: bool = True) -> str:
     """The system turn: what lies before the model, and where it finds what to do. The same for all turns that read
-    the same of one question, whether they answer it or not. `found` is False where all of it is part of the question."""
+    the same of one question, whether they answer it or not. `found` is False where all is part of the question."""
     kinds = [*(["passages and rows of tables"] if texts else []), *(["pictures"] if pictures else [])]
     if not kinds:
         before = "Below is a question."

@@ -44,8 +44,8 @@ class Phase:
 
     `shared` of the expected prompt tokens are what agents that read the same have in common on a question. `distinct`
     is the number of calls that differ from each other and from those of the phases before, estimated without knowing
-    any reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had the
-    length allowed.
+    any reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had
+    the length allowed.
     """
 
     name: str
