@@ -30,14 +30,15 @@ def wire(cls: C) -> C:
 
 
 class Modality(StrEnum):
-    """The kind of evidence that an agent reads; `both` is for an agent that decides, or stands for a whole team."""
+    """The stage of the graph that an agent belongs to (edges inside a modality come first), and a kind of evidence;
+    `both` is for an agent that decides, or stands for a whole team."""
 
     TEXT = "text"
     VISUAL = "visual"
     BOTH = "both"
 
     def reads(self, kind: Kind) -> bool:
-        """Tables are text: a textual agent gets passages and table rows, a visual one pictures."""
+        """Tables are text: the textual kind is passages and table rows, the visual one pictures."""
         return self is Modality.BOTH or (self is Modality.VISUAL) == (kind is Kind.IMAGE)
 
 
@@ -124,6 +125,9 @@ class Role:
     """An agent's identity in the team. `instruction` is the role's own part of every prompt. A `dummy`
     says one fixed sentence and calls no model.
 
+    `modality` is where it stands in the graph and what its instruction is about; `reads` is the kind of evidence that
+    it is shown, where that is another one.
+
     `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
     """
 
@@ -132,6 +136,12 @@ class Role:
     instruction: str
     dummy: bool = False
     agent: str | None = None
+    reads: Modality | None = None
+
+    @property
+    def evidence(self) -> Modality:
+        """The kind of evidence that it is shown."""
+        return self.reads or self.modality
 
 
 @wire
@@ -443,7 +453,7 @@ class Grading:
 class Request:
     """One call of a model. The prompt is `system`, then `images` (with `shared` after them), then `own`.
 
-    `system` + `images` + `shared` are the same for all agents of one modality on one question, in every round and
+    `system` + `images` + `shared` are the same for all agents that read the same of one question, in every round and
     sample, so that a prefix cache serves them; `prefix` is the digest of what is shared before anything was cut, by
     which a pool chooses the replica.
 

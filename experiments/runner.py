@@ -19,7 +19,6 @@ from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config
 from experiments.config.loading import save
-from experiments.evidence.evidence import Evidence
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
@@ -31,7 +30,7 @@ from experiments.running.job import Job
 from experiments.running.launch import check, team_roles
 from experiments.running.launched import cluster_started, launch_agents, launch_learners, wait
 from experiments.running.models import COMPLETIONS, model_backend
-from experiments.running.opening import check_room, open_cache, open_dataset, open_store
+from experiments.running.opening import check_room, open_cache, open_dataset, open_evidence, open_store
 from experiments.studies import recall
 from experiments.studies.behaviour import table as behaviour_table
 from experiments.studies.behaviour.measure import Behaviour
@@ -132,7 +131,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             Progress() as progress,
             cluster_started(config.ray, progress) as cluster,
         ):
-            evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+            evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, cluster, cache, recorded))
         if config.job == "redundancy":

@@ -63,7 +63,8 @@ class RoleAgent:
 
         def first(cut: Sequence[str]) -> Request:
             role = self.role
-            return build_request(turn, role.modality, role.instruction, recalled, self._settings, cut, abilities)
+            modality, instruction, reads = role.modality, role.instruction, role.evidence
+            return build_request(turn, modality, instruction, recalled, self._settings, cut, abilities, reads=reads)
 
         responses = [await self._ask(turn, first)]
         reading = responses[0].reading(form)
@@ -131,7 +132,7 @@ class RoleAgent:
                 usage = Usage.of(completion) if counts else Usage()
                 error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
                 break
-            more = cut_more(turn.question, self.role.modality, cut, request, completion)
+            more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
                 counts, usage, error = False, Usage(), _does_not_fit(completion)
                 break

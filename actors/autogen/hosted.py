@@ -70,7 +70,10 @@ class HostedAgent:
         cut: tuple[str, ...] = ()
         usage = Usage()
         while True:
-            request = build_request(turn, self.role.modality, self.role.instruction, recalled, self._settings, cut)
+            role = self.role
+            request = build_request(
+                turn, role.modality, role.instruction, recalled, self._settings, cut, reads=role.evidence
+            )
             # One client for each attempt: its counts and `too_long` are of this prompt alone.
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._ask(turn, request, client)
@@ -79,7 +82,7 @@ class HostedAgent:
             more: Sequence[str] = ()
             # An agent may have coped with a request that did not fit: then nothing has to be cut.
             if outcome.error and client.too_long is not None:
-                more = cut_more(turn.question, self.role.modality, cut, *client.too_long)
+                more = cut_more(turn.question, self.role.evidence, cut, *client.too_long)
             if not more:
                 break
             cut = (*cut, *more)

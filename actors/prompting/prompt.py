@@ -1,6 +1,6 @@
 """Lays out a request so that a prefix cache serves most of it.
 
-Order: instruction, pictures, question, evidence (the same for all agents of one modality on one question), then the
+Order: instruction, pictures, question, evidence (the same for all agents that read the same of one question), then the
 discussion in one canonical order, the agent's own earlier turns among it, and only then what is the agent's own: its
 role, and how much each message weighs. With the role first, agents share no prefix with each other, only each of them
 with itself in other samples and rounds.
@@ -64,8 +64,8 @@ REPAIRED_CHARACTERS = 4000
 
 @lru_cache(maxsize=8)
 def instruction(texts: bool, pictures: bool, found: bool = True) -> str:
-    """The system turn: what lies before the model, and where it finds what to do. The same for all turns of a modality
-    on one question, whether they answer it or not. `found` is False where all of it is part of the question."""
+    """The system turn: what lies before the model, and where it finds what to do. The same for all turns that read
+    the same of one question, whether they answer it or not. `found` is False where all is part of the question."""
     kinds = [*(["passages and rows of tables"] if texts else []), *(["pictures"] if pictures else [])]
     if not kinds:
         before = "Below is a question."
@@ -84,20 +84,20 @@ def _line_of_its_own(text: str) -> str:
     return f"\\{line}" if line.startswith("#") else line
 
 
-def evidence_for(question: Question, modality: Modality) -> tuple[Source, ...]:
-    """The sources that an agent of this modality may read, best first."""
-    return tuple(source for source in question.evidence if modality.reads(source.kind))
+def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
+    """The sources that an agent that reads this kind of evidence is shown, best first."""
+    return tuple(source for source in question.evidence if reads.reads(source.kind))
 
 
-def shared_part(question: Question, modality: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
-    """Question, choices, passages and rows, and the pictures' names, as every agent of a modality sees them; and the
-    pictures. Sources with an id in `cut` are left out.
+def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) -> tuple[str, tuple[Source, ...]]:
+    """Question, choices, passages and rows, and the pictures' names, as every agent that reads this kind of evidence
+    sees them; and the pictures. Sources with an id in `cut` are left out.
 
     A source goes by its number in the question's evidence, the same for every agent whatever it reads and whatever is
     cut: data sets' ids are long, and agents repeat them with all that they quote.
     """
     numbered = [replace(source, id=str(n)) for n, source in enumerate(question.evidence, 1) if source.id not in cut]
-    evidence = [source for source in numbered if modality.reads(source.kind)]
+    evidence = [source for source in numbered if reads.reads(source.kind)]
     lines = [QUESTION, _line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
@@ -168,7 +168,7 @@ def _to_answer(turn: Turn, modality: Modality) -> str:
     # What was found may stand in the messages of others, or in what is given.
     if not evidence and not turn.heard and not turn.given:
         sentences.append(NOTHING_RETRIEVED)
-    elif evidence and modality is Modality.VISUAL and not any(modality.reads(source.kind) for source in evidence):
+    elif evidence and modality is Modality.VISUAL and all(source.kind is not Kind.IMAGE for source in evidence):
         sentences.append(NO_PICTURES)
     if any(heard.message.agent != turn.agent for heard in turn.heard):
         sentences.append(ON_MERITS)
@@ -238,24 +238,31 @@ def build_request(
     settings: AgentSettings | None = None,
     cut: Sequence[str] = (),
     abilities: Abilities = ABILITIES,
+    *,
+    reads: Modality | None = None,
 ) -> Request:
     """The request for one turn, without the sources with an id in `cut`, for a model of these abilities.
 
-    Two turns of agents of one modality on one question have the same `prefix`, whatever was cut: the replica that
-    knows the pictures and the first passages is the one to ask all the same. The id tells how many were cut, since
-    a model must not take the request for the one that it has seen.
+    Two turns that read the same of one question have the same `prefix`, whatever was cut: the replica that knows the
+    pictures and the first passages is the one to ask all the same. The id tells how many were cut, since a model must
+    not take the request for the one that it has seen.
+
+    Args:
+        modality: what the role is about.
+        reads: the kind of evidence that is shown (None: that of the modality).
     """
     settings = settings or AgentSettings()
-    shared, images, prefix = _prefix(turn.question, modality)
+    reads = reads or modality
+    shared, images, prefix = _prefix(turn.question, reads)
     if cut:
-        shared, images = shared_part(turn.question, modality, cut)
+        shared, images = shared_part(turn.question, reads, cut)
     if not abilities.pictures:
         # Without its file a picture is described in words.
         images = tuple(replace(image, image=None) for image in images)
     own, parts = own_part(turn, modality, role, recalled, settings.budget_words)
     form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
-    read = evidence_for(turn.question, modality)
+    read = evidence_for(turn.question, reads)
     found = any(source.doc not in turn.question.own for source in read)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
@@ -309,9 +316,9 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fa
 
 
 @lru_cache(maxsize=512)
-def _prefix(question: Question, modality: Modality) -> tuple[str, tuple[Source, ...], str]:
+def _prefix(question: Question, reads: Modality) -> tuple[str, tuple[Source, ...], str]:
     """The shared part, its pictures and their digest: worked out once for all samples and rounds of a question."""
-    shared, images = shared_part(question, modality)
+    shared, images = shared_part(question, reads)
     digest = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
         # Paths need not be valid Unicode, unlike the text, which was cleaned.

@@ -12,13 +12,13 @@ SHARE = 0.25
 """Of the sources left, how many go at a time where the model does not say by how much the prompt is too long."""
 
 
-def least_relevant(question: Question, modality: Modality, cut: Collection[str]) -> list[Source]:
+def least_relevant(question: Question, reads: Modality, cut: Collection[str]) -> list[Source]:
     """The sources that can still be cut, worst rank first, among passages and rows as among pictures.
 
     At equal rank the passage goes before the picture: pictures come first in the prompt, and those that stay are still
     served by the prefix cache.
     """
-    left = [source for source in evidence_for(question, modality) if source.id not in cut]
+    left = [source for source in evidence_for(question, reads) if source.id not in cut]
     pictures = [source for source in left if source.kind is Kind.IMAGE]
     texts = [source for source in left if source.kind is not Kind.IMAGE]
     # Sorted in reverse, 1 puts a passage before the picture of the same rank.
@@ -27,11 +27,11 @@ def least_relevant(question: Question, modality: Modality, cut: Collection[str])
 
 
 def cut_more(
-    question: Question, modality: Modality, cut: Collection[str], request: Request, completion: Completion
+    question: Question, reads: Modality, cut: Collection[str], request: Request, completion: Completion
 ) -> list[str]:
     """The ids of the sources to cut next from a request that was too long for the model: as many as the excess is
     estimated to need, and no more, since the next attempt shows whether it was enough. Empty when nothing is left."""
-    order = least_relevant(question, modality, cut)
+    order = least_relevant(question, reads, cut)
     excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
     if excess <= 0:
         # `ceil` takes at least one while any is left, so that attempts come to an end.

@@ -75,7 +75,8 @@ class ReaderSettings:
     hops: int = at_least(1, default=2)
     """Over how many shared names statements are linked."""
     text_skill: dict[str, float] = field(default_factory=_text_skill)
-    """Skill with passages and rows in [0, 1], by words that the role's text contains."""
+    """Skill with passages and rows in [0, 1], by words that the role's text contains; those that come first in it
+    count, so that `visual critic` says of that role what `critic` says of both."""
     visual_skill: dict[str, float] = field(default_factory=_visual_skill)
     """Skill with pictures in [0, 1], by words that the role's text contains."""
     default_skill: float = share(0.6)

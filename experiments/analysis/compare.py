@@ -20,7 +20,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 from topologies.wiring import Floats
 
-KIND, POSITION = "attack.kind", "attack.agents"
+KIND, POSITION, METHODS = "attack.kind", "attack.agents", "methods"
 # Kinds that mean no attack: None stands for the default where a trial does not set the key.
 UNATTACKED = ("none", None)
 
@@ -83,9 +83,12 @@ class Comparison:
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     """The values of each key that has more than one in a sweep, numbers ascending and the rest as they come; None
-    stands for the default where a trial does not set the key."""
+    stands for the default where a trial does not set the key.
+
+    Lists of methods that have none in common are no setting: whose answers they are says as much.
+    """
     # A dict rather than a set: it keeps the order of first appearance, which tables and figures follow.
-    keys = dict.fromkeys(key for result in results for key in result.values)
+    keys = dict.fromkeys(key for result in results for key in result.values if key != METHODS or _overlap(results))
     axes = {}
     for key in keys:
         values: list[Any] = list(
@@ -95,6 +98,14 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
         if len(values) > 1:
             axes[key] = sorted(values) if all(map(is_number, values)) else values
     return axes
+
+
+def _overlap(results: Sequence[TrialResult]) -> bool:
+    """Whether a method is in two of the lists of methods that trials have."""
+    lists: dict[str, set[str]] = {}
+    for result in results:
+        lists.setdefault(_frozen(result.values.get(METHODS)), set()).update(result.metrics.get("methods", {}))
+    return sum(map(len, lists.values())) > len(set().union(*lists.values()))
 
 
 def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:

@@ -28,4 +28,8 @@ class Input(AttackKind):
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only what comes from outside is taken away.
         question = replace(turn.question, evidence=())
-        return replace(turn, question=question, heard=(), given=(), instruction=ORDERS, directive=NO_DIRECTIVE)
+        # What a system sets a step to work on comes from outside as well.
+        task = turn.task and replace(turn.task, given=())
+        return replace(
+            turn, question=question, heard=(), given=(), task=task, instruction=ORDERS, directive=NO_DIRECTIVE
+        )

@@ -25,9 +25,7 @@ class Poison(AttackKind):
 
     def check(self, attackers: Sequence[str]) -> None:
         if attackers:
-            raise UserError(
-                "attack=poison plants a source that every agent of its modality reads: leave attack.agents out"
-            )
+            raise UserError("attack=poison plants a source for all that read its kind: leave attack.agents out")
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
         """One more source, ranked first: a passage, or a picture of which there is only a caption."""

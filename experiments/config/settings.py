@@ -47,6 +47,11 @@ class TopologySettings:
     """Visual roles."""
     rounds: int = 2
     """T of the paper."""
+    evidence: Literal["all", "own_modality"] = "all"
+    """What each agent of the team is shown. `all`: everything that was retrieved, as in the paper (Eq. 1);
+    `own_modality`: textual roles passages and table rows, visual ones pictures, so that an agent knows of the other
+    kind only what it hears. That is for studying what edges between modalities carry, and makes shorter prompts.
+    Whoever decides or answers alone is shown everything, and agents of other systems what their systems show them."""
     inference: Inference = Inference.THRESHOLD
     """How to answer with what was learned: `threshold` (one deterministic wiring) or `sampled`."""
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
-from actors.messages import Role, Status, Trace, Turn
+from actors.messages import Kind, Role, Status, Trace, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.require import require
@@ -114,7 +114,7 @@ def check_method(name: str) -> None:
 
 
 async def _check_all(subject: MethodInWorld) -> None:
-    for check in (check_order, check_ends, check_failures, check_labels, check_withheld):
+    for check in (check_order, check_ends, check_failures, check_labels, check_withheld, check_own):
         await check(subject)
 
 
@@ -171,6 +171,18 @@ async def check_withheld(subject: MethodInWorld) -> None:
     read = [source for turn in observed.team.turns for source in turn.question.evidence]
     seen = observed.library.given & ids or [source.id for source in read if source.id in ids or source.doc in docs]
     require(not seen, f"{subject.method.name}: sources that are withheld from the question were read")
+
+
+async def check_own(subject: MethodInWorld) -> None:
+    """What is part of the question itself is marked so in every turn that reads it, apart from what was retrieved."""
+    evidence = (await subject.observe(improvised(15))).question.evidence
+    # Of each kind the first, as a question's own hint and picture would be.
+    own = {source.kind is Kind.IMAGE: source.doc for source in reversed(evidence)}.values()
+    item = replace(subject.world.items[0], own=tuple(own))
+    for turn in (await subject.observe(improvised(15), item=item)).team.turns:
+        read = {source.doc for source in turn.question.evidence}
+        marked = read & set(own) <= set(turn.question.own) and set(turn.question.own) <= set(own)
+        require(marked, f"{subject.method.name}: a source that is part of the question is read as one that was found")
 
 
 def check_discussion(method: Method, observed: Observed) -> None:

@@ -51,6 +51,8 @@ class DatasetKind:
         extracted from its texts have the directions of the wording and are followed both ways.
     advice: what its authors tell an agent that decides where a search through that graph goes on.
     rubric: by what its paper judges answers: a grade from 1 to 5, or whether they are the same as the reference.
+    scope: what the benchmark searches for a question, its own pool or the whole corpus.
+    pictures_for: the questions that pictures are retrieved for, all or those with a picture of their own.
     """
 
     name: str
@@ -59,6 +61,8 @@ class DatasetKind:
     directed: bool = False
     advice: str = ""
     rubric: Literal["graded", "same_answer"] = "graded"
+    scope: Literal["question", "corpus"] = "question"
+    pictures_for: Literal["all", "pictured"] = "all"
 
     def open(self, request: DataRequest) -> Dataset:
         """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault."""

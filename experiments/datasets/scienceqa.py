@@ -9,6 +9,8 @@ in the corpus when two or more *training* problems share it; a lecture of one pr
 problem's picture or answer. A question's own lecture is withheld from it, because it leans towards the label: over
 649 validation and test questions, their own shared lectures name the right choice and no wrong one 16 times, and the
 reverse 7 times. Other lectures on the same skill do not: once and never, in 156 pairs of question and lecture.
+A question without a picture is about none, so no picture of another problem is retrieved for it
+(`retrieval.pictures_for`).
 """
 
 from __future__ import annotations
@@ -249,4 +251,4 @@ def _make(request: DataRequest) -> ScienceQa:
     )
 
 
-SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make)
+SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make, pictures_for="pictured")

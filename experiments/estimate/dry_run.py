@@ -33,7 +33,7 @@ from experiments.running.launched import check_learner
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric
-from experiments.running.opening import open_cache, open_dataset, open_store
+from experiments.running.opening import open_cache, open_dataset, open_evidence
 from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.fixed import constant_wiring
@@ -80,7 +80,7 @@ def plan_of(config: Config) -> Plan:
     cache = open_cache(config)
     dataset = open_dataset(config, cache)
     try:
-        evidence = Evidence(open_store(config, dataset, cache), config.retrieval)
+        evidence = open_evidence(config, dataset, cache)
         return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
     except StoreError as error:
         raise UserError(str(error)) from error

@@ -42,10 +42,10 @@ class Phase:
     """One part of a run. `turns` and `calls` are `exact`, as long as every reply can be read, or estimates, where they
     depend on what will be learned; tokens are estimates.
 
-    `shared` of the expected prompt tokens are what agents of one modality have in common on a question. `distinct` is
-    the number of calls that differ from each other and from those of the phases before, estimated without knowing any
-    reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had the
-    length allowed.
+    `shared` of the expected prompt tokens are what agents that read the same have in common on a question. `distinct`
+    is the number of calls that differ from each other and from those of the phases before, estimated without knowing
+    any reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had
+    the length allowed.
     """
 
     name: str
@@ -161,7 +161,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield (
         # max: a plan may have no prompt at all, where nobody but dummies speaks.
         f"{whole.shared / max(1.0, whole.prompt.expected):.0%} of the expected prompt tokens are instruction, "
-        "question, evidence and pictures, which all agents of one modality share: a prefix cache can serve them from "
+        "question, evidence and pictures, which agents that read the same share: a prefix cache can serve them from "
         "the second prompt on."
     )
     if plan.reuse:

@@ -75,7 +75,9 @@ class StandIns:
         tally.turns += 1
         content = DUMMY_SENTENCE
         if not role.dummy:
-            request = build_request(turn, role.modality, role.instruction, recalled, self._settings)
+            request = build_request(
+                turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
+            )
             # What a completion depends on here, so that equal calls are counted once, as the cache would.
             content_key = "\x1f".join((request.prefix, request.own, str(request.seed)))
             digest = hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()

@@ -32,7 +32,7 @@ class Counter:
     chat: int = CHAT_TOKENS
 
     def shared(self, request: Request) -> int:
-        """Tokens of what every agent of one modality is sent on one question."""
+        """Tokens of what every agent that reads the same is sent on one question."""
         return (
             self.chat + self.text(request.system) + self.text(request.shared) + sum(map(self.picture, request.images))
         )

@@ -21,9 +21,12 @@ KEPT = 4096  # questions, of some ten thousand characters each
 
 
 class Evidence:
-    """Retrieves evidence: passages and rows for textual agents, pictures for visual ones.
+    """Retrieves evidence: passages and table rows, and pictures.
 
     The last questions' evidence is kept, since every method of a run answers the same questions.
+
+    Args:
+        settings: `settled` for the data set; what is left at `auto` is taken as it is for most of them.
     """
 
     def __init__(self, store: Store, settings: RetrievalSettings) -> None:
@@ -48,14 +51,21 @@ class Evidence:
         return tuple(await asyncio.to_thread(self._store.documents, item.own)) if item.own else ()
 
     def retrieve(self, item: Item) -> tuple[Source, ...]:
-        """The evidence of an agent that looks nothing up: the best passages and rows, then the best pictures."""
+        """The evidence of an agent that looks nothing up: the best passages and rows, then the best pictures; what is
+        part of the question is always among them."""
         settings, query = self._settings, query_of(item.question)
-        evidence = tuple(
-            hit.source
-            # Texts before pictures: `poison` plants its source at the head of one of the two.
-            for k, kinds in ((settings.texts, TEXTS), (settings.pictures, PICTURES))
-            for hit in self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
-        )
+        own = self._store.documents(item.own)
+        pictures = settings.pictures
+        if settings.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
+            pictures = 0
+        evidence: tuple[Source, ...] = ()
+        # Texts before pictures: `poison` plants its source at the head of one of the two.
+        for k, kinds in ((settings.texts, TEXTS), (pictures, PICTURES)):
+            hits = self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
+            found = tuple(hit.source for hit in hits)
+            # The corpus as a whole may hold nearer ones than the question's own, and k may be too small for these.
+            missing = (source for source in own if source.kind in kinds and source not in found)
+            evidence += (*missing, *found)
         # An incomplete copy of a release would otherwise score like a hard benchmark.
         if not evidence and self._always_finds and item.pool:
             raise UserError(
@@ -78,7 +88,7 @@ class Evidence:
     def spaces(self, item: Item) -> list[SearchSpace]:
         """The parts of the corpus that `retrieval.scope` names: the question's pool, everything, or both in turn."""
         pool, corpus = SearchSpace(item.pool, item.withheld), SearchSpace(None, item.withheld)
-        return {"question": [pool], "corpus": [corpus], "both": [pool, corpus]}[self._settings.scope]
+        return {"corpus": [corpus], "both": [pool, corpus]}.get(self._settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
         """The k best sources for any query, in the spaces of this question.

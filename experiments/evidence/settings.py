@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from actors.errors import UserError
 from actors.settings import at_least
+from experiments.datasets.kind import DatasetKind
 
 
 @dataclass
@@ -18,11 +19,17 @@ class RetrievalSettings:
     """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
     `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
-    scope: Literal["question", "corpus", "both"] = "question"
-    """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
+    scope: Literal["auto", "question", "corpus", "both"] = "auto"
+    """Search the question's own pool, the whole corpus, or first the pool and then the corpus; `auto`: as the benchmark
+    does, ViDoSeek the corpus and all others the pool."""
     texts: int = at_least(0, default=8)
     """Passages and table rows for each question."""
     pictures: int = at_least(0, default=5)
+    """Pictures for each question."""
+    pictures_for: Literal["auto", "all", "pictured"] = "auto"
+    """The questions that pictures are retrieved for: `all`, or those that come with a picture of their own
+    (`pictured`); `auto`: as fits the benchmark, ScienceQA `pictured`, since its other questions are about none, and all
+    others `all`. What a system searches by itself is left to it."""
     radius: float | None = at_least(0, default=None)
     """Leave out what is farther than this from the question (distance of the vectors)."""
     web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
@@ -39,3 +46,12 @@ class RetrievalSettings:
         """Raises UserError for a key of the web search in the place of its variable's name."""
         if not re.fullmatch(r"[A-Za-z_]\w*", self.web_key_env):
             raise UserError(f"{key}.web_key_env is not the name of an environment variable; export the key under one")
+
+
+def settled(settings: RetrievalSettings, kind: DatasetKind) -> RetrievalSettings:
+    """The settings with `auto` replaced by what fits the data set."""
+    return replace(
+        settings,
+        scope=kind.scope if settings.scope == "auto" else settings.scope,
+        pictures_for=kind.pictures_for if settings.pictures_for == "auto" else settings.pictures_for,
+    )

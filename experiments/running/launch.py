@@ -23,13 +23,15 @@ from topologies.systems.bdog.blueprints import read_blueprints
 
 
 def team_roles(config: Config) -> list[Role]:
-    """The team's roles, textual ones first; those that the ablation silences are dummies.
+    """The team's roles, textual ones first, with what each is shown; those that the ablation silences are dummies.
 
     Raises UserError for a role that does not exist, one named twice, a team of nobody, an agent that is not there, or
     an attack on one of those that discuss that cannot be.
     """
     chosen = [(Modality.TEXT, name) for name in config.topology.text]
     chosen += [(Modality.VISUAL, name) for name in config.topology.visual]
+    # Only the team's: what agents of other systems read is part of their systems.
+    reads = Modality.BOTH if config.topology.evidence == "all" else None
     silenced = {"dummy_text": Modality.TEXT, "dummy_visual": Modality.VISUAL}.get(config.ablation)
     roles = []
     for modality, name in chosen:
@@ -37,7 +39,7 @@ def team_roles(config: Config) -> list[Role]:
         if role is None:
             known = [full.removeprefix(f"{modality}_") for full, r in ROLES.items() if r.modality is modality]
             raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
-        roles.append(replace(_held(config, role), dummy=modality is silenced))
+        roles.append(replace(_held(config, role), dummy=modality is silenced, reads=reads))
     present = [role.name for role in (*roles, *_beside(config))]
     for name in config.roles:
         if name not in present:

@@ -12,6 +12,8 @@ from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.settings import RetrievalSettings, settled
 from experiments.running.methods import methods_of
 from retrieval.embed import make_encoder
 from retrieval.store import Store
@@ -59,9 +61,18 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
         held_out=train if learns else 0,
         seed=config.seed,
         # With scope=question, sources outside of the questions' own pools are never searched.
-        whole_corpus=config.retrieval.scope != "question",
+        whole_corpus=_retrieval(config).scope != "question",
     )
     return dataset_kind(config.data.kind).open(request)
+
+
+def open_evidence(config: Config, dataset: Dataset, cache: Path) -> Evidence:
+    """What is retrieved for the questions of an opened data set, from its index."""
+    return Evidence(open_store(config, dataset, cache), _retrieval(config))
+
+
+def _retrieval(config: Config) -> RetrievalSettings:
+    return settled(config.retrieval, dataset_kind(config.data.kind))
 
 
 def check_room(output: Path, actors: int) -> None:

@@ -39,7 +39,7 @@ from experiments.running.launch import learned_methods, team_roles
 from experiments.running.launched import Launched, Shared, check_learner
 from experiments.running.local import Local
 from experiments.running.methods import methods_of
-from experiments.running.opening import open_cache, open_dataset, open_store
+from experiments.running.opening import open_cache, open_dataset, open_evidence
 from topologies.learning.learner import Learner
 from topologies.learning.step_report import StepReport
 
@@ -88,7 +88,7 @@ class Opened:
         if key not in self._data:
             cache = open_cache(config)
             dataset = open_dataset(config, cache)
-            self._data[key] = dataset, Evidence(open_store(config, dataset, cache), config.retrieval)
+            self._data[key] = dataset, open_evidence(config, dataset, cache)
             # The one that was used longest ago: `move_to_end` keeps the dict in order of use.
             if len(self._data) > KEPT:
                 self._data.popitem(last=False)

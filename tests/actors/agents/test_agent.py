@@ -187,6 +187,19 @@ async def test_evidence_is_left_out_until_the_prompt_fits_and_the_message_says_w
     assert (message, usage) == await RoleAgent(DECISION, Narrow(limit, tells=tells)).take(long_turn())
 
 
+async def test_an_agent_is_shown_what_it_reads_and_all_of_that_can_be_cut() -> None:
+    for role in (TEXTUAL[0], VISUAL[0]):
+        model = Narrow(10_000)
+        for reads in (None, Modality.BOTH):
+            await RoleAgent(replace(role, reads=reads), model).take(long_turn())
+        own, everything = model.served
+        assert ("[1] Title 0" in own.shared, bool(own.images)) == (role in TEXTUAL, role in VISUAL)
+        assert "[1] Title 0" in everything.shared
+        assert everything.images
+        message, _ = await RoleAgent(replace(role, reads=Modality.BOTH), Narrow(20)).take(long_turn())
+        assert message.cut == CUT_IN_ORDER
+
+
 async def test_a_prompt_that_fits_is_not_cut() -> None:
     message, _ = await RoleAgent(DECISION, Narrow(10_000)).take(long_turn())
     assert message.cut == ()

@@ -26,6 +26,7 @@ from actors.messages import (
     Heard,
     Kind,
     Message,
+    Modality,
     Question,
     Request,
     Role,
@@ -146,6 +147,15 @@ NOT_A_FUNCTION = 3
 
 def hosted(factory: str, model: Scripted | Reader | None = None, role: Role = TEXTUAL[0]) -> HostedAgent:
     return HostedAgent(replace(role, agent=f"{__name__}:{factory}"), model or Scripted(REPLY))
+
+
+@pytest.mark.parametrize("reads", [None, Modality.BOTH])
+async def test_an_assistant_is_shown_what_the_role_reads(reads: Modality | None) -> None:
+    theirs, ours = Scripted(REPLY), Scripted(REPLY)
+    role = replace(TEXTUAL[0], reads=reads)
+    await hosted("assistant", theirs, role).take(TURN)
+    await RoleAgent(role, ours).take(TURN)
+    assert (theirs.requests[0].shared, theirs.requests[0].images) == (ours.requests[0].shared, ours.requests[0].images)
 
 
 async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_same_prefix() -> None:

@@ -67,6 +67,21 @@ def test_a_modality_reads_its_own_kind_of_evidence_and_the_decision_agent_both()
     assert both.images
 
 
+def test_who_reads_everything_shares_it_with_all_others_that_do_whatever_the_modality() -> None:
+    text, visual, both = (build_request(turn(), m, "", reads=Modality.BOTH) for m in Modality)
+    for request in (text, visual):
+        assert (request.system, request.shared, request.images, request.prefix) == (
+            both.system,
+            both.shared,
+            both.images,
+            both.prefix,
+        )
+    # Its role tells it to look at pictures.
+    blind = build_request(turn(question=ranked(1, 0)), Modality.VISUAL, "", reads=Modality.BOTH)
+    assert prompt.NO_PICTURES in blind.own
+    assert prompt.NO_PICTURES not in visual.own
+
+
 def test_what_was_heard_comes_in_one_order_and_its_weights_after_the_role() -> None:
     said = [Message(f"1/{name}", name, 1, f"{name} speaks", name) for name in ("visual_critic", "text_scientist")]
     one = build_request(turn(heard=(Heard(said[0], 0.7), Heard(said[1], 0.3))), Modality.TEXT, "role")

@@ -308,6 +308,13 @@ def test_a_skilled_role_errs_less() -> None:
     assert right["critic"] < 20 < right["analyst"]
 
 
+def test_a_role_reads_each_kind_of_evidence_with_a_skill_of_its_own_that_a_longer_name_can_set() -> None:
+    told = replace(EXACT, error_rate=1.0, text_skill={"critic": 1.0, "visual critic": 0.0})
+    asked = request("In which town was the director of Night Harbour born?", role="You are the visual critic of all.")
+    assert reply(asked, told).answer != "Torley"
+    assert reply(asked, replace(told, text_skill={"critic": 1.0})).answer == "Torley"
+
+
 def test_confidence_is_higher_for_stated_than_for_doubtful_answers() -> None:
     sure = reply(request("Who directed Night Harbour?")).confidence
     doubtful = reply(request("Who directed the famous opera about the Harbour of Lisbon?")).confidence

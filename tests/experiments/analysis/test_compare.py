@@ -55,6 +55,19 @@ def test_what_was_varied_is_told_with_its_values(sweep: tuple[Path, list[TrialRe
     assert varied(results) == {"attack.kind": ["input", None], "same": [1, None]}
 
 
+def test_lists_of_methods_that_have_none_in_common_are_no_setting(sweep: tuple[Path, list[TrialResult]]) -> None:
+    team, system, both = (
+        replace(sweep[1][0], values=values, metrics={"methods": {method: {} for method in methods}})
+        for values, methods in (
+            ({"attack.kind": "none"}, ("full", "m3prune")),
+            ({"attack.kind": "input", "methods": ["hm_rag"]}, ("hm_rag",)),
+            ({"attack.kind": "input", "methods": ["full", "hm_rag"]}, ("full", "hm_rag")),
+        )
+    )
+    assert varied([team, system]) == {"attack.kind": ["none", "input"]}
+    assert varied([team, system, both])["methods"] == [None, ["hm_rag"], ["full", "hm_rag"]]
+
+
 def test_an_arm_holds_every_trial_of_its_setting(sweep: tuple[Path, list[TrialResult]], arms: list[Arm]) -> None:
     assert [(a.method, a.values["pruning.rate"]) for a in arms] == [
         ("full", 0.5),

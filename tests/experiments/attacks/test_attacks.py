@@ -13,7 +13,7 @@ import pytest
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
-from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Trace, Turn
+from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.prompting.prompt import ORDERS
 from actors.reader.reader import ReaderSettings
 from experiments.attacks.attack import Attack, Phase
@@ -232,6 +232,8 @@ async def test_an_input_attacker_reads_neither_evidence_nor_colleagues() -> None
     change = attack(kind="input", agents=[0]).change(item(7), 0)
     turn = Turn("d", item(7).question, TEAM[0], 1, 0, given=(Given(FieldKind.FOUND, "It is Ghent."),))
     assert change(turn).given == ()
+    step = replace(turn, given=(), task=Task("Choose one.", (), (Given(FieldKind.FOUND, "It is Ghent."),)))
+    assert change(step).task == Task("Choose one.", ())
 
 
 async def test_a_sleeper_is_honest_before_its_round_and_its_question() -> None:

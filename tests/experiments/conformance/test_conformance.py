@@ -20,7 +20,7 @@ from experiments.conformance.__main__ import main
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.datasets import check_dataset
 from experiments.conformance.encoders import check_encoder
-from experiments.conformance.methods import MethodInWorld, check_labels, check_order, check_transcript
+from experiments.conformance.methods import MethodInWorld, check_labels, check_order, check_own, check_transcript
 from experiments.conformance.models import check_model
 from experiments.conformance.require import NotConforming
 from experiments.conformance.scripted import improvised
@@ -93,6 +93,15 @@ def test_a_method_that_knows_the_answer_is_caught(world: World) -> None:
 
     with pytest.raises(NotConforming, match="another gold answer changes the discussion"):
         asyncio.run(check_labels(on(labelled, world)))
+
+
+def test_a_method_that_takes_what_is_part_of_the_question_for_found_is_caught(world: World) -> None:
+    async def forgetful(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
+        trace: Trace = await answer(replace(question, own=()), ask, seed, sample)
+        return trace
+
+    with pytest.raises(NotConforming, match="is read as one that was found"):
+        asyncio.run(check_own(on(forgetful, world)))
 
 
 def test_a_message_that_is_left_out_of_the_trace_is_caught(world: World) -> None:

@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 
 from actors.errors import UserError
-from actors.messages import Kind
+from actors.messages import Kind, Source
+from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.datasets.kind import DataRequest
 from experiments.datasets.scienceqa import SCIENCEQA, ScienceQa
 from experiments.datasets.settings import DataSettings
+from experiments.running.opening import open_dataset, open_evidence
 
 
 def problem(split: str, **changes: Any) -> dict[str, Any]:
@@ -235,3 +237,40 @@ def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: P
         settings = DataSettings("scienceqa", str(root), None, pictures=pictures)
         made = SCIENCEQA.open(DataRequest(settings, root, train=1, held_out=0, seed=0, whole_corpus=False))
         assert [item.question.id for item in made.evaluate()] == evaluated
+
+
+def retrieved(root: Path, cache: Path, *words: str) -> dict[str, tuple[Source, ...]]:
+    """The evidence of each evaluated question."""
+    config: Config = load(["experiment=scienceqa_prune", "methods=[single]", f"data.root={root}", *words])
+    dataset = open_dataset(config, cache)
+    evidence = open_evidence(config, dataset, cache)
+    return {item.question.id: evidence.retrieve(item) for item in dataset.evaluate()}
+
+
+def pictures(sources: tuple[Source, ...]) -> list[str]:
+    return [source.doc for source in sources if source.kind is Kind.IMAGE]
+
+
+def test_a_question_without_a_picture_gets_none_of_another_unless_they_are_asked_for(
+    root: Path, tmp_path: Path
+) -> None:
+    found = retrieved(root, tmp_path / "cache")
+    assert pictures(found["4"])[0].startswith("4:")
+    assert "3:image" in pictures(found["4"])
+    assert pictures(found["5"]) == []
+    assert pictures(retrieved(root, tmp_path / "cache", "retrieval.pictures_for=all")["5"])
+
+
+def test_on_real_questions_only_those_with_a_picture_get_pictures(shared_data: Path, tmp_path: Path) -> None:
+    root = shared_data / "scienceqa"
+    found = retrieved(root, tmp_path, "data.limit=40")
+    with_picture = {item.question.id for item in ScienceQa(root).evaluate() if "IMG" in item.tags["context"]}
+    assert {id for id, sources in found.items() if pictures(sources)} == found.keys() & with_picture
+
+
+def test_what_is_part_of_a_question_is_shown_however_little_is_retrieved(root: Path, tmp_path: Path) -> None:
+    own = {"4:hint", "4:image", "4:choice_0", "4:choice_1"}
+    for words in (("retrieval.texts=0", "retrieval.pictures=1"), ("retrieval.scope=corpus", "retrieval.texts=1")):
+        found = retrieved(root, tmp_path / "cache", *words)["4"]
+        assert own <= {source.doc for source in found}
+        assert [source.kind for source in found] == sorted((source.kind for source in found), key=Kind.IMAGE.__eq__)

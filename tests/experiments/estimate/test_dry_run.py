@@ -118,6 +118,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         (),
         ("ablation=dummy_visual", "topology.rounds=3"),
         ("ablation=no_inter",),
+        ("topology.evidence=own_modality", "methods=[full]"),
         ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
         ("methods=[agreement,anomaly]", "defence.calibration=5"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Question
+from actors.messages import Modality, Question
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted
@@ -29,6 +29,19 @@ def test_the_default_team_is_five_textual_and_four_visual_agents() -> None:
     names = [role.name for role in team_roles(load(["experiment=mmqa_prune"]))]
     assert [name.startswith("text_") for name in names] == [True] * 5 + [False] * 4
     assert len(team_roles(load(["experiment=scienceqa_prune"]))) == 10
+
+
+def test_what_the_team_reads_is_a_setting_and_where_it_stands_in_the_graph_is_not() -> None:
+    everything, own = (
+        load(["experiment=mmqa_prune", "methods=[full,hm_rag,mmapg,m3prune]", *words])
+        for words in ((), ("topology.evidence=own_modality",))
+    )
+    assert {role.evidence for role in team_roles(everything)} == {Modality.BOTH}
+    assert [role.evidence for role in team_roles(own)] == [role.modality for role in team_roles(own)]
+    assert [role.modality for role in team_roles(own)] == [role.modality for role in team_roles(everything)]
+    # Those that retrieve words read words alone, whatever the team is shown.
+    assert closing_roles(everything) == closing_roles(own)
+    assert {role.evidence for role in closing_roles(everything)} == set(Modality)
 
 
 @pytest.mark.parametrize("modality", ["text", "visual"])

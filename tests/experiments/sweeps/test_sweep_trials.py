@@ -11,13 +11,14 @@ import pytest
 from actors.errors import UserError
 from experiments.analysis.setting_names import short_keys
 from experiments.config.loading import experiments, load
+from experiments.conformance.scripted import SYSTEMS as PAPERS
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.trials import Trial, expand, groups, is_sweep
 
 pytestmark = pytest.mark.slow
 
 SWEEPS = {
-    "mmqa_attack": 19,
+    "mmqa_attack": 39,
     "attack_matrix": 24,
     "table8": 15,
     "pruning_rates": 32,
@@ -121,6 +122,19 @@ def test_the_presets_are_sweeps_and_say_how_large(name: str) -> None:
     found = expand(load([f"experiment={name}"]))
     assert len(found) == SWEEPS[name]
     assert f"Sweep of {len(found)} runs" in experiments()[name]
+
+
+def test_the_paper_s_other_systems_are_attacked_beside_the_team_in_every_agent_that_does_not_decide() -> None:
+    attacked: dict[tuple[str, str], list[str]] = {}
+    for trial in expand(load(["experiment=mmqa_attack"])):
+        for method in trial.config.methods:
+            attacked.setdefault((method, trial.config.attack.kind), []).extend(trial.config.attack.agents)
+    deciders = {"synthesiser", "light_decider", "expert_decider", "search_planner"}
+    for name in ("omnisearch", "vidorag", "hm_rag", "e_agent"):
+        agents = {role.name for role in PAPERS[name].roles} - deciders or {"single"}
+        assert attacked[name, "none"] == []
+        assert set(attacked[name, "input"]) == set(attacked[name, "response"]) == agents
+    assert attacked["m3prune", "response"] == attacked["effects", "input"] == list(range(9))
 
 
 def result(name: str, **more: Any) -> TrialResult:

@@ -20,6 +20,7 @@ from experiments.conformance.methods import (
     check_failures,
     check_labels,
     check_order,
+    check_own,
     check_withheld,
 )
 from experiments.conformance.scripted import (
@@ -131,6 +132,11 @@ async def test_labels_change_nothing(name: str, sample: World) -> None:
 @pytest.mark.parametrize("name", NAMES)
 async def test_what_is_withheld_is_never_found_and_never_read(name: str, sample: World) -> None:
     await check_withheld(on(name, sample))
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_is_part_of_the_question_stays_so_in_every_prompt(name: str, sample: World) -> None:
+    await check_own(on(name, sample))
 
 
 @pytest.mark.parametrize("name", NAMES)
