@@ -47,7 +47,11 @@ INTEGRATE = (
     "question."
 )
 UNCERTAIN = "uncertain"
-_SAYS_NOTHING = re.compile(r"\W*|.*\b(?:uncertain|unknown|unsure|unclear|insufficient)\b.*", re.IGNORECASE | re.DOTALL)
+# The authors' words, and others that say the same.
+_SAYS_NOTHING = re.compile(
+    r"\W*|.*\b(?:uncertain|insufficient|cannot be determined|not provided?|not possible|unknown|unsure|unclear)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,6 +293,13 @@ def test_a_part_without_an_answer_is_uncertain_and_one_that_is_asked_twice_count
     ]
 
 
+@pytest.mark.parametrize(
+    "said", ["It cannot be determined from the text.", "The text does not provide it", "Not provided.", "Not possible"]
+)
+def test_what_the_authors_take_for_uncertain_is_uncertain(said: str) -> None:
+    assert [part.answer for part in divide([f"Who? | {said}"])] == [None]
+
+
 GRAPH: dict[str, Said] = {"Triple": ["lighthouse | on | cliff", "lighthouse | is | striped"], "Answer": "Winstrup"}
 
 
