@@ -79,6 +79,10 @@ class Reinforce:
         """The edges that are certain to harm by now, bool [sender, receiver] by kind; no gradient says."""
         return {}
 
+    def certain_harm(self) -> dict[str, Tensor]:
+        """The edges that `harmful` has named so far, by kind."""
+        return {}
+
     def evidence(self) -> float | None:
         """The chance of what was seen where no edge has an effect; None where that is not known."""
         return None

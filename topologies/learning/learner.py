@@ -199,6 +199,11 @@ class Learner:
         `error_rate` nothing is cut by them. None with gradients, which say nothing of that."""
         return self._estimator.evidence()
 
+    def certain_harm(self) -> Edges[Bools] | None:
+        """With `effects`, the edges that were cut as certain to harm, bool [sender, receiver]; else None."""
+        cut = self._estimator.certain_harm()
+        return Edges(cut["spatial"].numpy(), cut["temporal"].numpy()) if cut else None
+
     def edge_scores(self) -> Edges[Floats]:
         """A ranking of all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
 

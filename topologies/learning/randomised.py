@@ -135,6 +135,10 @@ class Effects:
         others = ~torch.eye(len(self.visual), dtype=torch.bool)
         return ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
 
+    def certain_harm(self) -> dict[str, Tensor]:
+        """The edges that `harmful` has named so far, bool [sender, receiver] by kind."""
+        return {kind: self.sums[f"harm.{kind}"] > 0 for kind in KINDS}
+
     def evidence(self) -> float:
         """The chance of what was seen where no edge has an effect: of all edges, of all senders, of all together and of
         senders by their own scores, each by both credits; corrected for their number."""
@@ -167,7 +171,7 @@ class Effects:
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
             self.edges.logits[kind] += change[kind]
-            self.edges.rank_anew(kind, self.sums[f"harm.{kind}"] > 0)
+            self.edges.rank_anew(kind, self.certain_harm()[kind])
         return change
 
     def _linked(self) -> bool:

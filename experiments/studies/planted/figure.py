@@ -16,12 +16,13 @@ PREFIX = "regret@"
 
 @styled
 def draw(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
-    """Regret over all settings, with and without an adversary, as PDF, SVG and PNG; the PNG's path is returned."""
+    """Regret over all strengths, with and without an adversary, as PDF, SVG and PNG; the PNG's path is returned."""
     figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, attacked in zip(panels, (True, False), strict=True):
-        # None marks the rows over all settings.
-        _panel(axes, [row for row in summaries if row.conformity is None and row.attacked == attacked])
+        # None marks the rows over all strengths; of what hearing does, the first.
+        whole = [row for row in summaries if row.conformity is None and row.influence == summaries[0].influence]
+        _panel(axes, [row for row in whole if row.attacked == attacked])
         axes.set_title("one adversary" if attacked else "no adversary")
         axes.set_xlabel("questions used")
         plain(axes)

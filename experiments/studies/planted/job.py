@@ -20,7 +20,7 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.studies.planted import figure, report
-from experiments.studies.planted.settings import PlantedSettings
+from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.worlds import Outcome, World, explore, worlds
 from topologies.learning.settings import LearnerSettings, PruningSettings
 
@@ -76,7 +76,7 @@ def _outcomes(line: str) -> list[Outcome]:
 
 def _outcome(world: dict[str, float], regret: dict[str, float], **others: float) -> Outcome:
     return Outcome(
-        World(**world),  # type: ignore[arg-type]
+        World(**{**world, "influence": Influence(world["influence"])}),  # type: ignore[arg-type]
         # JSON turns integer keys into text.
         regret={int(used): value for used, value in regret.items()},
         **others,  # type: ignore[arg-type]

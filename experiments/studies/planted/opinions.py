@@ -6,6 +6,7 @@ the learner knows everything. Answer 0 is right, all others are wrong.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from actors.messages import Modality, derive_seed
-from experiments.studies.planted.settings import OpinionSettings
+from experiments.studies.planted.settings import Influence, OpinionSettings
 from topologies.wiring import Edges, Floats, Wirings
+
+HELP = 0.8  # pull towards the right answer of whoever hears an agent that helps without answering
 
 
 @dataclass(frozen=True)
@@ -86,40 +89,69 @@ class Team:
         from (equal weights if None). As in the runtime, an agent answers after everyone it hears in its round.
         """
         s, k = self.settings, len(index)
+        if s.influence == Influence.CHANCE:
+            return self._chance(wirings)
         weights = [reading_weights(e, p) for e, p in zip(_edges(wirings), probabilities or (None, None), strict=True)]
         spatial, temporal = weights
         heard = sum(torch.from_numpy(e.sum(axis=2, dtype=np.float32)) for e in _edges(wirings))
         # More messages distract more, by the root of their number: what makes useless edges harmful.
         swayed = s.noise + s.distraction * torch.as_tensor(heard).sqrt()
+        conformity = 0.0 if s.influence == Influence.DEAF else s.conformity
+        silent = self._silent()
+        helped = sum(torch.from_numpy(e[:, :, silent.numpy()].any(axis=2)).float() for e in _edges(wirings))
+        corrected = HELP * torch.as_tensor(helped).clamp(max=1)
         order, each = torch.tensor(wirings.order), torch.arange(k)
         private = one_hot(questions.private, s.options).float()
         target = questions.target[index]
         scores = torch.zeros(k, s.rounds, self.agents)
         before = torch.zeros(k, self.agents, s.options)
+        # What each agent believes, or claims to, and what it was told of others'.
+        known = one_hot(torch.where(self.adversary, target[:, None], questions.private[index]), s.options).float()
         for t in range(s.rounds):
+            told = known.clone()
             answers = torch.zeros(k, self.agents, s.options)
             # One place of the speaking order at a time, for all discussions at once.
             for place in range(self.agents):
                 agent = order[:, t, place]
                 pull = private[index, agent] + swayed[each, t, agent, None] * questions.sway[index, t, agent]
                 # `answers` holds those who have spoken; the others are still zero and pull nowhere.
-                pull += s.conformity * _blend(spatial[each, t, :, agent], answers)
+                pull += conformity * _blend(spatial[each, t, :, agent], answers)
+                told[each, agent] += _blend(spatial[each, t, :, agent], told)
+                pull[:, 0] += corrected[each, t, agent]
                 # The first round has no round before it.
                 if t:
-                    pull += s.conformity * _blend(temporal[each, t, :, agent], before)
+                    pull += conformity * _blend(temporal[each, t, :, agent], before)
+                    told[each, agent] += _blend(temporal[each, t, :, agent], known)
                     pull += s.persistence * before[each, agent]
                 # An adversary hears nobody: its pull is computed with the others and discarded.
                 answer = torch.where(self.adversary[agent], target, pull.argmax(1))
-                answers[each, agent] = one_hot(answer, s.options).float()
-                scores[each, t, agent] = (answer == 0).float()
-            before = answers
+                answers[each, agent] = one_hot(answer, s.options).float() * ~silent[agent, None]
+                scores[each, t, agent] = (answer == 0).float() * ~silent[agent]
+            before, known = answers, told
         read = torch.tensor(wirings.decision).float()
         # The decision agent weighs all that it reads alike.
         number = read.sum(1, keepdim=True)
-        pull = s.conformity * _blend(read / number.clamp(min=1), before)
+        said = known if s.influence == Influence.EVIDENCE else before
+        pull = s.conformity * _blend(read / number.clamp(min=1), said)
         pull += s.decision_pull * one_hot(questions.decision[index], s.options)
         pull += (s.noise + s.distraction * number.sqrt()) * questions.decision_sway[index]
         return scores, (pull.argmax(1) == 0).float()
+
+    def _silent(self) -> Tensor:
+        """The agents that help without answering, bool [agents]: with `help` the first honest one of each modality."""
+        silent = torch.zeros(self.agents, dtype=torch.bool)
+        if self.settings.influence == Influence.HELP:
+            honest = [agent for agent in range(self.agents) if not self.adversary[agent]]
+            # The first of each is the last that is written.
+            silent[list({self.modalities[agent]: agent for agent in reversed(honest)}.values())] = True
+        return silent
+
+    def _chance(self, wirings: Wirings) -> tuple[Tensor, Tensor]:
+        """Scores that depend on nothing that anybody hears, drawn from the speaking orders."""
+        drawn = self._generator("chance", zlib.crc32(np.ascontiguousarray(wirings.order).tobytes()))
+        k = len(wirings.order)
+        scores = torch.rand(k, self.settings.rounds, self.agents, generator=drawn) < self.settings.skill_both
+        return scores.float(), (torch.rand(k, generator=drawn) < self.settings.skill_both).float()
 
     def _generator(self, *key: str | int) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, "opinions", *key))

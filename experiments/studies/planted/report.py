@@ -19,10 +19,11 @@ Measure = tuple[float, float, float]  # mean, low, high
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the teams of one setting, or (None) of all settings, each with its 95% bootstrap interval."""
+    """Means over the teams of one setting, or (None) of all strengths, each with its 95% bootstrap interval."""
 
     conformity: float | None
     distraction: float | None
+    influence: str
     attacked: bool
     learner: str
     worlds: int
@@ -38,14 +39,17 @@ COLUMNS = {
     "turns": "turns",
     "readings": "readings",
     "tokens": "tokens",
+    "training": "training",
+    "edges": "edges left",
+    "wrongly": "wrongly cut",
 }
 # Shown with one decimal, the others with three.
-COUNTS = ("turns", "readings", "tokens")
-Key = tuple[float | None, float | None, bool, str]
+COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly")
+Key = tuple[float | None, float | None, str, bool, str]
 
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
-    """Summaries per setting and graph, in the order of the outcomes, then those over all settings.
+    """Summaries per setting and graph, in the order of the outcomes, then those over all strengths of an influence.
 
     Regret after q questions is `regret@q`.
     """
@@ -53,9 +57,10 @@ def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
     every: dict[Key, list[Outcome]] = {}
     for outcome in outcomes:
         world, attacked = outcome.world, outcome.world.adversary is not None
-        single.setdefault((world.conformity, world.distraction, attacked, outcome.learner), []).append(outcome)
-        # Teams with and without adversary are never averaged together.
-        every.setdefault((None, None, attacked, outcome.learner), []).append(outcome)
+        key = (world.influence.value, attacked, outcome.learner)
+        single.setdefault((world.conformity, world.distraction, *key), []).append(outcome)
+        # Teams with and without adversary are never averaged together, nor what hearing does.
+        every.setdefault((None, None, *key), []).append(outcome)
     return [Summary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
 
 
@@ -82,14 +87,14 @@ def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], 
 
 
 def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Means over all settings as in a run's metrics.json, with methods `attacked/<graph>` and `clean/<graph>`."""
+    """Means over all strengths as in a run's metrics.json, with methods `answers/attacked/<graph>` and so on."""
     methods = {}
     for row in summaries:
         if row.conformity is None:
             # None for a missing measure: rows of a W&B table need the same columns.
             means = {name: row.measures[name][0] if name in row.measures else None for name in COLUMNS}
             interval = list(row.measures["utility"][1:])
-            methods[f"{_team(row)}/{row.learner}"] = {**means, "ci95": interval}
+            methods[f"{row.influence}/{_team(row)}/{row.learner}"] = {**means, "ci95": interval}
     return {"methods": methods, "paired": {}}
 
 
@@ -102,13 +107,15 @@ def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
 
 def _lines(summaries: Sequence[Summary], columns: dict[str, str]) -> str:
     lines = [
-        f"{'conformity':>10} {'distraction':>11} {'team':8} {'graph':10}"
+        f"{'conformity':>10} {'distraction':>11} {'hearing':8} {'team':8} {'graph':12}"
         + "".join(f"{t:>15}" for t in columns.values())
     ]
     for row in summaries:
         setting = f"{'all':>22}" if row.conformity is None else f"{row.conformity:>10g} {row.distraction:>11g}"
         cells = (_cell(row.measures.get(name), name) for name in columns)
-        lines.append(f"{setting} {_team(row):8} {row.learner:10}" + "".join(f"{cell:>15}" for cell in cells))
+        lines.append(
+            f"{setting} {row.influence:8} {_team(row):8} {row.learner:12}" + "".join(f"{cell:>15}" for cell in cells)
+        )
     return "\n".join(lines)
 
 

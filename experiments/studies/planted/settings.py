@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from topologies.learning.peers import Peer
+
+
+class Influence(StrEnum):
+    """What hearing somebody does.
+
+    `answers`: it pulls towards the answer heard, and the decision agent goes by the answers that it reads.
+    `evidence`: the same among agents, but the decision agent goes by what they believe alone, whoever told it to those
+    that it reads: their answers do not matter to it. `help`: the first agent of each modality gives no answer, and
+    whoever hears one is pulled towards what is right. `deaf`: nobody but the decision agent goes by what it hears, so
+    that messages merely distract. `chance`: hearing does nothing, and scores are drawn anew for every discussion.
+    """
+
+    ANSWERS = "answers"
+    EVIDENCE = "evidence"
+    HELP = "help"
+    DEAF = "deaf"
+    CHANCE = "chance"
 
 
 @dataclass
@@ -34,6 +52,8 @@ class OpinionSettings:
     """Standard deviation of what sways an agent at random, hearing nobody ..."""
     distraction: float = 0.1
     """... and by how much it grows with the root of the number of messages heard."""
+    influence: Influence = Influence.ANSWERS
+    """What hearing somebody does."""
     decision_skill: float = 0.4
     decision_pull: float = 0.6
     """Pull of the decision agent's own opinion."""
@@ -52,6 +72,8 @@ class PlantedSettings:
         default_factory=lambda: [[1.2, 0.1], [0.8, 0.1], [2.0, 0.1], [1.2, 0.05], [1.2, 0.2]]
     )
     """Pairs of conformity and distraction."""
+    influences: list[Influence] = field(default_factory=lambda: list(Influence))
+    """What hearing somebody does: `answers` with all strengths, the others with the first."""
     truth: int = 40_000
     """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = 4_000

@@ -16,7 +16,7 @@ import torch
 from actors.messages import derive_seed
 from experiments.metrics.ranking import auc
 from experiments.studies.planted.opinions import Team
-from experiments.studies.planted.settings import PlantedSettings
+from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
 from topologies.learning.learner import Learner
 from topologies.learning.peers import VARIANTS, Peer
@@ -33,18 +33,21 @@ class World:
     distraction: float
     number: int
     adversary: int | None
+    influence: Influence = Influence.ANSWERS
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One learner, or one baseline, in one world.
 
-    auc_adversary: probability that an edge of the adversary ranks below one of another agent, both to honest agents.
-    auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the final answer.
-    utility: mean over answers along the graph; share: its ratio to the best reachable. turns, readings: cost of one
-    discussion (`price`). regret: best reachable minus own utility, by the number of questions learned from.
-    learner: an estimator, a peer, `full` (everyone hears everyone, in random orders), `by_hand` (the same without the
-    adversary) or `best` (greedy removal by the true effects).
+    auc_adversary: probability that an edge of the adversary ranks below one of another agent, both to honest
+    agents. auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the
+    final answer. utility: mean over answers along the graph; share: its ratio to the best reachable. turns,
+    readings: cost of one discussion (`price`). training: mean tokens of a training discussion; edges: left after
+    it; wrongly: edges that were cut as certain to harm and help both their receiver and the final answer. regret:
+    best reachable minus own utility, by the number of questions learned from. learner: an estimator, a peer, `full`
+    (everyone hears everyone, in random orders), `by_hand` (the same without the adversary) or `best` (greedy
+    removal by the true effects).
     """
 
     world: World
@@ -57,6 +60,9 @@ class Outcome:
     auc_harmful: float | None = None
     auc_costly: float | None = None
     regret: dict[int, float] = field(default_factory=dict)
+    training: float | None = None
+    edges: int | None = None
+    wrongly: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -69,8 +75,9 @@ def worlds(settings: PlantedSettings) -> list[World]:
     _check(settings)
     agents = settings.opinions.text + settings.opinions.visual
     return [
-        World(conformity, distraction, number, number % agents if attacked else None)
-        for conformity, distraction in settings.strengths
+        World(conformity, distraction, number, number % agents if attacked else None, Influence(influence))
+        for influence in settings.influences
+        for conformity, distraction in settings.strengths[: None if influence == Influence.ANSWERS else 1]
         for attacked in (True, False)
         for number in range(settings.seeds)
     ]
@@ -85,7 +92,12 @@ def explore(
     seed: int = 0,
 ) -> list[Outcome]:
     """Every baseline and every learner in one world; `learner` has the settings that are not a method's own."""
-    opinions = replace(settings.opinions, conformity=world.conformity, distraction=world.distraction)
+    opinions = replace(
+        settings.opinions,
+        conformity=world.conformity,
+        distraction=world.distraction,
+        influence=world.influence,
+    )
     adversaries = [] if world.adversary is None else [world.adversary]
     # The seed does not depend on strengths or adversary, so worlds of one number have the same skills and questions.
     team = Team(opinions, derive_seed(seed, "planted", world.number), adversaries)
@@ -111,20 +123,24 @@ def explore(
             settings=learned,
             pruning=pruned,
         )
-        regret = {}
-        for used in learn(student, team, samples):
+        regret, spent = {}, []
+        for used, tokens in learn(student, team, samples):
+            spent.append(tokens)
             if used in settings.checkpoints:
                 # On a copy, so that measuring changes nothing in the learning that goes on.
                 now = stopped(student)
                 graph, p = now.inference_wirings(), now.probabilities()
                 regret[used] = best_utility - utility(team, graph, p, settings.evaluated)
         ranked = ranking(student.edge_scores(), truth, world.adversary)
-        outcomes.append(outcome(name, student.inference_wirings(), student.probabilities(), **ranked, regret=regret))
+        learned_from = {"training": float(np.mean(spent)), "edges": sum(student.edges_left().values())}
+        measured = {**ranked, **learned_from, "wrongly": wrongly_cut(student, truth), "regret": regret}
+        outcomes.append(outcome(name, student.inference_wirings(), student.probabilities(), **measured))
     return outcomes
 
 
-def learn(learner: Learner, team: Team, samples: int) -> Iterator[int]:
-    """Learns all stages, one new question a step; yields the number of questions used after each."""
+def learn(learner: Learner, team: Team, samples: int) -> Iterator[tuple[int, float]]:
+    """Learns all stages, one new question a step; yields the number of questions used after each, and the mean tokens
+    of its discussions, in which every turn is taken."""
     used = 0
     while not learner.finished:
         steps = learner.pruning.steps
@@ -138,7 +154,8 @@ def learn(learner: Learner, team: Team, samples: int) -> Iterator[int]:
             # Before the yield, so that the state after the last question is that of a finished stage.
             if step + 1 == steps:
                 learner.next_stage()
-            yield used
+            edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
+            yield used, team.agents * team.settings.rounds + edges / samples
 
 
 def stopped(learner: Learner) -> Learner:
@@ -151,6 +168,18 @@ def stopped(learner: Learner) -> Learner:
     while not copy.finished:
         copy.next_stage()
     return copy
+
+
+def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
+    """Edges that were cut as certain to harm, although they help their receiver and the final answer; None of a learner
+    that is never certain."""
+    cut = learner.certain_harm()
+    if cut is None:
+        return None
+    return sum(
+        int((sure & (receiver > 0) & (answer > 0)).sum())
+        for sure, receiver, answer in zip(cut, truth.on_receiver, truth.on_answer, strict=True)
+    )
 
 
 def without(wirings: Wirings, agent: int | None) -> Wirings:

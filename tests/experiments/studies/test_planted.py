@@ -21,13 +21,14 @@ from experiments.runner import open_folder, run
 from experiments.studies.planted import job
 from experiments.studies.planted.opinions import Team, reading_weights
 from experiments.studies.planted.report import metrics, regret_table, summarise, table, write
-from experiments.studies.planted.settings import OpinionSettings, PlantedSettings
+from experiments.studies.planted.settings import Influence, OpinionSettings, PlantedSettings
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import terminate
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
+from topologies.learning.peers import Peer
 from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
 from topologies.wiring import Edges, receiver_weights
 
@@ -128,7 +129,9 @@ def test_a_turn_that_cannot_reach_the_decision_agent_costs_nothing() -> None:
 
 
 def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does_not() -> None:
-    settings = PlantedSettings(seeds=2, strengths=[[1.2, 0.1]], truth=4_000, evaluated=500, checkpoints=[80])
+    settings = PlantedSettings(
+        seeds=2, strengths=[[1.2, 0.1]], influences=[Influence.ANSWERS], truth=4_000, evaluated=500, checkpoints=[80]
+    )
     outcomes = explored(settings)
     rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
     assert rows[True, "effects"]["auc_adversary"][0] > 0.9
@@ -141,7 +144,13 @@ def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does
 
 def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
     settings = PlantedSettings(
-        seeds=2, opinions=TINY, strengths=[[1.2, 0.1]], truth=4_000, evaluated=200, checkpoints=[4]
+        seeds=2,
+        opinions=TINY,
+        strengths=[[1.2, 0.1]],
+        influences=[Influence.ANSWERS],
+        truth=4_000,
+        evaluated=200,
+        checkpoints=[4],
     )
     outcomes = explored(settings, PruningSettings(steps=4), samples=4)
     summaries = summarise(outcomes)
@@ -151,7 +160,7 @@ def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
     text = table(summaries)
     assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 6  # one setting, and all of them
     assert len(text.splitlines()) == 1 + 2 * 2 * 9
-    assert set(metrics(summaries)["methods"]) >= {"attacked/full", "clean/effects"}
+    assert set(metrics(summaries)["methods"]) >= {"answers/attacked/full", "answers/clean/effects"}
     assert all(name in text for name in ("effects", "m3prune", "m3prune_rloo", "full", "by_hand", "best", "attacked"))
     write(tmp_path, settings, outcomes, summaries)
     stored = json.loads((tmp_path / "planted.json").read_text())
@@ -164,12 +173,58 @@ def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed()
     settings = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
     student = Learner(team.modalities, settings=settings, pruning=PruningSettings(steps=5))
     used = []
-    for number in learn(student, team, 4):
+    for number, tokens in learn(student, team, 4):
+        assert 10 <= tokens <= 10 + 20 + 25 + 5
         used.append(number)
         before = student.state()
         assert stopped(student).finished
         assert all(torch.equal(tensor, before[name]) for name, tensor in student.state().items())
     assert used == list(range(1, 11))
+
+
+def discussed(
+    influence: Influence, taken: bool, adversaries: tuple[int, ...] = ()
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean scores of agents in the last round, and of final answers, where everyone hears agent 0 or nobody does."""
+    team = Team(replace(TINY, influence=influence), seed=3, adversaries=adversaries)
+    spatial = np.zeros((5, 5), bool)
+    spatial[0, 1:] = taken
+    temporal = np.ones((5, 5), bool)
+    temporal[0] = False
+    read = np.array([False, True, True, True, True])
+    wirings = as_wirings(Edges(spatial, temporal), 2, 4_000, decision=read)
+    scores, utilities = team.discuss(team.questions(4_000, "a"), torch.arange(4_000), wirings)
+    return scores[:, -1].mean(0), utilities.mean()
+
+
+def test_what_hearing_does_is_what_the_influence_says() -> None:
+    deaf, alone = discussed(Influence.DEAF, True), discussed(Influence.DEAF, False)
+    assert (deaf[0] <= alone[0] + 0.01).all()  # it merely distracts
+    helped, unhelped = discussed(Influence.HELP, True), discussed(Influence.HELP, False)
+    assert helped[0][0] == unhelped[0][0] == 0  # the helper gives no answer
+    assert (helped[0][[1, 2, 4]] > unhelped[0][[1, 2, 4]] + 0.05).all()
+    # What an adversary claims reaches the decision agent although nobody's answer does.
+    lied_to, spared = discussed(Influence.EVIDENCE, True, (0,)), discussed(Influence.EVIDENCE, False, (0,))
+    assert lied_to[1] < spared[1] - 0.02
+    by_chance, again = discussed(Influence.CHANCE, True), discussed(Influence.CHANCE, False)
+    assert torch.equal(by_chance[0], again[0])
+    assert torch.equal(by_chance[1], again[1])
+
+
+def test_where_all_is_chance_effects_keeps_everything_and_wrongs_nobody() -> None:
+    settings = PlantedSettings(
+        seeds=2,
+        opinions=TINY,
+        strengths=[[1.2, 0.1]],
+        influences=[Influence.CHANCE],
+        learners=[Peer.EFFECTS],
+        truth=4_000,
+        evaluated=100,
+        checkpoints=[80],
+    )
+    learned = [outcome for outcome in explored(settings) if outcome.learner == "effects"]
+    assert [outcome.edges for outcome in learned] == [20 + 25 + 5] * 4
+    assert [outcome.wrongly for outcome in learned] == [0] * 4
 
 
 def test_auc_counts_ties_half() -> None:
@@ -196,7 +251,13 @@ def test_an_adversary_outside_the_team_is_refused() -> None:
 
 
 def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    words = ["experiment=planted", "planted.seeds=1", "planted.strengths=[[1.2,0.1]]", "planted.truth=4000"]
+    words = [
+        "experiment=planted",
+        "planted.seeds=1",
+        "planted.strengths=[[1.2,0.1]]",
+        "planted.influences=[answers]",
+        "planted.truth=4000",
+    ]
     words += ["planted.evaluated=100", "planted.opinions.text=2", "planted.opinions.visual=1", "pruning.steps=2"]
     words += ["planted.checkpoints=[2]", "training.samples=3", "wandb.mode=disabled", f"output={tmp_path}"]
     config = load(words)
@@ -228,7 +289,13 @@ def test_a_failure_that_nobody_foresaw_is_one_line_with_the_traceback_in_the_run
 
 
 def test_a_terminated_study_says_how_to_go_on(tmp_path: Path) -> None:
-    words = ["experiment=planted", "planted.seeds=400", "planted.strengths=[[1.2,0.1]]", "planted.truth=4000"]
+    words = [
+        "experiment=planted",
+        "planted.seeds=400",
+        "planted.strengths=[[1.2,0.1]]",
+        "planted.influences=[answers]",
+        "planted.truth=4000",
+    ]
     words += ["planted.evaluated=100", "planted.opinions.text=2", "planted.opinions.visual=1", "pruning.steps=2"]
     words += ["planted.checkpoints=[2]", "training.samples=3", "wandb.mode=disabled", f"output={tmp_path}"]
     command = [sys.executable, "run.py", *words]
