@@ -16,6 +16,12 @@ class RoleSettings:
 
     agent: str | None = None
     """`package.module:function` that makes the AutoGen agent holding the role (null: ours)."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """What the role's model has otherwise than `model`, by the same keys: `roles.visual_critic.model.name=...`. What is
+    not said is as in `model`; of another kind, as by default. An address of its own has no key but its own. Roles whose
+    models are equal share one pool of replicas."""
+    reader: dict[str, Any] = field(default_factory=dict)
+    """What the embedded reader has otherwise than `reader` for this role, by the same keys."""
 
 
 @dataclass

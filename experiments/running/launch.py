@@ -38,10 +38,13 @@ def team_roles(config: Config) -> list[Role]:
             known = [full.removeprefix(f"{modality}_") for full, r in ROLES.items() if r.modality is modality]
             raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced))
-    present = [role.name for role in (*roles, *_beside(config))]
+    present = [role.name for role in (*(roles if _team_is_asked(config) else ()), *_beside(config))]
     for name in config.roles:
         if name not in present:
-            raise UserError(f"roles.{name}: nobody in this run has the role; there are {', '.join(present)}")
+            raise UserError(
+                f"roles.{name}: nobody in this run has the role.{near_miss(name, present)} "
+                f"There are {', '.join(present)}"
+            )
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
     # For its errors alone: an attack that cannot be must not end the run after the launch.
