@@ -124,7 +124,9 @@ class Role:
     """An agent's identity in the team. `instruction` is the role's own part of every prompt. A `dummy`
     says one fixed sentence and calls no model.
 
-    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
+    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role. `form` are
+    the fields of its replies where it is asked to answer (none: the usual ones); without an answer among them it gives
+    none.
     """
 
     name: str
@@ -132,6 +134,12 @@ class Role:
     instruction: str
     dummy: bool = False
     agent: str | None = None
+    form: tuple[Field, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """False for a role whose form has no answer."""
+        return not self.form or any(field.kind is FieldKind.ANSWER for field in self.form)
 
 
 @wire
@@ -226,11 +234,12 @@ class Field:
     most: int | None = None
     tools: tuple[str, ...] = ()
     value: Value = Value.TEXT
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """The text before the line's colon."""
-        return self.kind.value
+        """The text before the line's colon: its label, or else that of its kind."""
+        return self.label or self.kind.value
 
 
 @wire
@@ -254,11 +263,15 @@ class Given:
 
 @wire
 class Task:
-    """A step that is not to answer the question: what to do, the lines of the reply, and what to do it with."""
+    """A step that is not to answer the question: what to do, the lines of the reply, and what to do it with.
+
+    `answers` where it is the way in which a role answers after all, or does its part for others to answer.
+    """
 
     instruction: str
     fields: tuple[Field, ...]
     given: tuple[Given, ...] = ()
+    answers: bool = False
 
 
 @wire

@@ -22,6 +22,7 @@ from actors.settings import AT_LEAST, SHARE
 from experiments.attacks.catalogue import attack_kind
 from experiments.config.config import RUNTIME_KEYS, Config, may_change, of_any_role
 from experiments.config.references import KEYS, check_named_again
+from experiments.config.role_files import read_roles
 from experiments.config.settings import RoleSettings
 from experiments.datasets.catalogue import dataset_kind
 
@@ -104,6 +105,8 @@ def varied(config: Config, values: Mapping[str, Any]) -> Config:
     # Every value may change a whole group, so it is expanded like a word of the command line.
     tree = OmegaConf.create()
     for key, value in values.items():
+        if key == "roles.file":
+            key, value = "roles", {"file": value}
         OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
     return _typed([tree], config)
 
@@ -181,7 +184,9 @@ def _expanded(tree: Any) -> Any:
         elif group in groups and isinstance(value, str):
             value = {"kind": value}
         elif group == "roles" and isinstance(value, dict):
-            value = {role: _expanded(own) if isinstance(own, dict) else own for role, own in value.items()}
+            file = value.get("file")
+            own = {role: _expanded(s) if isinstance(s, dict) else s for role, s in value.items() if role != "file"}
+            value = own if file is None else OmegaConf.to_container(OmegaConf.merge(read_roles(str(file)), own))
         expanded[key] = value
     return expanded
 
@@ -237,7 +242,8 @@ def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Confi
     # For the type checker: to_object gives the class of the structured base.
     assert isinstance(config, Config)
     _check_bounds(config)
-    for role in config.roles:
+    for role, settings in config.roles.items():
+        _check_bounds(settings, f"roles.{role}.")
         for_role(config, role)
     return config
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Field, Message, Question, Role, Trace, Turn, Value
-from actors.prompting.prompt import build_request
+from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
 from experiments.estimate.token_count import Counter
 from topologies.topology import Topology
@@ -91,6 +91,7 @@ class StandIns:
 
     def _take(self, turn: Turn, tally: Tally) -> Message:
         role, memory = self._roles[turn.agent], self._memories[turn.agent]
+        turn = in_own_form(turn, role)
         recalled = memory.recall(turn)
         tally.turns += 1
         content = DUMMY_SENTENCE
@@ -114,7 +115,8 @@ class StandIns:
             tally.shared += shared
             tally.distinct += digest not in tally.seen
             tally.seen.add(digest)
-        answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
+        answers = role.answers if turn.task is None or turn.task.answers else False
+        answer, confidence = (ANSWER, CONFIDENCE) if answers and not role.dummy else (None, None)
         fields = tuple((part.name, _said(part)) for part in turn.task.fields) if turn.task else ()
         id = f"{turn.round}/{turn.agent}"
         message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)

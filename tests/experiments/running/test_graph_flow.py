@@ -29,10 +29,12 @@ from actors.messages import Message, Question, Role, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from experiments.config.config import Config
+from experiments.config.loading import load
 from experiments.config.settings import RoleSettings
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.running.graph_flow import export_team, write_team
+from experiments.running.launch import team_roles
 from experiments.running.models import model_backend
 from tests.support.paths import ROOT
 from topologies.topology import Wiring, discuss
@@ -125,6 +127,15 @@ async def test_a_role_with_a_model_of_its_own_takes_it_along(questions: list[Que
     trace = await simulated(wiring(), questions[0], readers={held: Reader(silent)})
     assert said == {turn.id: turn for turn in trace.turns}
     assert trace != await simulated(wiring(), questions[0])
+
+
+async def test_a_role_with_a_form_of_its_own_takes_it_along(questions: list[Question]) -> None:
+    told = {role.name: role for role in team_roles(load(["experiment=mmqa_prune", "roles.file=paper"]))}
+    roles = {**ROLES, **{name: told[name] for name in AGENTS}}
+    trace = await simulated(wiring(), questions[0], roles)
+    assert any(turn.said("What stands") for turn in trace.turns)
+    said = await said_by(loaded(wiring(), roles), QuestionMessage.of(questions[0]))
+    assert said == {turn.id: turn for turn in trace.turns}
 
 
 async def test_nobody_speaks_in_the_team_to_whom_nobody_listens(questions: list[Question]) -> None:
