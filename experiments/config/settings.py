@@ -50,15 +50,17 @@ class RoleSettings:
     model: dict[str, Any] = field(default_factory=dict)
     """What the role's model has otherwise than `model`, by the same keys: `roles.visual_critic.model.name=...`. What is
     not said is as in `model`; of another kind, as by default. An address of its own has no key but its own. Roles whose
-    models are equal share one pool of replicas."""
+    models are equal share one pool, of one replica unless `replicas` is said."""
     reader: dict[str, Any] = field(default_factory=dict)
     """What the embedded reader has otherwise than `reader` for this role, by the same keys."""
     instruction: str = ""
     """What the role is told to do (empty: as we tell it). One of your own is called `text_<name>` or `visual_<name>`
     here, and `<name>` in `topology.text` or `topology.visual`."""
     form: list[RoleField] = field(default_factory=list)
-    """The fields of its replies, of a role of the team (empty: reasoning, answer and confidence). Without an answer
-    among them the role gives none."""
+    """The fields of its replies, of a role of the team (empty: reasoning, answer and confidence): each with `name`,
+    `asks` (in words, what it should say), `value` (`text`, `picture`: what pictures show, `entity`, `triple`, `choice`:
+    one of `choices`, `answer`, `confidence`), `many` and `required`. Without an answer among them the role gives
+    none."""
 
     def check_values(self, key: str) -> None:
         """Raises UserError for a form whose fields cannot be told apart."""

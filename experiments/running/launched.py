@@ -90,8 +90,9 @@ def _launch_team(config: Config, team: Sequence[Role], cluster: Cluster, cache: 
     """All agents that take part, and a pool of replicas for each model that they ask."""
     roles = launched_roles(config, team)
     own = role_backends(config, [role.name for role in roles])
-    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     kept = {key: _launch_pool(config, backend, cluster, cache, say) for key, backend in by_key(own).items()}
+    # After those of roles, as it may take all GPUs that are left.
+    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
     others = {role: (backend.key, kept[backend.key]) for role, backend in own.items()}
     return cluster.launch_agents(roles, config.agents, reuse, others=others)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from actors.backends.backend import Backend
 from actors.backends.backends import find_backend
@@ -31,6 +32,9 @@ def role_backends(config: Config, roles: Iterable[str]) -> dict[str, Backend]:
         if own is config:
             continue
         backend = find_backend(f"roles.{role}.model", own.model, own.reader)
+        if not _alike(backends[0], backend) and "replicas" not in config.roles[role].model:
+            # As many as the run's own would be more than a machine has cores or GPUs for.
+            backend = replace(backend, settings=replace(own.model, replicas=1))
         same = next((known for known in backends if _alike(known, backend)), None)
         if same is None:
             backends.append(backend)

@@ -6,7 +6,7 @@ import pytest
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.running.models import by_key, check_models, models_named, role_backends
+from experiments.running.models import by_key, check_models, models_named, replicas, role_backends
 
 OPENAI = ["experiment=mmqa_prune", "model=openai", "model.name=A", "model.base_url=http://a/v1"]
 ROLES = ("text_critic", "visual_critic", "visual_scientist", "single")
@@ -18,6 +18,16 @@ def test_roles_with_equal_models_share_one_and_those_with_the_run_s_own_ask_that
     assert own.keys() == {"visual_critic", "visual_scientist"}
     assert list(by_key(own)) == ["roles.visual_critic.model"]
     assert own["visual_critic"] is own["visual_scientist"]
+
+
+def test_a_role_s_model_has_one_replica_unless_it_says_how_many() -> None:
+    words = [*OPENAI[:1], "model.replicas=4", "roles.text_critic.reader.hops=3", "roles.single.reader.hops=4"]
+    config = load([*words, "roles.single.model.replicas=3"])
+    assert {role: backend.replicas for role, backend in role_backends(config, ROLES).items()} == {
+        "text_critic": 1,
+        "single": 3,
+    }
+    assert replicas(config) == 4 + 1 + 3
 
 
 def test_models_of_other_settings_have_caches_of_their_own() -> None:
