@@ -126,9 +126,9 @@ class Role:
     says one fixed sentence and calls no model.
 
     `modality` is where it stands in the graph and what its instruction is about; `reads` is the kind of evidence that
-    it is shown, where that is another one.
-
-    `agent` names a function, as `package.module:function`, that makes the AutoGen agent that holds the role.
+    it is shown, where that is another one. `agent` names a function, as `package.module:function`, that makes the
+    AutoGen agent that holds the role. `form` are the fields of its replies where it is asked to answer (none: the usual
+    ones); without an answer among them it gives none.
     """
 
     name: str
@@ -137,11 +137,17 @@ class Role:
     dummy: bool = False
     agent: str | None = None
     reads: Modality | None = None
+    form: tuple[Field, ...] = ()
 
     @property
     def evidence(self) -> Modality:
         """The kind of evidence that it is shown."""
         return self.reads or self.modality
+
+    @property
+    def answers(self) -> bool:
+        """False for a role whose form has no answer."""
+        return not self.form or any(field.kind is FieldKind.ANSWER for field in self.form)
 
 
 @wire
@@ -236,11 +242,12 @@ class Field:
     most: int | None = None
     tools: tuple[str, ...] = ()
     value: Value = Value.TEXT
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """The text before the line's colon."""
-        return self.kind.value
+        """The text before the line's colon: its label, or else that of its kind."""
+        return self.label or self.kind.value
 
 
 @wire
@@ -264,11 +271,15 @@ class Given:
 
 @wire
 class Task:
-    """A step that is not to answer the question: what to do, the lines of the reply, and what to do it with."""
+    """A step that is not to answer the question: what to do, the lines of the reply, and what to do it with.
+
+    `answers` where it is the way in which a role answers after all, or does its part for others to answer.
+    """
 
     instruction: str
     fields: tuple[Field, ...]
     given: tuple[Given, ...] = ()
+    answers: bool = False
 
 
 @wire

@@ -15,6 +15,7 @@ from actors.lookup import installed, near_miss
 from experiments.attacks.catalogue import ATTACKS
 from experiments.config.config import Config
 from experiments.config.loading import experiments
+from experiments.config.settings import RoleSettings
 from experiments.datasets.catalogue import DATASETS
 from experiments.running.methods import METHODS
 
@@ -73,6 +74,9 @@ def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         key, kind = f"{prefix}{f.name}", hints[f.name]
         if is_dataclass(kind):
             yield from _documented(kind, f"{key}.")
+            continue
+        if key == "roles":
+            yield from _documented(RoleSettings, "roles.<role>.")
             continue
         # MISSING is not callable: a field without a default shows none.
         default = f.default if f.default is not MISSING else f.default_factory() if callable(f.default_factory) else ""

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import assert_never
 
-from actors.backends.settings import model_name
 from actors.completions.store import CompletionStore
 from actors.errors import ClusterError, ModelGone, StoreError, UserError, first_of
 from actors.runtime.cluster import Cluster
@@ -23,13 +22,13 @@ from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import replay
-from experiments.running.abilities import check_abilities, describe
+from experiments.running.abilities import check_abilities, describe, role_models
 from experiments.running.conclude import about_methods, conclude, show
 from experiments.running.context import RunContext
 from experiments.running.job import Job
-from experiments.running.launch import check, team_roles
+from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import cluster_started, launch_agents, launch_learners, wait
-from experiments.running.models import COMPLETIONS, model_backend
+from experiments.running.models import COMPLETIONS, models_named, replicas
 from experiments.running.opening import check_room, open_cache, open_dataset, open_evidence, open_store
 from experiments.studies import recall
 from experiments.studies.behaviour import table as behaviour_table
@@ -110,7 +109,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     check(config)
     if config.job == "behaviour":
         check_behaviour(config)
-    recorded, answering = None, model_name(config.model)
+    recorded, answering = None, models_named(config)
     if config.model.kind == "replay":
         recorded, recorded_config = replay.open_recorded(config)
         answering = replay.answering(recorded_config)
@@ -120,7 +119,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     else:
         dataset = open_dataset(config, cache)
         # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
-        check_room(Path(config.output), actors=len(roles) + 3 + model_backend(config).replicas)
+        check_room(Path(config.output), actors=len(roles) + 3 + replicas(config))
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
@@ -165,9 +164,11 @@ async def _wait(context: RunContext, cluster: Cluster, recorded: Team | None) ->
     """Waits until all is up, and checks that the model can do what the run asks of it."""
     await wait(cluster, context.progress)
     if recorded is None:
-        abilities = await cluster.abilities()
-        check_abilities(context.config, abilities, context.recorder.run)
-        context.progress.print(describe(context.config, abilities))
+        config, abilities = context.config, await cluster.abilities()
+        others = await role_models(config, [role.name for role in launched_roles(config, context.roles)], cluster)
+        check_abilities(config, abilities, context.recorder.run, others)
+        for line in describe(config, abilities, others):
+            context.progress.print(line)
 
 
 @contextmanager

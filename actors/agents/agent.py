@@ -13,7 +13,7 @@ from actors.models import Model, abilities_of
 from actors.prompting.faults import still_asked
 from actors.prompting.form import Form, form_of
 from actors.prompting.likelihood import likelihoods
-from actors.prompting.prompt import build_request, repair_request
+from actors.prompting.prompt import build_request, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
 from actors.prompting.text import one_line
 from actors.prompting.truncation import cut_more
@@ -45,7 +45,7 @@ class RoleAgent:
         Raises:
             MemoryLost: this agent was restarted in the middle of the discussion.
         """
-        recalled = self.memory.recall(turn)
+        recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
         if self.role.dummy:
             message, usage = self._dummy(turn), Usage()
         else:
@@ -89,7 +89,9 @@ class RoleAgent:
             round=turn.round,
             content=reply.content if reply else one_line(responses[0].completion.text),
             answer=reply.answer if reply else None,
-            confidence=confidence if turn.task else dict(probable).get(FieldKind.ANSWER, confidence),
+            confidence=confidence
+            if turn.task and not turn.task.answers
+            else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
             error=error or ("" if reply or reading is None else _unread(reading)),
             heard=tuple(heard.message.id for heard in turn.heard),

@@ -28,7 +28,7 @@ from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
 from actors.prompting.faults import still_asked
 from actors.prompting.form import form_of
-from actors.prompting.prompt import build_request, correction
+from actors.prompting.prompt import build_request, correction, in_own_form
 from actors.prompting.reply import Reply, read, reply_of
 from actors.prompting.text import clean, one_line
 from actors.prompting.truncation import cut_more
@@ -60,7 +60,7 @@ class HostedAgent:
         Raises:
             MemoryLost: this agent was restarted in the middle of the discussion.
         """
-        recalled = self.memory.recall(turn)
+        recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
         message, usage = (self._dummy(turn), Usage()) if self.role.dummy else await self._answer(turn, recalled)
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
         self.memory.remember(turn, message)

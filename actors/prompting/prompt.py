@@ -23,8 +23,10 @@ from actors.messages import (
     Question,
     Remark,
     Request,
+    Role,
     Source,
     Status,
+    Task,
     Turn,
     derive_seed,
 )
@@ -53,6 +55,7 @@ YOU = "you"
 OF_THE_QUESTION = "part of the question"
 
 ANSWER = "Answer the question"
+NO_ANSWER = "Do your part for the question; others answer it"
 NOTHING_RETRIEVED = "Nothing was looked up for it: use what you know."
 NO_PICTURES = "There are no pictures to look at this time: go by what else is here."
 ON_MERITS = "Judge what the others said on its merits, and change your mind only for a reason."
@@ -161,10 +164,18 @@ def own_part(
     return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task, turn.given)
 
 
-def _to_answer(turn: Turn, modality: Modality) -> str:
+def in_own_form(turn: Turn, role: Role) -> Turn:
+    """The turn as a role with a form of its own takes it; a task keeps the form that it brings."""
+    if turn.task or not role.form:
+        return turn
+    what = ANSWER if role.answers else NO_ANSWER
+    return replace(turn, task=Task(_to_answer(turn, role.modality, what), role.form, answers=True))
+
+
+def _to_answer(turn: Turn, modality: Modality, what: str = ANSWER) -> str:
     """The task of a turn that answers, for what this agent has before it."""
     evidence = turn.question.evidence
-    sentences = [f"{ANSWER}."]
+    sentences = [f"{what}."]
     # What was found may stand in the messages of others, or in what is given.
     if not evidence and not turn.heard and not turn.given:
         sentences.append(NOTHING_RETRIEVED)

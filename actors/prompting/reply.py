@@ -63,7 +63,8 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`content` is one line. `answer` is None when the agent says that it does not know, and one of the choices where
-    there are any; `confidence` is None when it states none in [0, 1]. The reply to a task has `fields` and no answer.
+    there are any; `confidence` is None when it states none in [0, 1]. The reply to a task has `fields`, and no answer
+    unless the task is a role's way to answer.
     """
 
     content: str
@@ -144,14 +145,13 @@ def reply_of(turn: Turn, reading: Reading) -> Reply | None:
     """The reply that was read; None where anything has to be asked for again."""
     if reading.faults:
         return None
+    answer, confidence = reading.value(FieldKind.ANSWER), reading.value(FieldKind.CONFIDENCE)
+    share = None if confidence is None else float(confidence)
     if turn.task is not None:
-        return Reply("; ".join(f"{name}: {value}" for name, value in reading.values), None, None, reading.values)
-    confidence = reading.value(FieldKind.CONFIDENCE)
-    return Reply(
-        content=reading.value(FieldKind.REASONING) or one_line(reading.before),
-        answer=reading.value(FieldKind.ANSWER),
-        confidence=None if confidence is None else float(confidence),
-    )
+        content = "; ".join(f"{name}: {value}" for name, value in reading.values)
+        # In a step of a system, an answer is one to something else.
+        return Reply(content, *((answer, share) if turn.task.answers else (None, None)), reading.values)
+    return Reply(reading.value(FieldKind.REASONING) or one_line(reading.before), answer, share)
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Reply | None:

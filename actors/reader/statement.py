@@ -19,6 +19,7 @@ _NO_STATEMENT = re.compile(
 )
 
 STATING = frozenset((FieldKind.FOUND, FieldKind.TRIPLE, FieldKind.SUMMARY, FieldKind.DESCRIPTION, FieldKind.THOUGHT))
+_KINDS = frozenset(kind.value for kind in FieldKind)
 _CELL = re.compile(r"^\s*([^:=|;]{1,60}?)\s*(?:=|:)\s*(.*?)\s*$")
 _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 
@@ -65,7 +66,11 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
     """The statements of a colleague's reasoning: its quotations where it quotes, else its sentences."""
     if remark.fields:
         return [
-            s for name, text in remark.fields if name in STATING for s in statements_in(remark.speaker, text, trust)
+            s
+            for name, text in remark.fields
+            # Fields of a role's own have names of their own, and state something.
+            if name in STATING or name not in _KINDS
+            for s in statements_in(remark.speaker, text, trust)
         ]
     content = _NO_STATEMENT.sub("", remark.content)
     quoted = _QUOTED.findall(content)

@@ -60,7 +60,9 @@ def fill(work: Work) -> str:
     """The reply: a line per value, fields in the form's order."""
     lines: list[str] = []
     for line in work.task.fields:
-        skill = SKILLS.get(line.kind)
+        # What a role's own form wants beside what all forms want (faults, coordinates) is beyond it.
+        beyond = line.label and line.optional and line.kind is FieldKind.SUMMARY
+        skill = None if beyond else SKILLS.get(line.kind)
         values = skill(work, line) if skill else []
         # One line a value: after a line break, the rest might be read as another field.
         lines += [f"{line.name}: {' '.join(value.split())}" for value in (values if line.many else values[:1])]

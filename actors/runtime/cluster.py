@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -127,17 +128,26 @@ class Cluster:
             self._replicas.append(handle)
 
     def launch_agents(
-        self, roles: Sequence[Role], settings: AgentSettings, reuse: Reuse | None = None, pool: str = "model"
+        self,
+        roles: Sequence[Role],
+        settings: AgentSettings,
+        reuse: Reuse | None = None,
+        pool: str = "model",
+        others: Mapping[str, tuple[str, Reuse | None]] = MappingProxyType({}),
     ) -> AgentHandles:
-        """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same."""
+        """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same.
+
+        Args:
+            others: pool and cache of the roles that ask another model, by the role's name.
+        """
         options = {"num_cpus": 0, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
         actor_class = ray.remote(AgentActor)
-        handles = {
-            role.name: self._launch(
-                actor_class, options, self._sender(role.name), role, settings, self._pools[pool], reuse
+        handles = {}
+        for role in roles:
+            asked, kept = others.get(role.name, (pool, reuse))
+            handles[role.name] = self._launch(
+                actor_class, options, self._sender(role.name), role, settings, self._pools[asked], kept
             )
-            for role in roles
-        }
         self._starting += [("agent", name, handle) for name, handle in handles.items()]
         return AgentHandles(handles)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from experiments.analysis import judged
-from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, STRICT, TROUBLES, Metrics, verdicts
+from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, TROUBLES, Metrics, verdicts
 from experiments.analysis.table import Table, tenths, with_interval
 
 
@@ -89,7 +89,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     if _any(metrics, "path_recall"):
         yield "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges."
     yield from verdicts(metrics["paired"], metric)
-    if metrics["model"] == EMBEDDED:
+    if EMBEDDED in metrics["model"].split(MODELS):
         yield EMBEDDED_NOTE
     if "judged" in metrics:
         yield from judged.notes(metrics["judged"])

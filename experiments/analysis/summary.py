@@ -26,6 +26,7 @@ from experiments.records.records import Scored
 
 # The name of the embedded reader among models and judges, as records hold it.
 EMBEDDED = "reader"
+MODELS = " + "  # between the names of several models that answer in one run
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 # Means per question; `TROUBLES` are totals.
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")

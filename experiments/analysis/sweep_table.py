@@ -15,7 +15,7 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, STRICT, rounded
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, rounded
 from experiments.analysis.table import Table, tenths, with_interval
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
@@ -124,7 +124,7 @@ def sweep_table(rows: Sequence[Row], metric: str, model: str, further: Sequence[
     return Table(
         columns=(*settings, "method", utility, *("strict EM" for _ in strict), "tokens", "edges", *harm, "trials"),
         rows=[_cells(row, keys, strict, attacked) for row in rows],
-        notes=[*notes, EMBEDDED_NOTE] if model == EMBEDDED else notes,
+        notes=[*notes, EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else notes,
         names=len(keys) + 1,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -87,5 +88,15 @@ _OF_A_MODEL = """replicas capacity cpus gpus hang_s key_env timeout_s retries re
     tokens_per_minute""".split()
 RUNTIME_KEYS = (
     *("concurrency", "ray", "wandb", "completions", "costs", "retrieval.web_key_env"),
-    *(f"{model}.{key}" for model in ("model", "judge") for key in _OF_A_MODEL),
+    *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
 )
+
+
+def of_any_role(key: str) -> str:
+    """The dotted key with `<role>` in the place of a role's name."""
+    return re.sub(r"\Aroles\.[^.]+(?=\.|\Z)", "roles.<role>", key)
+
+
+def may_change(key: str) -> bool:
+    """True for a dotted key that may differ between a run and its resumption."""
+    return any(f"{of_any_role(key)}.".startswith(f"{name}.") for name in RUNTIME_KEYS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -15,12 +15,15 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError
 
 from actors.backends.backends import find_backend
+from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import AT_LEAST, SHARE
 from experiments.attacks.catalogue import attack_kind
-from experiments.config.config import RUNTIME_KEYS, Config
+from experiments.config.config import RUNTIME_KEYS, Config, may_change, of_any_role
 from experiments.config.references import KEYS, check_named_again
+from experiments.config.role_files import read_roles
+from experiments.config.settings import RoleSettings
 from experiments.datasets.catalogue import dataset_kind
 
 PRESETS = Path(__file__).parents[1] / "presets"
@@ -64,6 +67,32 @@ def check_kinds(config: Config) -> None:
     attack_kind(config.attack.kind)
     for key, model in (("model", config.model), ("judge", config.judge)):
         find_backend(key, model, config.reader)
+    for role, settings in config.roles.items():
+        if settings.model:
+            find_backend(f"roles.{role}.model", for_role(config, role).model, config.reader)
+
+
+def for_role(config: Config, role: str) -> Config:
+    """The configuration as a role's model has it: `model` and `reader` with what the role has otherwise.
+
+    Raises UserError for a key or a value that is not allowed.
+    """
+    settings = config.roles.get(role)
+    if settings is None or not (settings.model or settings.reader):
+        return config
+    model = config.model
+    if settings.model.get("kind", model.kind) != model.kind:
+        # Names, addresses and engine arguments of one kind mean nothing to another.
+        model = ModelSettings()
+    elif settings.model.get("base_url", model.base_url) != model.base_url:
+        # A key must not reach a server that it was not meant for.
+        model = replace(model, key_env="")
+    changes = OmegaConf.create({"model": settings.model, "reader": settings.reader})
+    try:
+        # Without roles, whose models are checked here.
+        return replace(_typed([changes], replace(config, roles={}, model=model)), roles=config.roles)
+    except UserError as error:
+        raise UserError(f"roles.{role}: {error}") from error
 
 
 def save(config: Config, path: Path) -> None:
@@ -76,6 +105,8 @@ def varied(config: Config, values: Mapping[str, Any]) -> Config:
     # Every value may change a whole group, so it is expanded like a word of the command line.
     tree = OmegaConf.create()
     for key, value in values.items():
+        if key == "roles.file":
+            key, value = "roles", {"file": value}
         OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
     return _typed([tree], config)
 
@@ -114,7 +145,7 @@ def _resumed(folder: Path, words: Sequence[str]) -> Config:
     overrides = [_override(word) for word in others]
     for word, override in zip(others, overrides, strict=True):
         key, _ = _key_and_value(word)
-        allowed = any(key == name or key.startswith(f"{name}.") for name in RUNTIME_KEYS)
+        allowed = may_change(key)
         # Code may be named again, as `check_named_again` requires, but only with the saved value.
         again = any(f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.") for name in KEYS)
         if not allowed and not (again and _typed([override], saved) == saved):
@@ -136,20 +167,26 @@ def _override(word: str) -> DictConfig:
         tree = OmegaConf.from_dotlist([word])
     except (OmegaConfBaseException, YAMLError, ValueError) as error:
         raise UserError(f"{word!r} cannot be read: {_line(error)}") from error
-    # Only a group's name has a short form: a dotted key already says what it sets.
-    return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if "." not in key else tree
+    # Only a group's name has a short form, and a role's model: another dotted key already says what it sets.
+    short = "." not in key or key.startswith("roles.")
+    return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if short else tree
 
 
 def _expanded(tree: Any) -> Any:
     """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds; `reader: fitted` stands for
-    the settings of a file."""
+    the settings of a file. So it is for the model and the reader of a role."""
     groups = _groups_with_kinds()
     expanded = {}
     for key, value in tree.items():
-        if key == "reader" and isinstance(value, str):
+        group = str(key).rpartition(".")[2] if str(key).startswith("roles.") else key
+        if group == "reader" and isinstance(value, str):
             value = _reader(value)
-        elif key in groups and isinstance(value, str):
+        elif group in groups and isinstance(value, str):
             value = {"kind": value}
+        elif group == "roles" and isinstance(value, dict):
+            file = value.get("file")
+            own = {role: _expanded(s) if isinstance(s, dict) else s for role, s in value.items() if role != "file"}
+            value = own if file is None else OmegaConf.to_container(OmegaConf.merge(read_roles(str(file)), own))
         expanded[key] = value
     return expanded
 
@@ -198,12 +235,16 @@ def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Confi
         config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), *layers))
     except ConfigKeyError as error:
         raise UserError(_unknown_key(error)) from error
-    except (OmegaConfBaseException, ValueError) as error:
+    # TypeError: a list where a group belongs.
+    except (OmegaConfBaseException, ValueError, TypeError) as error:
         key = getattr(error, "full_key", None)
         raise UserError(f"{key}: {_line(error)}" if key else _line(error)) from error
     # For the type checker: to_object gives the class of the structured base.
     assert isinstance(config, Config)
     _check_bounds(config)
+    for role, settings in config.roles.items():
+        _check_bounds(settings, f"roles.{role}.")
+        for_role(config, role)
     return config
 
 
@@ -230,7 +271,7 @@ def _unknown_key(error: ConfigKeyError) -> str:
 
     Keys of the same name elsewhere in the tree come first: people forget the group more often than they misspell.
     """
-    full = str(error.full_key or error.key)
+    full = of_any_role(str(error.full_key or error.key))
     paths = list(_paths(Config))
     last = full.rpartition(".")[2]
     same_name = [path for path in paths if path.rpartition(".")[2] == last]
@@ -248,6 +289,8 @@ def _paths(group: Any, prefix: str = "") -> Iterator[str]:
         yield prefix + f.name
         if is_dataclass(hints[f.name]):
             yield from _paths(hints[f.name], f"{prefix}{f.name}.")
+        elif f.name == "roles":
+            yield from _paths(RoleSettings, f"{prefix}roles.<role>.")
 
 
 def _line(error: BaseException) -> str:

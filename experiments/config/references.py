@@ -22,7 +22,7 @@ _NO_MODULE = ("late",)
 
 def references(config: Config) -> dict[str, list[str]]:
     """Code that a configuration names, by the key that names it; keys that name none are left out."""
-    by_key = {key: list(_references(_at(config, key))) for key in KEYS}
+    by_key = {key: list(_references(_code_at(config, key))) for key in KEYS}
     return {key: names for key, names in by_key.items() if names}
 
 
@@ -42,7 +42,10 @@ def check_named_again(saved: Config, named: Config) -> None:
             )
 
 
-def _at(config: Config, key: str) -> Any:
+def _code_at(config: Config, key: str) -> Any:
+    if key == "roles":
+        # A model's name at an endpoint may look like a reference (`llama:latest`), and names no code.
+        return [(role.agent, role.model.get("kind")) for role in config.roles.values()]
     value: Any = config
     for name in key.split("."):
         value = getattr(value, name)

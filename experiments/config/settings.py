@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,11 +12,64 @@ from topologies.learning.settings import Inference
 
 
 @dataclass
+class RoleField:
+    """One field of a role's own form."""
+
+    name: str = ""
+    """What its line begins with; of an `answer` and a `confidence` their own names."""
+    asks: str = ""
+    """In words, what it should say."""
+    value: Literal["text", "picture", "entity", "triple", "choice", "answer", "confidence"] = "text"
+    """`text`, `picture` (what pictures show, in words), `entity` (a name), `triple` (head | relation | tail), `choice`
+    (one of `choices`), `answer` (to the question), `confidence` (from 0 to 1)."""
+    choices: list[str] = field(default_factory=list)
+    many: bool = False
+    """There may be several of it."""
+    required: bool = True
+    """Without it the reply is asked for once more, and then the turn has failed."""
+
+    def check_values(self, key: str) -> None:
+        """Raises UserError for a field that cannot be asked for."""
+        if self.value in ("answer", "confidence"):
+            if self.name not in ("", self.value.capitalize()) or self.many:
+                raise UserError(f"{key}: the field of value {self.value} is one {self.value.capitalize()}")
+        elif not re.fullmatch(r"[A-Za-z][A-Za-z -]{0,39}", self.name) or self.name in ("Answer", "Confidence"):
+            raise UserError(
+                f"{key}.name={self.name!r}: expected a name of letters, and none that fields of other values have"
+            )
+        if (self.value == "choice") != (len(set(self.choices)) > 1):
+            raise UserError(f"{key}.choices={self.choices}: expected several, for a field of value choice and no other")
+
+
+@dataclass
 class RoleSettings:
     """One role, by its name in traces: `roles.text_critic.agent=package.module:function`."""
 
     agent: str | None = None
     """`package.module:function` that makes the AutoGen agent holding the role (null: ours)."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """What the role's model has otherwise than `model`, by the same keys: `roles.visual_critic.model.name=...`. What is
+    not said is as in `model`; of another kind, as by default. An address of its own has no key but its own. Roles whose
+    models are equal share one pool, of one replica unless `replicas` is said."""
+    reader: dict[str, Any] = field(default_factory=dict)
+    """What the embedded reader has otherwise than `reader` for this role, by the same keys."""
+    instruction: str = ""
+    """What the role is told to do (empty: as we tell it). One of your own is called `text_<name>` or `visual_<name>`
+    here, and `<name>` in `topology.text` or `topology.visual`."""
+    form: list[RoleField] = field(default_factory=list)
+    """The fields of its replies, of a role of the team (empty: reasoning, answer and confidence): each with `name`,
+    `asks` (in words, what it should say), `value` (`text`, `picture`: what pictures show, `entity`, `triple`, `choice`:
+    one of `choices`, `answer`, `confidence`), `many` and `required`. Without an answer among them the role gives
+    none."""
+
+    def check_values(self, key: str) -> None:
+        """Raises UserError for a form whose fields cannot be told apart."""
+        for number, part in enumerate(self.form):
+            part.check_values(f"{key}.form[{number}]")
+        # As labels are read: by their letters.
+        names = [re.sub(r"[^a-z]", "", (part.name or part.value).lower()) for part in self.form]
+        if len(set(names)) < len(names):
+            raise UserError(f"{key}.form: two fields have one name")
 
 
 @dataclass

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from actors.backends.settings import model_name
 from actors.errors import StoreError, UserError
 from actors.messages import Question, Role, Trace
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.estimate.plan import Phase, Plan, Range, hours, plan_table, price, total
-from experiments.estimate.stand_ins import ANSWER, REPLY, StandIns, Tally
-from experiments.estimate.token_count import Counter, counter_for
+from experiments.estimate.plan import Phase, Plan, Range, Share, hours, plan_table, price, total
+from experiments.estimate.stand_ins import ANSWER, MAIN, REPLY, StandIns, Tally
+from experiments.estimate.token_count import Counter, counter_for, counter_of
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
@@ -32,7 +33,7 @@ from experiments.running.launch import launched_roles, learned_methods, learner_
 from experiments.running.launched import check_learner
 from experiments.running.local import Local
 from experiments.running.methods import METHODS, make_topology, methods_of
-from experiments.running.models import answer_rubric
+from experiments.running.models import answer_rubric, by_key, role_backends
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
@@ -104,7 +105,11 @@ class _Estimate:
         self, config: Config, dataset: Dataset, evidence: Evidence, roles: Sequence[Role], counter: Counter
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
-        self._team = StandIns(launched_roles(config, roles), config.agents, counter)
+        taking_part = launched_roles(config, roles)
+        self._own = role_backends(config, [role.name for role in taking_part])
+        counters = {key: counter_of(backend) for key, backend in by_key(self._own).items()}
+        own = {role: (backend.key, counters[backend.key]) for role, backend in self._own.items()}
+        self._team = StandIns(taking_part, config.agents, counter, own)
         self._methods = methods_of(config)
         # Only systems search; for other methods no question has to be held in memory.
         searched = dataset.evaluate() if any(method.needs_library for method in self._methods) else ()
@@ -154,6 +159,8 @@ class _Estimate:
             hours=hours(config.costs, whole.prompt, whole.completion),
             price=price(config.costs, whole.prompt, whole.completion),
             warnings=tuple(self._warnings(whole)),
+            models=self._models(),
+            costs=config.costs,
         )
 
     async def _calibration(self) -> Phase:
@@ -234,20 +241,32 @@ class _Estimate:
         tally.completion = tally.calls * self._counter.text(verdict)
         return phase("judging, at most", calls, tally, tally, tally)
 
+    def _models(self) -> dict[str, str]:
+        models = {MAIN: f"model {model_name(self._config.model)}"}
+        for key, backend in by_key(self._own).items():
+            roles = [role for role, asked in self._own.items() if asked is backend]
+            models[key] = f"model {model_name(backend.settings)} of {', '.join(roles)}"
+        return models
+
     def _question(self, item: Item) -> Question:
         return replace(item.question, evidence=self._evidence.retrieve(item), own=item.own)
 
     def _warnings(self, whole: Phase) -> Iterable[str]:
         config = self._config
-        limit, reply = config.model.max_model_len, config.agents.max_tokens
-        # Only the stronger of the two warnings.
-        for sure, longest in (("will", whole.longest), ("may", whole.at_most)):
-            if limit is not None and longest + reply > limit:
-                yield (
-                    f"model.max_model_len={limit:,} is less than the {longest:,} tokens of the longest prompt with "
-                    f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
-                )
-                break
+        models = {MAIN: config.model} | {key: backend.settings for key, backend in by_key(self._own).items()}
+        for key, model in models.items():
+            asked = whole.by_model.get(key) if self._own else whole
+            if asked is None:
+                continue
+            limit, reply = model.max_model_len, config.agents.max_tokens
+            # Only the stronger of the two warnings.
+            for sure, longest in (("will", asked.longest), ("may", asked.at_most)):
+                if limit is not None and longest + reply > limit:
+                    yield (
+                        f"{key}.max_model_len={limit:,} is less than the {longest:,} tokens of the longest prompt with "
+                        f"{reply:,} for its reply: evidence {sure} be cut, least relevant first"
+                    )
+                    break
         hosted = [name for name, role in config.roles.items() if role.agent]
         if config.attack.kind != "none":
             yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
@@ -272,6 +291,16 @@ def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tal
         distinct=expected.distinct * discussions / n,
         longest=max(expected.longest, upper.longest),
         at_most=max(expected.at_most, upper.at_most),
+        by_model={
+            model: Share(
+                calls=asked.calls * discussions // n,
+                prompt=asked.prompt * discussions / n,
+                completion=asked.completion * discussions / n,
+                longest=max(asked.longest, upper.by_model[model].longest if model in upper.by_model else 0),
+                at_most=max(asked.at_most, upper.by_model[model].at_most if model in upper.by_model else 0),
+            )
+            for model, asked in expected.by_model.items()
+        },
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from experiments.analysis.table import Table
 from experiments.config.settings import CostSettings
@@ -38,6 +38,26 @@ NOTHING = Range(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """What one model is asked of a phase, as expected, and its own longest prompts."""
+
+    calls: int
+    prompt: float
+    completion: float
+    longest: int
+    at_most: int
+
+    def __add__(self, other: Share) -> Share:
+        return Share(
+            self.calls + other.calls,
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            max(self.longest, other.longest),
+            max(self.at_most, other.at_most),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """One part of a run. `turns` and `calls` are `exact`, as long as every reply can be read, or estimates, where they
     depend on what will be learned; tokens are estimates.
@@ -45,7 +65,7 @@ class Phase:
     `shared` of the expected prompt tokens are what agents that read the same have in common on a question. `distinct`
     is the number of calls that differ from each other and from those of the phases before, estimated without knowing
     any reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had
-    the length allowed.
+    the length allowed. `by_model` is the part of each model, by its key, where there are several.
     """
 
     name: str
@@ -59,6 +79,7 @@ class Phase:
     longest: int
     at_most: int
     exact: bool = True
+    by_model: Mapping[str, Share] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +88,9 @@ class Plan:
 
     `judged` is apart from the rest: a judge may be another model, at another price.
 
-    `rule` says how tokens were counted, `questions` how many were looked at for each phase, and `reuse` whether
-    completions are kept. `hours` and `price` are None where no rates are given; `warnings` say what will not go as the
-    user may think.
+    `models` says in words by key which they are, where there are several. `rule` says how tokens were counted,
+    `questions` how many were looked at for each phase, and `reuse` whether completions are kept. `hours` and `price`
+    are None where no rates are given; `warnings` say what will not go as the user may think.
     """
 
     phases: tuple[Phase, ...]
@@ -82,6 +103,8 @@ class Plan:
     hours: Range | None
     price: Range | None
     warnings: tuple[str, ...]
+    models: Mapping[str, str] = field(default_factory=dict)
+    costs: CostSettings = field(default_factory=CostSettings)
 
     @property
     def whole(self) -> Phase:
@@ -97,6 +120,10 @@ class Plan:
 def total(phases: Iterable[Phase]) -> Phase:
     """The sum of phases, and the longest of their prompts."""
     phases = list(phases)
+    by_model: dict[str, Share] = {}
+    for phase in phases:
+        for model, share in phase.by_model.items():
+            by_model[model] = by_model[model] + share if model in by_model else share
     return Phase(
         name="all",
         discussions=sum(phase.discussions for phase in phases),
@@ -109,6 +136,7 @@ def total(phases: Iterable[Phase]) -> Phase:
         longest=max((phase.longest for phase in phases), default=0),
         at_most=max((phase.at_most for phase in phases), default=0),
         exact=all(phase.exact for phase in phases),
+        by_model=by_model,
     )
 
 
@@ -157,6 +185,13 @@ def _notes(plan: Plan) -> Iterator[str]:
         f"{plan.rule}. Every reply is taken to have {plan.reply_tokens:,} tokens; with the {plan.max_tokens:,} that "
         f"agents.max_tokens allows there would be {_short(whole.calls * plan.max_tokens)} completion tokens."
     )
+    for model, share in whole.by_model.items():
+        rates = price(plan.costs, Range(share.prompt, share.prompt, share.prompt), share.completion)
+        yield (
+            f"Of these, {plan.models[model]} has {share.calls:,} calls with {_short(share.prompt)} prompt and "
+            f"{_short(share.completion)} completion tokens expected"
+            + (f", {rates.expected:,.2f} of the price." if rates else ".")
+        )
     yield "Lowest: nobody is heard; expected: along edges drawn and pruned as planned; highest: everybody is heard."
     yield (
         # max: a plan may have no prompt at all, where nobody but dummies speaks.

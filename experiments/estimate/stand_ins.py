@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Field, Message, Question, Role, Trace, Turn, Value
-from actors.prompting.prompt import build_request
+from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
 from experiments.estimate.token_count import Counter
 from topologies.topology import Topology
@@ -22,35 +23,54 @@ REPLY = (
 )
 ANSWER = "the northern bridge"
 CONFIDENCE = 0.85
+MAIN = "model"  # the key of the run's own model
 
 
 @dataclass
-class Tally:
-    """Counts of some discussions. `distinct` counts the calls that were not in `seen`, to which they are added."""
+class Asked:
+    """Counts of what one model is asked."""
 
-    discussions: int = 0
-    turns: int = 0
     calls: int = 0
     prompt: int = 0
-    shared: int = 0
     completion: int = 0
     longest: int = 0
     at_most: int = 0
+
+
+@dataclass
+class Tally(Asked):
+    """Counts of some discussions. `distinct` counts the calls that were not in `seen`, to which they are added;
+    `by_model` are the counts of each model, by its key, where there are several."""
+
+    discussions: int = 0
+    turns: int = 0
+    shared: int = 0
     distinct: int = 0
     seen: set[str] = field(default_factory=set)
+    by_model: dict[str, Asked] = field(default_factory=dict)
 
 
 class StandIns:
     """Agents that answer at once with a reply of one length, and count what a model would have been sent.
 
     The reply names its request, so that two are the same just where a model that is asked the same says the same.
+
+    Args:
+        own: key and count of the other models that roles ask, by role.
     """
 
-    def __init__(self, roles: Iterable[Role], settings: AgentSettings, counter: Counter) -> None:
+    def __init__(
+        self,
+        roles: Iterable[Role],
+        settings: AgentSettings,
+        counter: Counter,
+        own: Mapping[str, tuple[str, Counter]] = MappingProxyType({}),
+    ) -> None:
         self._roles = {role.name: role for role in roles}
         self._memories = {name: Memory() for name in self._roles}
         self._settings = settings
         self._counter = counter
+        self._own = own
         # The key in a reply is the first eight digits of a digest.
         self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
 
@@ -71,6 +91,7 @@ class StandIns:
 
     def _take(self, turn: Turn, tally: Tally) -> Message:
         role, memory = self._roles[turn.agent], self._memories[turn.agent]
+        turn = in_own_form(turn, role)
         recalled = memory.recall(turn)
         tally.turns += 1
         content = DUMMY_SENTENCE
@@ -79,22 +100,25 @@ class StandIns:
                 turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
             )
             # What a completion depends on here, so that equal calls are counted once, as the cache would.
-            content_key = "\x1f".join((request.prefix, request.own, str(request.seed)))
+            model, counter = self._own.get(turn.agent, (MAIN, self._counter))
+            content_key = "\x1f".join((*([model] if self._own else []), request.prefix, request.own, str(request.seed)))
             digest = hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()
             content = REPLY.format(key=digest[:8])
-            shared = self._counter.shared(request)
-            prompt = shared + self._counter.own(request)
-            tally.calls += 1
-            tally.prompt += prompt
-            tally.shared += shared
-            tally.longest = max(tally.longest, prompt)
+            shared = counter.shared(request)
+            prompt = shared + counter.own(request)
             # How much longer the prompt were if every reply in it had the length allowed.
             longer = max(0, self._settings.max_tokens - self.reply_tokens) * (len(turn.heard) + len(recalled))
-            tally.at_most = max(tally.at_most, prompt + longer)
-            tally.completion += self.reply_tokens
+            for counts in (tally, *([tally.by_model.setdefault(model, Asked())] if self._own else [])):
+                counts.calls += 1
+                counts.prompt += prompt
+                counts.longest = max(counts.longest, prompt)
+                counts.at_most = max(counts.at_most, prompt + longer)
+                counts.completion += self.reply_tokens
+            tally.shared += shared
             tally.distinct += digest not in tally.seen
             tally.seen.add(digest)
-        answer, confidence = (None, None) if role.dummy or turn.task else (ANSWER, CONFIDENCE)
+        answers = role.answers if turn.task is None or turn.task.answers else False
+        answer, confidence = (ANSWER, CONFIDENCE) if answers and not role.dummy else (None, None)
         fields = tuple((part.name, _said(part)) for part in turn.task.fields) if turn.task else ()
         id = f"{turn.round}/{turn.agent}"
         message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=fields)

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from PIL import Image
 
+from actors.backends.backend import Backend
 from actors.backends.chat import DESCRIPTIONS
 from actors.messages import Request, Source
 from actors.prompting.text import one_line
@@ -45,7 +46,12 @@ class Counter:
 
 def counter_for(config: Config) -> Counter:
     """The model's own count where it has one, else characters."""
-    model, own = config.model, model_backend(config).counting()
+    return counter_of(model_backend(config))
+
+
+def counter_of(backend: Backend) -> Counter:
+    """A model's own count where it has one, else characters."""
+    model, own = backend.settings, backend.counting()
     count = _kept(own.text if own else _characters)
     if own and own.picture is not None:
         tokens = own.picture

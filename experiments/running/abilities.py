@@ -1,53 +1,103 @@
-"""What the run's model can do: held against the run before any question is asked, and recorded in the run folder."""
+"""What the run's models can do: held against the run before any question is asked, and recorded in the run folder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from actors.backends.settings import model_name
+from actors.backends.settings import ModelSettings, model_name
 from actors.errors import UserError
 from actors.messages import Abilities
 from actors.prompting.prompt import is_enforced
+from actors.runtime.cluster import Cluster
+from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
+from experiments.running.models import by_key, role_backends
 
 
-def check_abilities(config: Config, abilities: Abilities, folder: RunFolder) -> None:
-    """Checks that a model can do what the run asks of it, and that it is the one with which the run began.
+@dataclass(frozen=True)
+class RoleModel:
+    """The model that some roles ask in place of the run's own, under the key of its settings."""
+
+    key: str
+    settings: ModelSettings
+    roles: tuple[str, ...]
+    abilities: Abilities
+
+
+async def role_models(config: Config, roles: Iterable[str], cluster: Cluster) -> list[RoleModel]:
+    """What the other models of a run's roles can do. Called once they are up."""
+    backends = role_backends(config, roles)
+    return [
+        RoleModel(
+            key,
+            backend.settings,
+            tuple(role for role, asked in backends.items() if asked is backend),
+            await cluster.abilities(key),
+        )
+        for key, backend in by_key(backends).items()
+    ]
+
+
+def check_abilities(config: Config, abilities: Abilities, folder: RunFolder, others: Sequence[RoleModel] = ()) -> None:
+    """Checks that the models can do what the run asks of them, and that they are those with which the run began.
 
     Raises UserError.
     """
-    agents, name, context = config.agents, model_name(config.model), abilities.context_tokens
-    if agents.replies == "enforced" and not abilities.schema:
-        raise UserError(
-            f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be able "
-            "to, say model.abilities.schema=true"
-        )
-    if context is not None and context <= agents.max_tokens:
-        raise UserError(
-            f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
-            "tokens for both; lower it, or load the model with a longer context (model.max_model_len)"
-        )
-    now = asdict(abilities)
+    for key, model, able in (("model", config.model, abilities), *((o.key, o.settings, o.abilities) for o in others)):
+        _check_able(config.agents, key, model_name(model), able)
+    record: dict[str, Any] = {
+        "kind": config.model.kind,
+        "name": model_name(config.model),
+        "abilities": asdict(abilities),
+    }
+    if others:
+        record["roles"] = {
+            role: {"kind": o.settings.kind, "name": model_name(o.settings), "abilities": asdict(o.abilities)}
+            for o in others
+            for role in o.roles
+        }
     if folder.model.exists():
-        _check_same(folder, name, now)
+        _check_same(folder, record)
         return
-    record = {"kind": config.model.kind, "name": name, "abilities": now}
     try:
         write_atomically(folder.model, f"{json.dumps(record, indent=2)}\n".encode())
     except OSError as error:
         raise UserError(f"cannot write {folder.model}: {error}; make room, or set output=<folder>") from error
 
 
-def _check_same(folder: RunFolder, name: str, now: dict[str, object]) -> None:
+def _check_able(agents: AgentSettings, key: str, name: str, abilities: Abilities) -> None:
+    context = abilities.context_tokens
+    if agents.replies == "enforced" and not abilities.schema:
+        raise UserError(
+            f"agents.replies=enforced: {name} cannot be kept to a JSON schema; leave it at auto, or, should it be able "
+            f"to, say {key}.abilities.schema=true"
+        )
+    if context is not None and context <= agents.max_tokens:
+        raise UserError(
+            f"agents.max_tokens={agents.max_tokens} leaves no room for a prompt: {name} has a context of {context} "
+            f"tokens for both; lower it, or load the model with a longer context ({key}.max_model_len)"
+        )
+
+
+def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
     try:
-        then = json.loads(folder.model.read_bytes())["abilities"]
-        changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        began = json.loads(folder.model.read_bytes())
+        roles = began.get("roles", {})
+        _check_as_it_was(folder, now["name"], began["abilities"], now["abilities"])
+        for role, model in now.get("roles", {}).items():
+            if role in roles:
+                _check_as_it_was(folder, model["name"], roles[role]["abilities"], model["abilities"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
+
+
+def _check_as_it_was(folder: RunFolder, name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    changed = [ability for ability in then if ability in now and then[ability] != now[ability]]
     if changed:
         had, has = (", ".join(f"{ability}={_word(side[ability])}" for ability in changed) for side in (then, now))
         raise UserError(
@@ -61,9 +111,12 @@ def _word(value: object) -> str:
     return json.dumps(value)
 
 
-def describe(config: Config, abilities: Abilities) -> str:
-    """One line: what the model can do, as the run uses it."""
-    return f"model {model_name(config.model)}: {'; '.join(_parts(config, abilities))}"
+def describe(config: Config, abilities: Abilities, others: Sequence[RoleModel] = ()) -> Iterator[str]:
+    """A line for each model: what it can do, as the run uses it."""
+    yield f"model {model_name(config.model)}: {'; '.join(_parts(config, abilities))}"
+    for other in others:
+        what = "; ".join(_parts(config, other.abilities))
+        yield f"model {model_name(other.settings)} of {', '.join(other.roles)}: {what}"
 
 
 def _parts(config: Config, abilities: Abilities) -> Iterator[str]:

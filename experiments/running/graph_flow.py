@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
 
@@ -14,7 +15,7 @@ from actors.backends.model_choice import ModelChoice
 from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config.config import Config
-from experiments.running.models import model_backend
+from experiments.running.models import model_backend, role_backends
 from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
 from topologies.wiring import Bools, Floats, receiver_weights
 
@@ -28,6 +29,7 @@ def export_team(
     seed: int,
     model: ModelChoice,
     settings: AgentSettings | None = None,
+    of_roles: Mapping[str, ModelChoice] = MappingProxyType({}),
 ) -> GraphFlow:
     """One node for each turn on which the answer depends, `<agent>_<round>`, and `decision`.
 
@@ -42,6 +44,7 @@ def export_team(
         seed: the run's.
         model: answers the agents; the nodes of a team share it.
         settings: those that all agents share.
+        of_roles: the models of roles that have another, by role.
 
     Raises:
         ValueError: an agent's name is not an identifier.
@@ -49,6 +52,7 @@ def export_team(
     rounds, needed = len(wiring.spatial), needed_turns(wiring)
     spatial, temporal = _weights(wiring.spatial, wiring.spatial_p), _weights(wiring.temporal, wiring.temporal_p)
     client = ModelClient(model.model(), choice=model)
+    clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
     for t in range(rounds):
         for i, agent in enumerate(agents):
@@ -58,14 +62,16 @@ def export_team(
             own = [node(agent, r) for r in range(1, t + 1)]
             hears = {node(agents[j], t + 1): weight for j, weight in spatial[t][i].items()}
             hears |= {node(agents[j], t): weight for j, weight in temporal[t][i].items()}
-            speaker = RoleChatAgent(roles[agent], client, node(agent, t + 1), t + 1, hears, own, seed, settings)
+            asked = clients.get(agent, client)
+            speaker = RoleChatAgent(roles[agent], asked, node(agent, t + 1), t + 1, hears, own, seed, settings)
             # Its last own turn is enough to wait for: that one has waited for those before it.
             nodes.append((speaker, [*hears, *own[-1:]]))
     # The decision waits for all that speak in the last round, and reads only those that the wiring lets it.
     last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
     heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
     weights = {name: 1 / len(heard) for name in heard}
-    decision = RoleChatAgent(roles[DECISION_AGENT], client, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
+    asked = clients.get(DECISION_AGENT, client)
+    decision = RoleChatAgent(roles[DECISION_AGENT], asked, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
     graph = DiGraphBuilder()
     # All nodes before any edge: a sender may stand behind its receiver in the list of agents.
     for speaker, _ in (*nodes, (decision, last)):
@@ -97,9 +103,11 @@ def write_team(
     (a replay's, or one of the user's own), and where an AutoGen agent of the user's own plays a role.
     """
     model = model_backend(config).choice()
-    if model is None or any(role.agent for role in roles.values()):
+    own = {role: backend.choice() for role, backend in role_backends(config, roles).items()}
+    of_roles = {role: choice for role, choice in own.items() if choice is not None}
+    if model is None or len(of_roles) < len(own) or any(role.agent for role in roles.values()):
         return None
-    team = export_team(wiring, agents, roles, config.seed, model, config.agents)
+    team = export_team(wiring, agents, roles, config.seed, model, config.agents, of_roles)
     path = folder / FILE
     path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
     return path

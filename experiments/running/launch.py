@@ -12,6 +12,7 @@ from actors.lookup import near_miss
 from actors.messages import Modality, Role
 from experiments.attacks.attackers import choose_attackers
 from experiments.config.config import Config
+from experiments.config.role_files import field_of
 from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
 from experiments.running.methods import methods_of
@@ -35,15 +36,27 @@ def team_roles(config: Config) -> list[Role]:
     silenced = {"dummy_text": Modality.TEXT, "dummy_visual": Modality.VISUAL}.get(config.ablation)
     roles = []
     for modality, name in chosen:
-        role = ROLES.get(f"{modality}_{name}")
+        full = f"{modality}_{name}"
+        role = ROLES.get(full)
+        if role is None and full in config.roles and config.roles[full].instruction:
+            role = Role(full, modality, config.roles[full].instruction)
         if role is None:
-            known = [full.removeprefix(f"{modality}_") for full, r in ROLES.items() if r.modality is modality]
+            known = [of.removeprefix(f"{modality}_") for of, r in ROLES.items() if r.modality is modality]
+            known += [of.removeprefix(f"{modality}_") for of in _told(config) if of.startswith(f"{modality}_")]
             raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced, reads=reads))
-    present = [role.name for role in (*roles, *_beside(config))]
+    present = [role.name for role in (*(roles if _team_is_asked(config) else ()), *_beside(config))]
+    # A file may have more roles for the team than a run takes.
+    spare = [name for name in _told(config) if name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))]
     for name in config.roles:
-        if name not in present:
-            raise UserError(f"roles.{name}: nobody in this run has the role; there are {', '.join(present)}")
+        if name not in present and name not in spare:
+            raise UserError(
+                f"roles.{name}: nobody in this run has the role.{near_miss(name, present)} "
+                f"There are {', '.join(present)}"
+            )
+    for role in _beside(config):
+        if role.name in config.roles and config.roles[role.name].form:
+            raise UserError(f"roles.{role.name}.form: only roles of the team have a form of their own")
     if not roles or len(set(roles)) < len(roles):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
     # For its errors alone: an attack that cannot be must not end the run after the launch.
@@ -79,10 +92,22 @@ def _team_is_asked(config: Config) -> bool:
     return config.job == "redundancy" or any(method.asks_team for method in methods_of(config))
 
 
+def _told(config: Config) -> list[str]:
+    """The roles that the configuration itself tells what to do, or in which form to reply."""
+    return [name for name, settings in config.roles.items() if settings.instruction or settings.form]
+
+
 def _held(config: Config, role: Role) -> Role:
-    """The role with the AutoGen agent that the configuration gives it, if any."""
+    """The role with the instruction, the form and the AutoGen agent that the configuration gives it, if any."""
     role_settings = config.roles.get(role.name)
-    if role_settings is None or role_settings.agent is None:
+    if role_settings is None:
+        return role
+    role = replace(
+        role,
+        instruction=" ".join(role_settings.instruction.split()) or role.instruction,
+        form=tuple(map(field_of, role_settings.form)),
+    )
+    if role_settings.agent is None:
         return role
     from actors.autogen.hosted import load_factory  # imports AutoGen, which a run without such agents does without
 

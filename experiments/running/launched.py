@@ -26,7 +26,7 @@ from experiments.config.config import Config
 from experiments.judging.judge import Judge
 from experiments.records.progress import PLAIN_EVERY_S, Progress
 from experiments.running.launch import launched_roles, learned_methods, learner_options
-from experiments.running.models import COMPLETIONS, judge_backend, model_backend
+from experiments.running.models import COMPLETIONS, by_key, judge_backend, model_backend, role_backends
 from topologies.discussion import Team
 from topologies.learning.learner import Learner
 
@@ -48,7 +48,8 @@ class Launched:
 def launch_agents(
     config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None, say: Say
 ) -> Launched:
-    """The team and the judge, each over its own pool of replicas. A `recorded` team (of a replay) needs no model.
+    """The team and the judge, each over its own pool of replicas, as are roles with a model of their own. A `recorded`
+    team (of a replay) needs no model.
 
     `say` gets a line for each model that has settings by its machine. Raises UserError where memory does not suffice.
     """
@@ -58,8 +59,7 @@ def launch_agents(
         judge = Judge(model, model_name(config.judge), config.agents.replies)
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
-    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
-    return Launched(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse).team(), judge)
+    return Launched(_launch_team(config, roles, cluster, cache, say).team(), judge)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,18 @@ def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache
     if judge_model := judge_backend(config):
         reuse = _launch_pool(config, judge_model, cluster, cache, say)
         judge = cluster.pool("judge"), reuse
+    return Shared(_launch_team(config, roles, cluster, cache, say), judge)
+
+
+def _launch_team(config: Config, team: Sequence[Role], cluster: Cluster, cache: Path, say: Say) -> AgentHandles:
+    """All agents that take part, and a pool of replicas for each model that they ask."""
+    roles = launched_roles(config, team)
+    own = role_backends(config, [role.name for role in roles])
+    kept = {key: _launch_pool(config, backend, cluster, cache, say) for key, backend in by_key(own).items()}
+    # After those of roles, as it may take all GPUs that are left.
     reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
-    return Shared(cluster.launch_agents(launched_roles(config, roles), config.agents, reuse), judge)
+    others = {role: (backend.key, kept[backend.key]) for role, backend in own.items()}
+    return cluster.launch_agents(roles, config.agents, reuse, others=others)
 
 
 def check_learner(config: Config, roles: Sequence[Role], method: str) -> Learner:

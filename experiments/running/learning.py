@@ -159,14 +159,19 @@ class Training:
             turn_scores.append(self._turn_scores(item, trace))
         # The question of each discussion, so that the learner can compare answers to the same one.
         groups = np.arange(len(utilities)) // k
-        scores = np.array(turn_scores), np.array(utilities)
+        # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
+        scores = np.nan_to_num(np.array(turn_scores)), np.array(utilities)
         report: StepReport = await self.learner.learn(step.wirings, *scores, groups)
         return report
 
     def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
-        """The score of each agent's own answer, [rounds, agents]."""
+        """The score of each agent's own answer, [rounds, agents]; none (NaN) of an agent whose form has no answer."""
         dataset, config = self.context.dataset, self.context.config
-        scores = {turn.id: dataset.score(item, turn.answer).utility for turn in trace.turns}
+        silent = {role.name for role in self.context.roles if not role.answers}
+        scores = {
+            turn.id: math.nan if turn.agent in silent else dataset.score(item, turn.answer).utility
+            for turn in trace.turns
+        }
         rounds = range(1, config.topology.rounds + 1)
         # Every turn is there: in training nobody's turn is left out.
         return [[scores[f"{number}/{agent}"] for agent in trace.agents] for number in rounds]

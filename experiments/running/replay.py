@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from actors.backends.settings import model_name
 from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
-from experiments.config.config import Config
+from experiments.config.config import Config, of_any_role
 from experiments.config.loading import read as read_config
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
@@ -25,6 +24,7 @@ from experiments.records import jsonl
 from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
+from experiments.running.models import models_named
 from experiments.running.opening import open_dataset
 from topologies.learning.pruned import TRAINING
 
@@ -33,6 +33,7 @@ from topologies.learning.pruned import TRAINING
 FREE = (
     *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "costs"),
     *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
+    *("roles.<role>.model", "roles.<role>.reader"),
 )
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
@@ -59,7 +60,7 @@ def answering(recorded: Config) -> str:
         path = RunFolder(Path(recorded.replay.run)).config
         if path.is_file():
             return answering(read_config(path))
-    return model_name(recorded.model)
+    return models_named(recorded)
 
 
 def check_same(config: Config, recorded: Config) -> None:
@@ -69,7 +70,7 @@ def check_same(config: Config, recorded: Config) -> None:
         f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
         for key in sorted({*present, *past})
         # With the dot, so that `model` frees `model.name` but no other key that begins with these letters.
-        if present.get(key) != past.get(key) and not any(f"{key}.".startswith(f"{free}.") for free in FREE)
+        if present.get(key) != past.get(key) and not any(f"{of_any_role(key)}.".startswith(f"{free}.") for free in FREE)
     ]
     if differing:
         raise UserError(

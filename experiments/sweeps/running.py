@@ -39,6 +39,7 @@ from experiments.running.launch import learned_methods, team_roles
 from experiments.running.launched import Launched, Shared, check_learner
 from experiments.running.local import Local
 from experiments.running.methods import methods_of
+from experiments.running.models import models_named
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from topologies.learning.learner import Learner
 from topologies.learning.step_report import StepReport
@@ -186,7 +187,7 @@ async def _reports(
                         go.set()
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            conclude(config, run, about_methods(config, dataset, model_name(config.model)), tracker)
+            conclude(config, run, about_methods(config, dataset, models_named(config)), tracker)
             tracker.finish()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from actors.backends.settings import model_name
 from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
 from experiments.analysis.figures.sweeps import draw_sweep
@@ -35,10 +34,10 @@ from experiments.config.references import check_named_again
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import TRIALS, Results, TrialResult, read_results
-from experiments.running.abilities import check_abilities, describe
-from experiments.running.launch import team_roles
+from experiments.running.abilities import check_abilities, describe, role_models
+from experiments.running.launch import launched_roles, team_roles
 from experiments.running.launched import cluster_started, launch_shared, wait
-from experiments.running.models import model_backend
+from experiments.running.models import models_named, replicas
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
 from experiments.sweeps.trials import Trial, expand, groups
@@ -124,7 +123,7 @@ class _Sweep:
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
         config = self.config
-        most = max(len(team_roles(trial.config)) for trial in left) + 2 + model_backend(config).replicas
+        most = max(len(team_roles(trial.config)) for trial in left) + 2 + max(replicas(trial.config) for trial in left)
         check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
@@ -138,9 +137,12 @@ class _Sweep:
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
                     asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
                     abilities = asyncio.run_coroutine_threadsafe(cluster.abilities(), loop).result()
+                    names = [role.name for role in launched_roles(one, team_roles(one))]
+                    others = asyncio.run_coroutine_threadsafe(role_models(one, names, cluster), loop).result()
                     for trial in group:
-                        check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name))
-                    progress.print(describe(one, abilities))
+                        check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name), others)
+                    for line in describe(one, abilities, others):
+                        progress.print(line)
                     # One bar for all groups, and only now: while replicas start, another one is shown.
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}
@@ -193,7 +195,7 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     notes = list(compared)
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
-    settings = sweep_table(shown, metric, model_name(config.model), notes)
+    settings = sweep_table(shown, metric, models_named(config), notes)
     report.write(folder, results, metric, drawn, settings, compared, laid_out)
     print()
     settings.print(wide_notes=True)

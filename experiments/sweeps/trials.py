@@ -17,6 +17,7 @@ from experiments.config.loading import varied
 from experiments.config.settings import SweepSettings
 from experiments.running.launch import check, launched_roles, learned_methods, team_roles
 from experiments.running.launched import check_learner
+from experiments.running.models import role_backends
 
 Values = dict[str, Any]
 
@@ -138,5 +139,7 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 def launched_for(config: Config) -> str:
     """A text that is equal for configurations with the same launched processes."""
     roles = launched_roles(config, team_roles(config))
-    parts = [config.model, config.judge, config.reader, config.agents, config.completions]
+    own = role_backends(config, [role.name for role in roles])
+    models = [(role, backend.settings, backend.reader) for role, backend in own.items()]
+    parts = [config.model, config.judge, config.reader, config.agents, config.completions, models]
     return repr((roles, parts))

@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.analysis import page, turn_counts
 from experiments.analysis.report.embedded import LIMIT_TURNS, Embedded, embed
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, Metrics
 from experiments.analysis.table import Table
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -46,7 +46,7 @@ def write(
 
 
 def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
-    if metrics["model"] == EMBEDDED:
+    if EMBEDDED in metrics["model"].split(MODELS):
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})

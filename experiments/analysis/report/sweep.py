@@ -12,7 +12,7 @@ from urllib.parse import quote
 from experiments.analysis import page
 from experiments.analysis.compare import varied
 from experiments.analysis.setting_names import plain
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, STRICT
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT
 from experiments.analysis.table import Table, tenths, with_interval
 from experiments.analysis.tables.formats import html
 from experiments.analysis.tables.layout import Layout
@@ -54,7 +54,7 @@ def write(
 def _summary(results: Sequence[TrialResult]) -> Iterator[str]:
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
     common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in _LABELS}
-    if EMBEDDED in common["model"]:
+    if any(EMBEDDED in name.split(MODELS) for name in common["model"]):
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
     stopped = sum(bool(result.stopped) for result in results)
     pairs = [

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.analysis.compare import in_words
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS
 from experiments.analysis.tables.definition import COSTS, JUDGED, STAND_IN, Column, Definition
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.measured import FEWEST, Block, Cell
@@ -171,7 +171,7 @@ def _notes(
     if absent := [row.label for row in table.rows if row.key not in ran]:
         yield f"Not run: {', '.join(absent)}."
     yield from _judged(table, runs)
-    if any(run.model == EMBEDDED for run in runs):
+    if any(EMBEDDED in run.model.split(MODELS) for run in runs):
         yield EMBEDDED_NOTE
     for block in measured:
         for data, compared in block.compared.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from actors.messages import Usage, derive_seed
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, About, Metrics, rounded, verdicts
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, About, Metrics, rounded, verdicts
 from experiments.analysis.table import Table, with_interval
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
@@ -90,7 +90,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     )
     yield "Turned: of the questions that are answered right with the relevant documents alone."
     yield from verdicts(metrics["paired"], metric)
-    if metrics["model"] == EMBEDDED:
+    if EMBEDDED in metrics["model"].split(MODELS):
         yield EMBEDDED_NOTE
 
 

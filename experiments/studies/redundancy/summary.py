@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 import numpy as np
 
-from actors.backends.settings import model_name
 from actors.messages import Trace, derive_seed
 from experiments.analysis.statistics import bootstrap_interval
 from experiments.analysis.summary import Metrics, paired_tests, rounded
@@ -16,6 +15,7 @@ from experiments.datasets.item import Dataset, Item
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.running.context import RunContext
+from experiments.running.models import models_named
 from experiments.studies.redundancy.edges import Edge, by_kind
 from experiments.studies.redundancy.measure import FULL, WITHOUT, Findings
 from experiments.studies.redundancy.statistics import (
@@ -57,7 +57,7 @@ def summarise(context: RunContext, findings: Findings) -> Metrics:
     ]
     return {
         "experiment": config.experiment,
-        "model": model_name(config.model),
+        "model": models_named(config),
         "dataset": dataset.name,
         "metric": dataset.metric,
         "agents": list(agents),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, Metrics, verdicts
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, Metrics, verdicts
 from experiments.analysis.table import Table, with_interval
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
@@ -130,7 +130,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         f"questions does not fall, {greedy['tokens_saved']:.0%} and {greedy['difference']:+.3f} (held-out questions)."
     )
     yield from verdicts(metrics["paired"], metric)
-    if metrics["model"] == EMBEDDED:
+    if EMBEDDED in metrics["model"].split(MODELS):
         yield EMBEDDED_NOTE
 
 

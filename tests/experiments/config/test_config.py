@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.config.loading import experiments, load, save, varied
+from experiments.config.loading import experiments, for_role, load, save, varied
 from experiments.reference import reference
 from topologies.learning.settings import Estimator
 
@@ -94,6 +94,59 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
         load([f"resume={tmp_path}"])
 
 
+OPENAI = ["experiment=mmqa_prune", "model=openai", "model.name=A", "model.base_url=http://a/v1", "model.key_env=KEY"]
+
+
+def test_a_role_s_model_is_the_run_s_but_for_what_it_says_itself() -> None:
+    config = load([*OPENAI, "roles.visual_critic.model.name=B", "roles.visual_critic.model.abilities.pictures=true"])
+    own = for_role(config, "visual_critic").model
+    assert (own.kind, own.name, own.base_url, own.key_env) == ("openai", "B", "http://a/v1", "KEY")
+    assert own.abilities.pictures is True
+    assert for_role(config, "text_critic") is config
+    assert config.model.name == "A"
+
+
+def test_a_role_s_model_of_another_kind_takes_nothing_over_and_another_address_no_key() -> None:
+    config = load([*OPENAI, "roles.single.model=reader", "roles.decision.model.base_url=http://b/v1"])
+    reader, other = for_role(config, "single").model, for_role(config, "decision").model
+    assert (reader.kind, reader.name, reader.base_url) == ("reader", "", "")
+    assert (other.name, other.base_url, other.key_env) == ("A", "http://b/v1", "")
+
+
+def test_a_role_s_reader_may_be_a_file_of_settings() -> None:
+    config = load(["experiment=mmqa_prune", "roles.text_critic.reader=fitted"])
+    assert for_role(config, "text_critic").reader == load(["experiment=mmqa_prune", "reader=fitted"]).reader
+    assert config.reader == Config().reader
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("roles.single.model.nmae=x", "roles.single: unknown key 'model.nmae'. Did you mean 'model.name'?"),
+        ("roles.single.modle.name=x", "unknown key 'roles.<role>.modle'. Did you mean 'roles.<role>.model'?"),
+        ("roles.single.model.capacity=0", "roles.single: model.capacity=0: expected at least 1"),
+        ("roles.single.model=opnai", "roles.single.model: there is no 'opnai'. Did you mean 'openai'?"),
+        ("roles.single.model.base_url=http://me:secret@b/v1", "roles.single: model.base_url has a password"),
+        ("roles.single.reader.error_rate=2", "roles.single: reader.error_rate=2.0: expected a number from 0 to 1"),
+        ("roles.single.model=[1]", "incompatible"),
+    ],
+)
+def test_a_role_s_model_that_cannot_be_is_refused_in_one_line(word: str, says: str) -> None:
+    with pytest.raises(UserError) as raised:
+        load(["experiment=mmqa_prune", word])
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_of_a_role_s_model_only_what_changes_no_answer_may_differ_in_a_resumed_run(tmp_path: Path) -> None:
+    save(load([*OPENAI, "roles.single.model.name=llama:latest"]), tmp_path / "config.yaml")
+    config = load([f"resume={tmp_path}", "roles.single.model.timeout_s=9"])
+    assert (for_role(config, "single").model.name, for_role(config, "single").model.timeout_s) == ("llama:latest", 9)
+    with pytest.raises(UserError, match=r"roles.single.model.name cannot change"):
+        load([f"resume={tmp_path}", "roles.single.model.name=other"])
+
+
 def preset(folder: Path, name: str = "mine.yaml") -> Path:
     path = folder / name
     path.write_text("# Of the user's own\nseed: 4\ntopology:\n  rounds: 3\n")
@@ -132,6 +185,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "judge=marking:Thing",
         "retrieval.encoder=marking:Thing",
         "roles.text_critic.agent=marking:Thing",
+        "roles.text_critic.model.kind=marking:Thing",
         "sweep.axes.model.kind=['marking:Thing']",
     ],
 )
@@ -153,5 +207,6 @@ def test_every_key_is_documented_where_it_is_defined() -> None:
     shown = reference("keys")
     assert "topology.rounds=2" in shown
     assert "T of the paper" in shown
+    assert "roles.<role>.model={}" in shown
     with pytest.raises(UserError, match="Did you mean 'methods'"):
         reference("method")

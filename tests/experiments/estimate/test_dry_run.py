@@ -217,6 +217,23 @@ def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
     assert (hours(nothing, prompt, 1), price(nothing, prompt, 1)) == (None, None)
 
 
+def test_what_each_model_is_asked_is_counted_by_its_own_rule(cache: Path) -> None:
+    own = ["roles.visual_scientist.model=openai", "roles.visual_scientist.model.name=eyes"]
+    own += ["roles.visual_scientist.model.base_url=http://a/v1", "methods=[full]", "costs.prompt_price=2"]
+    plan, alone = planned(cache, *own), planned(cache, "methods=[full]", "costs.prompt_price=2")
+    shares = plan.whole.by_model
+    assert shares.keys() == {"model", "roles.visual_scientist.model"}
+    assert sum(share.calls for share in shares.values()) == plan.whole.calls == alone.whole.calls
+    assert sum(share.prompt for share in shares.values()) == pytest.approx(plan.whole.prompt.expected)
+    # Two of the seven turns of a discussion; without a tokenizer characters are counted, and pictures by their size.
+    assert shares["roles.visual_scientist.model"].calls == plan.whole.calls * 2 // 7
+    assert plan.whole.prompt.expected != alone.whole.prompt.expected
+    notes = " ".join(plan_table(plan).notes)
+    assert "model eyes of visual_scientist has 12 calls" in notes
+    assert "of the price" in notes
+    assert not alone.whole.by_model
+
+
 def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
     assert planned(cache, "model.max_model_len=100000").warnings == ()
     [sure] = planned(cache, "model.max_model_len=900").warnings

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.messages import Abilities
 from experiments.config.loading import load
 from experiments.records.recorder import RunFolder
-from experiments.running.abilities import check_abilities, describe
+from experiments.running.abilities import RoleModel, check_abilities, describe
 
 ABLE = Abilities(schema=True, likelihoods=True, context_tokens=8192)
 
@@ -22,7 +23,8 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def said(abilities: Abilities, *words: str) -> str:
-    return describe(load(["experiment=mmqa_prune", *words]), abilities)
+    [line] = describe(load(["experiment=mmqa_prune", *words]), abilities)
+    return line
 
 
 def check(abilities: Abilities, folder: RunFolder, *words: str) -> None:
@@ -67,6 +69,25 @@ def test_a_run_is_resumed_with_the_model_that_it_began_with(folder: RunFolder) -
     check(ABLE, folder)
     with pytest.raises(UserError, match=r"reader now has schema=false, context_tokens=null, and schema=true, .*=8192"):
         check(Abilities(likelihoods=True), folder)
+
+
+def eyes(abilities: Abilities) -> RoleModel:
+    settings = ModelSettings("openai", "eyes")
+    return RoleModel("roles.visual_critic.model", settings, ("visual_critic", "visual_scientist"), abilities)
+
+
+def test_models_of_roles_are_described_checked_and_recorded_too(folder: RunFolder) -> None:
+    config = load(["experiment=mmqa_prune", "agents.replies=enforced"])
+    _, line = describe(config, ABLE, [eyes(Abilities(schema=True))])
+    assert line.startswith("model eyes of visual_critic, visual_scientist: replies kept to a schema; stated")
+    with pytest.raises(UserError, match=r"eyes cannot be .* say roles.visual_critic.model.abilities.schema=true"):
+        check_abilities(config, ABLE, folder, [eyes(Abilities())])
+    check_abilities(config, ABLE, folder, [eyes(Abilities(schema=True))])
+    record = json.loads(folder.model.read_text())
+    assert (record["name"], record["roles"]["visual_scientist"]["name"]) == ("reader", "eyes")
+    check_abilities(config, ABLE, folder, [eyes(Abilities(schema=True))])
+    with pytest.raises(UserError, match=r"eyes now has likelihoods=true, and likelihoods=false when the run began"):
+        check_abilities(config, ABLE, folder, [eyes(Abilities(schema=True, likelihoods=True))])
 
 
 def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:

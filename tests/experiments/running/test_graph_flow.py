@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -27,9 +29,12 @@ from actors.messages import Message, Question, Role, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from experiments.config.config import Config
+from experiments.config.loading import load
+from experiments.config.settings import RoleSettings
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.running.graph_flow import export_team, write_team
+from experiments.running.launch import team_roles
 from experiments.running.models import model_backend
 from tests.support.paths import ROOT
 from topologies.topology import Wiring, discuss
@@ -66,13 +71,17 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> list[Question]:
 
 
 async def simulated(
-    walk: Wiring, question: Question, roles: dict[str, Role] = ROLES, settings: AgentSettings | None = None
+    walk: Wiring,
+    question: Question,
+    roles: dict[str, Role] = ROLES,
+    settings: AgentSettings | None = None,
+    readers: Mapping[str, Reader] = MappingProxyType({}),
 ) -> Trace:
     reader = Reader(ReaderSettings())
     holders = {
         name: HostedAgent(roles[name], reader, settings)
         if roles[name].agent
-        else RoleAgent(roles[name], reader, settings)
+        else RoleAgent(roles[name], readers.get(name, reader), settings)
         for name in (*AGENTS, DECISION.name)
     }
 
@@ -106,6 +115,27 @@ async def test_every_turn_of_the_team_is_the_simulator_s(questions: list[Questio
     for question in questions:  # one after another through one team
         trace = await simulated(walk, question, settings=settings)
         assert await said_by(team, QuestionMessage.of(question)) == {turn.id: turn for turn in trace.turns}
+
+
+async def test_a_role_with_a_model_of_its_own_takes_it_along(questions: list[Question], tmp_path: Path) -> None:
+    silent = ReaderSettings(threshold=9)
+    held = AGENTS[0]
+    config = Config(seed=SEED, roles={held: RoleSettings(reader=asdict(silent))})
+    path = write_team(tmp_path, wiring(), AGENTS, ROLES, config)
+    assert path is not None
+    said = await said_by(GraphFlow.load_component(json.loads(path.read_text())), QuestionMessage.of(questions[0]))
+    trace = await simulated(wiring(), questions[0], readers={held: Reader(silent)})
+    assert said == {turn.id: turn for turn in trace.turns}
+    assert trace != await simulated(wiring(), questions[0])
+
+
+async def test_a_role_with_a_form_of_its_own_takes_it_along(questions: list[Question]) -> None:
+    told = {role.name: role for role in team_roles(load(["experiment=mmqa_prune", "roles.file=paper"]))}
+    roles = {**ROLES, **{name: told[name] for name in AGENTS}}
+    trace = await simulated(wiring(), questions[0], roles)
+    assert any(turn.said("What stands") for turn in trace.turns)
+    said = await said_by(loaded(wiring(), roles), QuestionMessage.of(questions[0]))
+    assert said == {turn.id: turn for turn in trace.turns}
 
 
 async def test_nobody_speaks_in_the_team_to_whom_nobody_listens(questions: list[Question]) -> None:

@@ -87,6 +87,17 @@ def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
     team_roles(load([*words, "methods=[inspector]"]))
 
 
+def test_a_role_that_nobody_has_is_told_the_nearest() -> None:
+    for word in ("roles.text_crtic.model.name=x", "roles.text_critc.agent=a.b:c"):
+        with pytest.raises(UserError, match=r"nobody in this run has the role. Did you mean 'text_critic'\? There"):
+            team_roles(load(["experiment=mmqa_prune", word]))
+    # A system's own roles may be named, in a run of which the team is no part.
+    words = ["experiment=mmapg", "methods=[mmapg]"]
+    team_roles(load([*words, "roles.graph_planner.model.name=x"]))
+    with pytest.raises(UserError, match=r"roles.text_critic: nobody in this run has the role"):
+        team_roles(load([*words, "roles.text_critic.model.name=x"]))
+
+
 def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:
     [pruned] = split(learner().inference_wirings())
     wire = random_like(pruned, rounds=2, seed=1)

@@ -200,6 +200,8 @@ def config(*words: str) -> Config:
         "judge=reader",
         "model=replay",
         "model.replicas=7",
+        "roles.text_critic.model.name=other",
+        "roles.text_critic.reader.error_rate=0",
         "concurrency=1",
         "agents.retries=0",
         "wandb.mode=disabled",

@@ -24,6 +24,7 @@ from autogen_agentchat.teams import GraphFlow
 from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import FunctionTool
 
+from actors.agents.roles import ROLES
 from actors.messages import Role, Usage
 from experiments.config.loading import load
 from experiments.estimate.dry_run import dry_run
@@ -280,6 +281,41 @@ def test_a_run_against_an_endpoint_outlives_its_rate_limit(hosted: tuple[Path, s
     assert all(row["failed_turns"] == 0 for row in metrics["methods"].values())
     assert all(row["failed"] == 0 for row in metrics["judged"]["methods"].values())
     assert 0 < spent(hosted[0]).calls < spent(hosted[0]).calls + spent(hosted[0]).reused
+
+
+def test_the_roles_with_a_model_of_their_own_ask_that_one_and_no_other(tmp_path: Path) -> None:
+    """The run's own model is the embedded reader; two roles ask one model at an endpoint."""
+    instructions = {name: ROLES[name].instruction for name in ("visual_critic", "decision")}
+
+    async def eyes(asked: Asked) -> Told:
+        if asked.path.endswith("/models"):
+            return Told({"data": [{"id": "eyes"}]})
+        return Told(completion("Reasoning: I looked at it.\nAnswer: unknown\nConfidence: 0.6"))
+
+    server = Server(eyes)
+    with serving(server):
+        own = [
+            word
+            for role in instructions
+            for word in (
+                f"roles.{role}.model=openai",
+                f"roles.{role}.model.name=eyes",
+                f"roles.{role}.model.base_url={server.base_url}",
+            )
+        ]
+        folder, printed = ran(tmp_path, "methods=[single,full]", "data.limit=2", *own)
+    asked = [a.content.decode() for a in server.asked if "## Role" in a.content.decode()]
+    for text in instructions.values():
+        assert any(json.dumps(text)[1:-1] in content for content in asked)
+    assert all(any(json.dumps(text)[1:-1] in content for text in instructions.values()) for content in asked)
+    turns = [turn for trace in RunFolder(folder).traces("evaluate-full") for turn in trace.turns]
+    assert {turn.agent for turn in turns if turn.content == "I looked at it."} == set(instructions)
+    record = json.loads((folder / "model.json").read_text())
+    assert record["name"] == "reader"
+    assert {role: model["name"] for role, model in record["roles"].items()} == dict.fromkeys(instructions, "eyes")
+    assert json.loads((folder / "metrics.json").read_text())["model"] == "reader + eyes"
+    assert "model eyes of visual_critic, decision: " in printed
+    assert "The model is the embedded reader" in printed, "it still answers for the others"
 
 
 def test_the_key_is_in_no_file_of_the_run_nor_of_ray_nor_in_what_is_printed(

@@ -115,6 +115,8 @@ def test_only_trials_that_need_the_same_processes_share_them() -> None:
         ["dummy_text"],
     ]
     assert len(groups(trials("sweep.axes.agents.temperature=[0,1]"))) == 2
+    models = "[reader,{kind: openai, name: A, base_url: 'http://a'}]"
+    assert len(groups(trials(f"sweep.axes.roles.single.model={models}"))) == 2
 
 
 @pytest.mark.parametrize("name", SWEEPS)
