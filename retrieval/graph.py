@@ -16,6 +16,7 @@ import networkx as nx
 
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import well_formed
+from retrieval.extract import RULES
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
 from retrieval.ranking import Ranked, Row, TableSearch, fused, quoted
@@ -48,7 +49,8 @@ class Graph:
             StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
             ValueError: two of the given triples have the same id.
         """
-        digest = hashlib.blake2b(f"{store.folder.name}\x1f{LAYOUT}".encode(), digest_size=12)
+        made = LAYOUT if given else f"{LAYOUT}\x1f{RULES}"
+        digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
         for triple in given() if given else ():
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
