@@ -16,10 +16,11 @@ import networkx as nx
 
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import well_formed
+from retrieval.encoders import VECTOR
 from retrieval.extract import RULES
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
-from retrieval.ranking import Ranked, Row, TableSearch, fused, quoted
+from retrieval.ranking import Query, Ranked, Row, TableSearch, fused, quoted
 from retrieval.store import EVERYTHING, SearchSpace, Store
 
 Level = Literal["entity", "theme"]
@@ -132,8 +133,8 @@ class Graph:
             within = f"id IN ({quoted(visible)})"
         rankings: list[list[Ranked]] = []
         for word in words:
-            vector = self._store.encoder.encode_query(word)
-            near = TableSearch(self._entities, ["id"], word, vector, within, None, exact=bool(within))
+            asked = {VECTOR: self._query(word)}
+            near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
             same = _both(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
             # The entity of exactly that name comes first in a ranking of its own.
@@ -153,9 +154,12 @@ class Graph:
         return fused([by_entity, by_vector, by_text])
 
     def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
-        vector = self._store.encoder.encode_query(words)
-        near = TableSearch(self._triples, COLUMNS, words, vector, where, None, exact=bool(where))
+        asked = {VECTOR: self._query(words)}
+        near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
+
+    def _query(self, words: str) -> Query:
+        return lambda: self._store.encoder.encode_query(words)
 
     def _rows(self, where: str) -> list[Row]:
         with reading(self._folder):

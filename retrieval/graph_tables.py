@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import Encoder, folded, well_formed
+from retrieval.encoders import VECTOR
 from retrieval.extract import triples_of
 from retrieval.folder import Marks, Unbuilt
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
@@ -46,8 +47,8 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
             tables[-1].add(batch)
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
-    add_indexes(triples, ("doc", "head_key", "tail_key"), store.encoder)
-    add_indexes(entities, ("id",), store.encoder)
+    add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
+    add_indexes(entities, ("id",), {VECTOR: store.encoder})
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
@@ -71,7 +72,7 @@ class _Reading:
     def schema(self, texts: Iterable[str], with_sources: bool = False) -> pa.Schema:
         fields = [pa.field(name, _STRING) for name in texts]
         fields += [pa.field("sources", pa.list_(_STRING))] if with_sources else []
-        return pa.schema([*fields, pa.field("vector", vector_type(self._store.encoder))])
+        return pa.schema([*fields, pa.field(VECTOR, vector_type(self._store.encoder))])
 
     def triples(self) -> Iterator[pa.RecordBatch]:
         edges = self._edges()

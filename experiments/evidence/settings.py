@@ -17,6 +17,8 @@ class RetrievalSettings:
     encoder: str = "lexical"
     """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
     `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
+    picture_encoder: str | None = None
+    """The encoder of pictures and of what is asked of them, where texts have another one; null: `retrieval.encoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     scope: Literal["question", "corpus", "both"] = "question"
     """Search the question's own pool, as the benchmarks do, the whole corpus, or first the pool and then the corpus."""
