@@ -8,7 +8,8 @@ they miss what is said indirectly. Their English is that of encyclopaedias and s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from actors.messages import Kind, Source, Triple
@@ -97,6 +98,21 @@ def triples_of(source: Source) -> Iterator[Triple]:
             kept.setdefault((head, relation, tail))
     for number, (head, relation, tail) in enumerate(kept, 1):
         yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """A way to read statements off sources: by these rules, or by a model.
+
+    key: changes with what any source gives, since a graph is found again by it.
+    of: the triples of a source; ids are the source's with a number.
+    """
+
+    key: str
+    of: Callable[[Source], Iterable[Triple]]
+
+
+BY_RULES = Statements(RULES, triples_of)
 
 
 def _of_row(title: str, text: str) -> Iterator[Edge]:

@@ -17,7 +17,7 @@ import networkx as nx
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import well_formed
 from retrieval.encoders import VECTOR
-from retrieval.extract import RULES
+from retrieval.extract import BY_RULES, Statements
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
 from retrieval.ranking import Query, Ranked, Row, TableSearch, fused, quoted
@@ -42,21 +42,23 @@ class Graph:
         self._triples, self._entities = opened(folder, {TRIPLES: "triples", ENTITIES: "entities"})
 
     @classmethod
-    def open(cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None) -> Graph:
+    def open(
+        cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, stated: Statements = BY_RULES
+    ) -> Graph:
         """The graph beside the store's index, built first when it is not there: from the triples that are `given`, or
-        from what the sources state (`retrieval.extract`).
+        else from what the sources state.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
             ValueError: two of the given triples have the same id.
         """
-        made = LAYOUT if given else f"{LAYOUT}\x1f{RULES}"
+        made = LAYOUT if given else f"{LAYOUT}\x1f{stated.key}"
         digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
         for triple in given() if given else ():
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
         target = store.folder.with_name(f"graph-{digest.hexdigest()}")
-        built(target, lambda empty: build(empty, store, given))
+        built(target, lambda empty: build(empty, store, given, stated))
         return cls(target, store)
 
     def __len__(self) -> int:

@@ -135,6 +135,10 @@ class Store:
         for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 
+    def of(self, corpus: Corpus) -> Store:
+        """The store of another corpus by the same encoders, beside this one. Raises StoreError as `open` does."""
+        return Store(open_index(self.folder.parent, corpus, self._encoders), self._encoders)
+
     @property
     def folder(self) -> Path:
         """The index's folder; what is made from the index may lie beside it."""

@@ -27,6 +27,13 @@ class RetrievalSettings:
     pictures: int = at_least(0, default=5)
     radius: float | None = at_least(0, default=None)
     """Leave out what is farther than this from the question (distance of the vectors)."""
+    graph: Literal["rules", "model"] = "rules"
+    """What triples the knowledge graph of systems is built of: `rules` read them off the sources' words without a
+    model; `model`: the run's model is asked for them, a call for each source, kept beside the index. A data set's own
+    graph takes the place of both."""
+    captions: Literal["given", "model"] = "given"
+    """What is known of pictures in words: what the data set says, or what the run's model writes, a call for each
+    picture of the corpus, kept beside the index."""
     web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
     Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: the results in `retrieval.web_file` and no
