@@ -25,6 +25,7 @@ from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models
 from experiments.running.conclude import about_methods, conclude, show
 from experiments.running.context import RunContext
+from experiments.running.extracting import check_extraction
 from experiments.running.job import Job
 from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import cluster_started, launch_agents, launch_learners, wait
@@ -118,6 +119,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         dataset = replay.replayed_dataset(config, recorded_config, cache)
     else:
         dataset = open_dataset(config, cache)
+        check_extraction(config, dataset)
         # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
         check_room(Path(config.output), actors=len(roles) + 3 + replicas(config))
     if config.completions.reuse:
@@ -154,6 +156,9 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
     learners = {} if config.job == "behaviour" else launch_learners(config, context.roles, cluster)
     await _wait(context, cluster, recorded)
     job = Job(context, agents, learners)
+    if config.job != "prune":
+        await job.prepare()
+        context = job.context
     if config.job == "redundancy":
         redundancy_summary.write(context, await Redundancy(job).run())
     else:

@@ -181,8 +181,8 @@ def _unit(vectors: Vectors) -> Vectors:
 ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
 
 
-def make_encoder(name: str) -> Encoder:
-    """The encoder of a name, the value of `retrieval.encoder`.
+def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
+    """The encoder of a name, the value of `key`.
 
     One of `ENCODERS`; one's own, `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`, called
     without arguments; or else the name or folder of a sentence-transformers or CLIP-like model, with `late:` before it
@@ -192,7 +192,6 @@ def make_encoder(name: str) -> Encoder:
         UserError: it cannot be imported, or is no encoder.
         ModuleNotFoundError, ValueError: as `SentenceEncoder`.
     """
-    key = "retrieval.encoder"
     # `late:name` looks like a reference, too.
     if name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders")):
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))

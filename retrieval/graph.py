@@ -16,9 +16,11 @@ import networkx as nx
 
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import well_formed
+from retrieval.encoders import VECTOR
+from retrieval.extract import BY_RULES, Statements
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
-from retrieval.ranking import Ranked, Row, TableSearch, fused, quoted
+from retrieval.ranking import Query, Ranked, Row, TableSearch, fused, quoted
 from retrieval.store import EVERYTHING, SearchSpace, Store
 
 Level = Literal["entity", "theme"]
@@ -40,20 +42,23 @@ class Graph:
         self._triples, self._entities = opened(folder, {TRIPLES: "triples", ENTITIES: "entities"})
 
     @classmethod
-    def open(cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None) -> Graph:
+    def open(
+        cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, stated: Statements = BY_RULES
+    ) -> Graph:
         """The graph beside the store's index, built first when it is not there: from the triples that are `given`, or
-        from what the sources state (`retrieval.extract`).
+        else from what the sources state.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
             ValueError: two of the given triples have the same id.
         """
-        digest = hashlib.blake2b(f"{store.folder.name}\x1f{LAYOUT}".encode(), digest_size=12)
+        made = LAYOUT if given else f"{LAYOUT}\x1f{stated.key}"
+        digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
         for triple in given() if given else ():
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
         target = store.folder.with_name(f"graph-{digest.hexdigest()}")
-        built(target, lambda empty: build(empty, store, given))
+        built(target, lambda empty: build(empty, store, given, stated))
         return cls(target, store)
 
     def __len__(self) -> int:
@@ -130,8 +135,8 @@ class Graph:
             within = f"id IN ({quoted(visible)})"
         rankings: list[list[Ranked]] = []
         for word in words:
-            vector = self._store.encoder.encode_query(word)
-            near = TableSearch(self._entities, ["id"], word, vector, within, None, exact=bool(within))
+            asked = {VECTOR: self._query(word)}
+            near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
             same = _both(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
             # The entity of exactly that name comes first in a ranking of its own.
@@ -151,9 +156,12 @@ class Graph:
         return fused([by_entity, by_vector, by_text])
 
     def _edges(self, words: str, where: str) -> tuple[list[Ranked], list[Ranked]]:
-        vector = self._store.encoder.encode_query(words)
-        near = TableSearch(self._triples, COLUMNS, words, vector, where, None, exact=bool(where))
+        asked = {VECTOR: self._query(words)}
+        near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
         return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
+
+    def _query(self, words: str) -> Query:
+        return lambda: self._store.encoder.encode_query(words)
 
     def _rows(self, where: str) -> list[Row]:
         with reading(self._folder):

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
 from retrieval.embed import Encoder, folded, well_formed
-from retrieval.extract import triples_of
+from retrieval.encoders import VECTOR
+from retrieval.extract import Statements
 from retrieval.folder import Marks, Unbuilt
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
@@ -31,9 +32,9 @@ def entity_key(name: str) -> str:
     return " ".join(folded(well_formed(name)).split())
 
 
-def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None) -> Marks:
+def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, stated: Statements) -> Marks:
     """Writes both tables. Triples pass in batches; the names of all entities stay in memory (some 300 bytes each)."""
-    reading = _Reading(store, given)
+    reading = _Reading(store, given, stated)
     connection = lancedb.connect(folder)
     tables = []
     for name, schema, batches in (
@@ -46,8 +47,8 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
             tables[-1].add(batch)
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
-    add_indexes(triples, ("doc", "head_key", "tail_key"), store.encoder)
-    add_indexes(entities, ("id",), store.encoder)
+    add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
+    add_indexes(entities, ("id",), {VECTOR: store.encoder})
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
@@ -62,16 +63,17 @@ def _material(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class _Reading:
     """The graph as Arrow batches: first all triples, and then the entities that have come up."""
 
-    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None) -> None:
+    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, stated: Statements) -> None:
         self._store = store
         self._given = given
+        self._stated = stated
         self._names: dict[str, str] = {}
         self._titled: dict[str, list[str]] = {}
 
     def schema(self, texts: Iterable[str], with_sources: bool = False) -> pa.Schema:
         fields = [pa.field(name, _STRING) for name in texts]
         fields += [pa.field("sources", pa.list_(_STRING))] if with_sources else []
-        return pa.schema([*fields, pa.field("vector", vector_type(self._store.encoder))])
+        return pa.schema([*fields, pa.field(VECTOR, vector_type(self._store.encoder))])
 
     def triples(self) -> Iterator[pa.RecordBatch]:
         edges = self._edges()
@@ -99,10 +101,10 @@ class _Reading:
             yield pa.record_batch(columns, schema=self.schema(_ENTITY, with_sources=True))
 
     def _edges(self) -> Iterator[tuple[Triple, str]]:
-        """Every triple with the document of its source; a data set's own take precedence over the rules."""
+        """Every triple with the document of its source; a data set's own take precedence over what is extracted."""
         docs: dict[str, str] = {}
         for source in self._store.everything():
-            stated = [] if self._given else list(triples_of(source))
+            stated = [] if self._given else list(self._stated.of(source))
             self._title(source, stated)
             yield from ((triple, source.doc) for triple in stated)
             if self._given:

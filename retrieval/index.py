@@ -1,4 +1,4 @@
-"""An index on disk: built once per corpus and encoder, found again by its content's hash, complete or absent."""
+"""An index on disk: built once per corpus and encoders, found again by its content's hash, complete or absent."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lancedb.table import Table
 
 from actors.messages import Kind, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
+from retrieval.encoders import Encoders
 from retrieval.folder import Marks, Unbuilt, built, opened
 
 Corpus = Callable[[], Iterator[Source]]
@@ -36,22 +37,23 @@ class Index:
     folder: Path
 
 
-def open_index(folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Index:
+def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> Index:
     """The index of `corpus` under `folder`, built first where it is absent or incomplete.
 
     Raises:
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
     """
     # LanceDB takes a relative path that starts with "db" for the cloud.
-    target = folder.absolute() / index_name(corpus_key or corpus_digest(corpus, encoder.reads_pictures), encoder)
-    built(target, lambda empty: _build(empty, corpus, encoder))
+    key = corpus_key or corpus_digest(corpus, encoders.pictures.reads_pictures)
+    target = folder.absolute() / index_name(key, encoders)
+    built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})
     return Index(table, target)
 
 
-def index_name(corpus_key: str, encoder: Encoder) -> str:
-    """Folder name that changes with the corpus, the encoder and the layout of the table."""
-    digest = hashlib.blake2b("\x1f".join([corpus_key, encoder.fingerprint, LAYOUT]).encode(), digest_size=12)
+def index_name(corpus_key: str, encoders: Encoders) -> str:
+    """Folder name that changes with the corpus, the encoders and the layout of the table."""
+    digest = hashlib.blake2b("\x1f".join([corpus_key, encoders.fingerprint, LAYOUT]).encode(), digest_size=12)
     return f"index-{digest.hexdigest()}"
 
 
@@ -68,39 +70,45 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
     return digest.hexdigest()
 
 
-def _build(folder: Path, corpus: Corpus, encoder: Encoder) -> Marks:
-    reading = _Reading(corpus, encoder)
+def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
+    reading = _Reading(corpus, encoders)
+    # A source has no vector by the encoder that does not see it; LanceDB takes that for bad unless told otherwise.
+    bad = "null" if encoders.apart else "error"
     try:
-        table = lancedb.connect(folder).create_table(TABLE, reading.batches(), schema=reading.schema)
-        add_indexes(table, ("doc",), encoder)
+        connection = lancedb.connect(folder)
+        table = connection.create_table(TABLE, reading.batches(), schema=reading.schema, on_bad_vectors=bad)
+        add_indexes(table, ("doc",), encoders.columns)
     except (OSError, RuntimeError, ValueError):
         if reading.failure is not None:
             raise Unbuilt(reading.failure) from None
         raise
-    return {"rows": table.count_rows(), "encoder": encoder.name, "layout": LAYOUT}
+    return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
 
 
-def add_indexes(table: Table, columns: Iterable[str], encoder: Encoder) -> None:
-    """Indexes a table's `body` for words, `columns` for equality and, in a large table, `vector`."""
+def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
+    """Indexes a table's `body` for words, `columns` for equality and, where they are many, its `vectors`."""
     rows = table.count_rows()
     # An index cannot be trained on an empty table; searches of one find nothing anyway.
     if rows:
         table.create_index("body", config=FTS())
         for column in columns:
             table.create_index(column, config=BTree())
-    if rows >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
-        table.create_index("vector", config=IvfFlat(distance_type="cosine"))
+    for column, encoder in vectors.items():
+        filled = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
+        if filled >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
+            table.create_index(column, config=IvfFlat(distance_type="cosine"))
 
 
 class _Reading:
     """The corpus as Arrow batches, so that no more than one batch is ever in memory."""
 
-    def __init__(self, corpus: Corpus, encoder: Encoder) -> None:
+    def __init__(self, corpus: Corpus, encoders: Encoders) -> None:
         self.corpus = corpus
-        self.encoder = encoder
+        self.encoders = encoders
         self.failure: BaseException | None = None
         text = [pa.field(name, pa.string()) for name in ("id", "doc", "kind", "title", "body", "image")]
-        self.schema = pa.schema([*text, pa.field("vector", vector_type(encoder))])
+        vectors = [pa.field(column, vector_type(encoder)) for column, encoder in encoders.columns.items()]
+        self.schema = pa.schema([*text, *vectors])
 
     def batches(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
@@ -115,11 +123,23 @@ class _Reading:
             raise
 
     def _batch(self, chunk: list[Source]) -> pa.RecordBatch:
-        vectors = encoded(self.encoder, chunk)
         rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
         columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        columns.append(vector_column(vectors))
+        columns += [self._vectors(column, encoder, chunk) for column, encoder in self.encoders.columns.items()]
         return pa.record_batch(columns, schema=self.schema)
+
+    def _vectors(self, column: str, encoder: Encoder, chunk: list[Source]) -> pa.Array:
+        """The vectors of those sources that the column's encoder sees; null for the others."""
+        if not self.encoders.apart:
+            return vector_column(encoded(encoder, chunk))
+        seen = [number for number, source in enumerate(chunk) if self.encoders.column_of(source.kind) == column]
+        vectors: list[Any] = [None] * len(chunk)
+        if seen:
+            for number, vector in zip(seen, encoded(encoder, [chunk[number] for number in seen]), strict=True):
+                vectors[number] = vector.astype(np.float32, copy=False)
+        # Rows of one vector each, or of several, one array each: as lists, since these may be null.
+        rows = [vector if vector is None or vector.ndim == 1 else list(vector) for vector in vectors]
+        return pa.array(rows, vector_type(encoder))
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:

@@ -1,8 +1,8 @@
-"""Ranks the rows of a LanceDB table by words and by a vector; ties are ordered by id."""
+"""Ranks the rows of a LanceDB table by words and by vectors; ties are ordered by id."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,17 @@ DIGITS = 6  # of a score: the last bits of vector instructions differ between ma
 
 Row = dict[str, Any]
 Ranked = tuple[Row, float]
+Query = Callable[[], Vectors]  # encodes the query, or gives what was encoded before
 
 
 @dataclass(frozen=True, slots=True)
 class TableSearch:
-    """A search of a table with the columns `id`, `body` and `vector`, by words or by a vector under the same filter.
+    """A search of a table with the columns `id`, `body` and one or more of vectors, by words or by vectors under the
+    same filter.
 
     Both give the k best (row, score), best first, equal scores by id.
 
+    queries: by column of vectors. Called only where a vector is needed: encoding may take longer than searching.
     where: the filter in SQL; empty for none.
     radius: largest cosine distance, of both.
     exact: scans all rows that pass the filter, which should be few.
@@ -33,56 +36,71 @@ class TableSearch:
     table: Table
     columns: Sequence[str]
     text: str
-    vector: Vectors
+    queries: Mapping[str, Query]
     where: str
     radius: float | None
     exact: bool
 
     def by_text(self, k: int) -> list[Ranked]:
-        columns = [*self.columns, "_score"] + (["vector"] if self.radius is not None else [])
+        columns = [*self.columns, "_score", *(self.queries if self.radius is not None else ())]
 
         def fetch(limit: int) -> list[Row]:
             search = self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
             return self._rows(search)
 
-        return self._best(fetch, k, lambda row: row["_score"])
+        return self._best(fetch, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
+        """By cosine similarity; where several columns are searched, whose similarities cannot be compared, by the ranks
+        in each of them."""
+        rankings = [self._by_column(column, query(), k) for column, query in self.queries.items()]
+        return rankings[0] if len(rankings) == 1 else fused(rankings)[:k]
+
+    def _by_column(self, column: str, vector: Vectors, k: int) -> list[Ranked]:
+        def distance(row: Row) -> float:
+            # LanceDB sums over the query's vectors where it has several; 1 - `max_sim` is of their mean.
+            return float(row["_distance"]) / (len(vector) if vector.ndim > 1 else 1)
+
         def fetch(limit: int) -> list[Row]:
-            search: Any = self.table.search(self.vector, vector_column_name="vector")
+            search: Any = self.table.search(vector, vector_column_name=column)
             search = search.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
             # An index looks into a part of its cells only and might miss a pool's rows; a pool is small enough to scan.
             return self._rows(search.bypass_vector_index() if self.exact else search)
 
-        return self._best(fetch, k, lambda row: 1 - self._distance(row))
+        return self._best(fetch, k, lambda row: 1 - distance(row), distance)
 
     def _rows(self, search: Any) -> list[Row]:
         rows: list[Row] = (search.where(self.where, prefilter=True) if self.where else search).to_list()
         return rows
 
-    def _best(self, fetch: Callable[[int], list[Row]], k: int, score: Callable[[Row], float]) -> list[Ranked]:
+    def _best(
+        self,
+        fetch: Callable[[int], list[Row]],
+        k: int,
+        score: Callable[[Row], float],
+        distance: Callable[[Row], float],
+    ) -> list[Ranked]:
         """The k best within the radius."""
         # A few more than k, which usually shows where the ties of the k-th end.
         limit = k + 8
         while True:
             rows = fetch(limit)
-            ranked = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row)])
+            ranked = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row, distance)])
             last = round(score(rows[-1]), DIGITS) if rows else 0.0
             # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one has come.
             if len(rows) < limit or (len(ranked) >= k and last < ranked[k - 1][1]):
                 return ranked[:k]
             limit *= 4
 
-    def _near(self, row: Row) -> bool:
-        if self.radius is None:
-            return True
-        return self._distance(row) <= self.radius
+    def _near(self, row: Row, distance: Callable[[Row], float]) -> bool:
+        return self.radius is None or distance(row) <= self.radius
 
     def _distance(self, row: Row) -> float:
-        """1 - cosine similarity; for several vectors 1 - `max_sim`, where LanceDB sums over those of the query."""
-        if "_distance" in row:
-            return float(row["_distance"]) / (len(self.vector) if self.vector.ndim > 1 else 1)
-        return 1 - max_sim(self.vector, np.asarray(row["vector"], dtype=np.float32))
+        """1 - `max_sim` in the column in which the row has a vector; infinite where it has none that is searched."""
+        for column, query in self.queries.items():
+            if row[column] is not None:
+                return 1 - max_sim(query(), np.asarray(row[column], dtype=np.float32))
+        return float("inf")
 
 
 def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:

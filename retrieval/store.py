@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import get_args
 
 from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
+from retrieval.encoders import PICTURE_VECTOR, Encoders
 from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
 from retrieval.ranking import TableSearch, fused, quoted
@@ -36,23 +38,32 @@ EVERYTHING = SearchSpace()
 
 
 class Store:
-    """The sources of one corpus as one encoder sees them. Any number of threads may search it at once."""
+    """The sources of one corpus as its encoders see them. Any number of threads may search it at once."""
 
-    def __init__(self, index: Index, encoder: Encoder) -> None:
+    def __init__(self, index: Index, encoders: Encoders) -> None:
         self._index = index
-        self._encoder = encoder
+        self._encoders = encoders
 
     @classmethod
-    def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, corpus_key: str | None = None) -> Store:
+    def open(
+        cls,
+        folder: Path,
+        corpus: Corpus,
+        encoder: Encoder,
+        corpus_key: str | None = None,
+        picture_encoder: Encoder | None = None,
+    ) -> Store:
         """The store of `corpus` under `folder`; its index is built where it is not there yet.
 
+        `picture_encoder` sees pictures instead of `encoder`, and encodes what is asked of them.
         `corpus_key` spares the pass over the corpus that its hash takes (about 3 us per source and what reading it
         costs); it must change whenever the corpus does.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
         """
-        return cls(open_index(folder, corpus, encoder, corpus_key), encoder)
+        encoders = Encoders(encoder, picture_encoder or encoder)
+        return cls(open_index(folder, corpus, encoders, corpus_key), encoders)
 
     def __len__(self) -> int:
         return int(self._index.table.count_rows())
@@ -60,7 +71,8 @@ class Store:
     def search(self, search: Search, space: SearchSpace = EVERYTHING) -> list[Hit]:
         """The k best sources, best first; equal scores are ordered by id.
 
-        A query without a letter or digit finds nothing.
+        A query without a letter or digit finds nothing. A search of texts and pictures that have an encoder each ranks
+        each by its own, and fuses the two by ranks.
 
         Raises:
             ValueError: k below 1, or an unknown mode.
@@ -80,7 +92,16 @@ class Store:
         where = " AND ".join(filter(None, (_where(search.kinds, space), _among(search))))
         # Few rows pass these filters, and an index might miss them.
         table, exact = self._index.table, any(part is not None for part in (space.pool, search.docs, search.pages))
-        rows = TableSearch(table, COLUMNS, text, self._encode(query, text), where, search.radius, exact)
+        columns = self._encoders.searched(search.kinds)
+        if self._encoders.apart and not _WORD.search(text):  # a picture without words, of which texts say nothing
+            columns = {column: encoder for column, encoder in columns.items() if column == PICTURE_VECTOR}
+        if not columns:
+            return []
+        queries = {
+            column: cache(partial(_encode, encoder, self._shown(query, column), text))
+            for column, encoder in columns.items()
+        }
+        rows = TableSearch(table, COLUMNS, text, queries, where, search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
@@ -114,6 +135,10 @@ class Store:
         for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 
+    def of(self, corpus: Corpus) -> Store:
+        """The store of another corpus by the same encoders, beside this one. Raises StoreError as `open` does."""
+        return Store(open_index(self.folder.parent, corpus, self._encoders), self._encoders)
+
     @property
     def folder(self) -> Path:
         """The index's folder; what is made from the index may lie beside it."""
@@ -121,18 +146,26 @@ class Store:
 
     @property
     def encoder(self) -> Encoder:
-        return self._encoder
+        """The encoder of texts, which also sees the names of a graph's entities."""
+        return self._encoders.texts
+
+    def _shown(self, query: str | Source, column: str) -> str | Source:
+        """What a column's encoder is given: of a picture, that of texts has the words alone."""
+        if isinstance(query, str) or not self._encoders.apart or column == PICTURE_VECTOR:
+            return query
+        return replace(query, image=None)
 
     def _all(self, where: str) -> list[Source]:
         with reading(self.folder):
             rows = all_rows(self._index.table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
 
-    def _encode(self, query: str | Source, text: str) -> Vectors:
-        if isinstance(query, str):
-            return self._encoder.encode_query(text)
-        encoded: Vectors = self._encoder.encode_sources([query])[0]
-        return encoded
+
+def _encode(encoder: Encoder, query: str | Source, text: str) -> Vectors:
+    if isinstance(query, str):
+        return encoder.encode_query(text)
+    encoded: Vectors = encoder.encode_sources([query])[0]
+    return encoded
 
 
 def _among(search: Search) -> str:

@@ -15,7 +15,10 @@ from actors.lookup import is_reference
 from experiments.config.config import Config
 
 # Every setting that may name code, by its dotted key.
-KEYS = ("methods", "attack.kind", "data.kind", "model.kind", "judge.kind", "retrieval.encoder", "roles", "sweep")
+KEYS = (
+    *("methods", "attack.kind", "data.kind", "model.kind", "judge.kind"),
+    *("retrieval.encoder", "retrieval.picture_encoder", "roles", "sweep"),
+)
 # `retrieval.encoder=late:<name>` chooses how an encoder of that name is used, and imports nothing.
 _NO_MODULE = ("late",)
 

@@ -55,8 +55,10 @@ def _check(words: list[str]) -> list[str]:
         check_model(model_backend(config).maker()(), config.model.kind)
         checked.append(config.model.kind)
     if "retrieval" in groups:
-        check_encoder(make_encoder(config.retrieval.encoder), config.retrieval.encoder)
-        checked.append(config.retrieval.encoder)
+        for key in ("encoder", "picture_encoder"):
+            if name := getattr(config.retrieval, key):
+                check_encoder(make_encoder(name, f"retrieval.{key}"), name)
+                checked.append(name)
     if not checked:
         raise UserError("name what to check: methods=[...], attack=..., data=..., model=... or retrieval.encoder=...")
     return checked

@@ -24,11 +24,13 @@ from experiments.estimate.plan import Phase, Plan, Range, Share, hours, plan_tab
 from experiments.estimate.stand_ins import ANSWER, MAIN, REPLY, StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for, counter_of
 from experiments.evidence.evidence import Evidence
+from experiments.evidence.extraction import Step
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
 from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology
+from experiments.running.extracting import check_extraction, left_to_extract
 from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
 from experiments.running.launched import check_learner
 from experiments.running.local import Local
@@ -80,6 +82,7 @@ def plan_of(config: Config) -> Plan:
     """The plan of one run, from its data and index, which are made where they are not there yet."""
     cache = open_cache(config)
     dataset = open_dataset(config, cache)
+    check_extraction(config, dataset)
     try:
         evidence = open_evidence(config, dataset, cache)
         return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
@@ -130,9 +133,13 @@ class _Estimate:
         }
 
     async def plan(self) -> Plan:
-        """The phases in the order of the run: calibration, training, each method, judging."""
+        """The phases in the order of the run: extraction, calibration, training, each method, judging."""
         config = self._config
-        phases = []
+        phases = [
+            await self._extraction(step, questions)
+            for step, questions in left_to_extract(config, self._dataset, self._evidence.store, REPLY)
+            if questions
+        ]
         if any(method.needs_calibration for method in self._methods):
             phases.append(await self._calibration())
         for learned, learner in self._learners.items():
@@ -162,6 +169,13 @@ class _Estimate:
             models=self._models(),
             costs=config.costs,
         )
+
+    async def _extraction(self, step: Step, questions: Sequence[Question]) -> Phase:
+        """A turn for each source of which nothing is kept; a reply that states much is longer than counted here."""
+        expected = Tally(seen=self._seen)
+        for question in spread(questions, QUESTIONS):
+            await self._team.run_discussion(step, question, self._config.seed, 0, expected)
+        return phase(step.phase, len(questions), expected, expected, expected)
 
     async def _calibration(self) -> Phase:
         items = watched_items(self._config, self._dataset)

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, runtime_checkable
 from actors.messages import Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
+from retrieval.extract import BY_RULES, Statements
 from retrieval.graph import Graph
 from retrieval.store import SearchSpace
 
@@ -29,9 +30,12 @@ def triples_given(dataset: object) -> Callable[[], Iterable[Triple]] | None:
 class Knowledge:
     """Searches the graph as `retrieval.scope` says: the statements of the question's pool, all, or both in turn."""
 
-    def __init__(self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None) -> None:
+    def __init__(
+        self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None, stated: Statements = BY_RULES
+    ) -> None:
         self._evidence = evidence
         self._given = given
+        self._stated = stated
         self._graph: Graph | None = None
         self._lock = Lock()
 
@@ -58,5 +62,5 @@ class Knowledge:
     def _opened(self) -> Graph:
         with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
-                self._graph = Graph.open(self._evidence.store, self._given)
+                self._graph = Graph.open(self._evidence.store, self._given, self._stated)
             return self._graph

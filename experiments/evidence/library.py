@@ -11,6 +11,7 @@ from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
+from retrieval.extract import BY_RULES, Statements
 from retrieval.web import Web
 
 
@@ -23,6 +24,7 @@ class LabelledLibrary:
         items: all that questions may be about.
         web: without one, the corpus stands in where `retrieval.web` says so.
         triples: the data set's own, if it has any.
+        stated: what the graph is built of where it has none.
     """
 
     def __init__(
@@ -31,9 +33,10 @@ class LabelledLibrary:
         items: Iterable[Item],
         web: Web | None = None,
         triples: Callable[[], Iterable[Triple]] | None = None,
+        stated: Statements = BY_RULES,
     ) -> None:
         self._evidence = evidence
-        self._knowledge = Knowledge(evidence, triples)
+        self._knowledge = Knowledge(evidence, triples, stated)
         self._web = web
         self._items = {item.question.id: item for item in items}
 

@@ -18,6 +18,8 @@ class RetrievalSettings:
     encoder: str = "lexical"
     """`lexical`; the name or folder of a sentence-transformers or CLIP-like model (`pip install '.[encoders]'`), with
     `late:` before it for one with several vectors a source; or an encoder of your own, `package.module:MyEncoder`."""
+    picture_encoder: str | None = None
+    """The encoder of pictures and of what is asked of them, where texts have another one; null: `retrieval.encoder`."""
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     scope: Literal["auto", "question", "corpus", "both"] = "auto"
     """Search the question's own pool, the whole corpus, or first the pool and then the corpus; `auto`: as the benchmark
@@ -32,6 +34,13 @@ class RetrievalSettings:
     others `all`. What a system searches by itself is left to it."""
     radius: float | None = at_least(0, default=None)
     """Leave out what is farther than this from the question (distance of the vectors)."""
+    graph: Literal["rules", "model"] = "rules"
+    """What triples the knowledge graph of systems is built of: `rules` read them off the sources' words without a
+    model; `model`: the run's model is asked for them, a call for each source, kept beside the index. A data set's own
+    graph takes the place of both."""
+    captions: Literal["given", "model"] = "given"
+    """What is known of pictures in words: what the data set says, or what the run's model writes, a call for each
+    picture of the corpus, kept beside the index."""
     web: Literal["none", "corpus", "serper", "recorded"] = "corpus"
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
     Google, through serper.dev, recorded in the run's web.jsonl; `recorded`: the results in `retrieval.web_file` and no

@@ -48,8 +48,19 @@ def conclude(
     drawn = figures.draw(folder, metrics, about.metric)
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
-    report.write(folder, metrics, about.metric, about.methods[-1], drawn)
+    report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))
     return metrics, spent
+
+
+def _searched(config: Config) -> list[tuple[str, str]]:
+    """What the report's summary says of the knowledge graph and the captions, in a run of systems that search."""
+    if not any(method.needs_library for method in methods_of(config)):
+        return []
+    by_rules = "the data set's own, or read off the sources by rules, without a model"
+    return [
+        ("Knowledge graph", "extracted by the run's model" if config.retrieval.graph == "model" else by_rules),
+        *([("Captions", "written by the run's model")] if config.retrieval.captions == "model" else []),
+    ]
 
 
 def show(metrics: summary.Metrics, metric: str, spent: Usage) -> None:

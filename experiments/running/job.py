@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.edge_scores import write_edge_scores
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.web import open_web
@@ -26,12 +28,14 @@ from experiments.records.usage import UsageLog
 from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
+from experiments.running.extracting import extract_graph, extracts, write_captions
 from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
 from experiments.running.methods import make_topology, methods_of
 from experiments.running.models import answer_rubric
 from experiments.running.replay import replayed_folder
+from retrieval.extract import BY_RULES
 from topologies.graphs import to_networkx
 from topologies.learning.pruned import LearnedTopology
 from topologies.topology import Topology
@@ -59,9 +63,19 @@ class Job:
             for method, learner in self.learners.items()
         }
         self.usage = UsageLog(context.recorder.run, self.agents.spent)
+        self.stated = BY_RULES
+
+    async def prepare(self) -> None:
+        """Has the model write captions, by which pictures are found from then on, and extract the graph, where it is to
+        do so."""
+        if CAPTIONS in extracts(self.context.config):
+            store = await write_captions(self.context, self.agents.team, self.usage)
+            self.context = replace(self.context, evidence=Evidence(store, self.context.config.retrieval))
+        self.stated = await extract_graph(self.context, self.agents.team, self.usage)
 
     async def run(self) -> None:
         """Learns, evaluates and judges; what a killed run has recorded is not done again."""
+        await self.prepare()
         context, config, methods = self.context, self.context.config, self.methods
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[Trace] = ()
@@ -77,6 +91,7 @@ class Job:
             context.dataset.evaluate() if any(method.needs_library for method in methods) else (),
             open_web(config.retrieval, context.recorder.run.path, replayed_folder(config)),
             triples_given(context.dataset),
+            self.stated,
         )
         for method in methods:
             topology = make_topology(method, config, context.agents, self.learned, library, watched)

@@ -15,6 +15,7 @@ from experiments.config.config import Config
 from experiments.config.role_files import field_of
 from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
+from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models
 from topologies.learning.estimators import ESTIMATORS
@@ -69,7 +70,7 @@ def attackable(config: Config, team: Sequence[Role]) -> list[str]:
     methods = methods_of(config)
     if any(method.asks_team for method in methods) or not any(m.needs_library or m.roles for m in methods):
         return [role.name for role in team]
-    return [role.name for role in _beside(config) if role is not DECISION]
+    return [role.name for role in _beside(config) if role not in (DECISION, *extracting_roles(config))]
 
 
 def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
@@ -85,7 +86,7 @@ def closing_roles(config: Config) -> tuple[Role, ...]:
 def _beside(config: Config) -> tuple[Role, ...]:
     own = {role.name: role for method in methods_of(config) for role in method.roles}
     decision = (DECISION,) if _team_is_asked(config) else ()
-    return (*decision, SINGLE, *own.values())
+    return (*decision, SINGLE, *own.values(), *extracting_roles(config))
 
 
 def _team_is_asked(config: Config) -> bool:

@@ -15,7 +15,7 @@ from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.settings import RetrievalSettings, settled
 from experiments.running.methods import methods_of
-from retrieval.embed import make_encoder
+from retrieval.embed import Encoder, make_encoder
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
@@ -33,12 +33,20 @@ def open_cache(config: Config) -> Path:
 
 
 def open_store(config: Config, dataset: Dataset, cache: Path) -> Store:
-    """The index of a data set's corpus. Raises UserError when its encoder cannot be made."""
+    """The index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
+    encoder = _encoder(config.retrieval.encoder, "retrieval.encoder")
+    pictures = config.retrieval.picture_encoder
+    # Made once where both are the same: a model takes seconds to load, and its memory.
+    apart = pictures is not None and pictures != config.retrieval.encoder
+    picture_encoder = _encoder(pictures, "retrieval.picture_encoder") if pictures and apart else None
+    return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=picture_encoder)
+
+
+def _encoder(name: str, key: str) -> Encoder:
     try:
-        encoder = make_encoder(config.retrieval.encoder)
+        return make_encoder(name, key)
     except (ModuleNotFoundError, ValueError, OSError) as error:
-        raise UserError(str(error)) from error
-    return Store.open(cache / "indexes", dataset.corpus, encoder)
+        raise UserError(f"{key}: {error}") from error
 
 
 def open_dataset(config: Config, cache: Path) -> Dataset:

@@ -19,6 +19,7 @@ from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, pag
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
 from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
+from retrieval.encoders import Encoders
 from retrieval.folder import MARKER
 from retrieval.index import open_index
 from retrieval.ranking import fused
@@ -273,7 +274,7 @@ def test_an_encoder_that_gives_no_numbers_is_named(tmp_path: Path) -> None:
             return np.full((len(sources), self.dim), np.nan, dtype=np.float32)
 
     with pytest.raises(ValueError, match="encoder lexical gave"):
-        open_index(tmp_path, corpus, Broken())
+        open_index(tmp_path, corpus, Encoders(Broken(), Broken()))
 
 
 def test_an_empty_corpus_can_be_searched(tmp_path: Path) -> None:

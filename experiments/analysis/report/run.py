@@ -25,6 +25,7 @@ def write(
     shown: str,
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
+    facts: Sequence[tuple[str, str]] = (),
 ) -> Path:
     """Writes the report from the run's records and traces. Every message is shown as text.
 
@@ -32,11 +33,12 @@ def write(
         metric: the name of the data set's utility.
         shown: the method to list discussions of at first.
         drawn: figures; the PNG and SVG files among them are shown.
+        facts: further lines of the summary, each a name and what it is.
         limit_turns: discussions with about so many turns are carried along, and the page says which were left out.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     sections = (
-        ("Summary", _summary(metrics, embedded)),
+        ("Summary", _summary(metrics, embedded, facts)),
         ("Results", _results(run, metrics, metric)),
         ("Figures", page.figures(drawn)),
         ("Discussions", _discussions(embedded, metric, shown)),
@@ -45,7 +47,7 @@ def write(
     return page.write(run.report, f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS)
 
 
-def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
+def _summary(metrics: Metrics, embedded: Embedded, facts: Sequence[tuple[str, str]]) -> Iterator[str]:
     if EMBEDDED in metrics["model"].split(MODELS):
         yield from page.paragraphs([EMBEDDED_NOTE], "note")
     # From the discussions, because metrics.json does not name the attack.
@@ -57,6 +59,7 @@ def _summary(metrics: Metrics, embedded: Embedded) -> Iterator[str]:
         ("Questions", f"{metrics['questions']:,}"),
         ("Methods", ", ".join(metrics["methods"])),
         *([("Attack", ", ".join(attacks))] if attacks else []),
+        *facts,
     ]
     yield from page.facts(pairs)
 

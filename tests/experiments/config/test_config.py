@@ -184,6 +184,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "model=marking:Thing",
         "judge=marking:Thing",
         "retrieval.encoder=marking:Thing",
+        "retrieval.picture_encoder=marking:Thing",
         "roles.text_critic.agent=marking:Thing",
         "roles.text_critic.model.kind=marking:Thing",
         "sweep.axes.model.kind=['marking:Thing']",

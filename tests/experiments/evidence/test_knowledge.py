@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from actors.errors import StoreError
 from actors.messages import Kind, Question, Source, Triple
 from experiments.datasets.item import Item
+from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge, triples_given
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
-from retrieval.extract import triples_of
+from retrieval.extract import MENTIONED, triples_of
 from retrieval.folder import MARKER
 from retrieval.graph import Graph
 from retrieval.store import SearchSpace, Store
@@ -61,6 +63,51 @@ def edges(triples: list[Triple]) -> list[tuple[str, str, str]]:
 )
 def test_rules_read_statements_off_sentences(text: str, expected: tuple[str, str, str]) -> None:
     assert expected in edges(list(triples_of(Source("s", "s", Kind.TEXT, "Kodo", text))))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Ana Brix was born on August 4, 1961 in Honolulu.",
+            [("Ana Brix", "was born on", "August 4, 1961"), ("Ana Brix", "was born in", "Honolulu")],
+        ),
+        (
+            "Ana Brix was born in Warsaw on 7 November 1867 and died in 1934.",
+            [
+                ("Ana Brix", "was born in", "Warsaw"),
+                ("Ana Brix", "was born on", "7 November 1867"),
+                ("Ana Brix", "died in", "1934"),
+            ],
+        ),
+        (
+            "In 1931 Ana Brix opened the Iron Bridge.",
+            [("Ana Brix", "opened in", "1931"), ("Ana Brix", "opened", "Iron Bridge")],
+        ),
+        (
+            "The show of 3 May 1990 had Tom Vale and Ana Brix (1961) in it.",
+            [("Tom Vale", "mentioned with", "Ana Brix")],
+        ),
+        ("Between 1950 and 1960 the town grew.", []),
+    ],
+)
+def test_a_date_is_one_name_and_nothing_is_said_of_it(text: str, expected: list[tuple[str, str, str]]) -> None:
+    assert edges(list(triples_of(Source("s", "s", Kind.TEXT, "Biography", text)))) == expected
+
+
+def test_the_words_on_a_picture_are_one_statement_without_its_numbers() -> None:
+    lettered = "A map of a coast. Lettering: Oklahoma; 4; 40N; West Virginia; Oklahoma."
+    stated = edges(list(triples_of(Source("s", "s", Kind.IMAGE, "Geography", lettered))))
+    assert stated == [("Geography", "shows", "A map of a coast"), ("Geography", "reads", "Oklahoma; West Virginia")]
+
+
+@pytest.mark.skipif("SCIENCEQA_ROOT" not in os.environ, reason="no copy of ScienceQA in $SCIENCEQA_ROOT")
+def test_few_statements_of_a_release_are_words_on_its_pictures_and_none_are_of_dates() -> None:
+    stated = [
+        triple for source in ScienceQa(Path(os.environ["SCIENCEQA_ROOT"])).corpus() for triple in triples_of(source)
+    ]
+    assert sum(triple.relation == "reads" for triple in stated) < 0.15 * len(stated)
+    assert not [triple for triple in stated if triple.relation == MENTIONED and triple.head.isdigit()]
 
 
 def test_a_row_goes_by_its_first_name_and_a_caption_names_what_is_seen() -> None:

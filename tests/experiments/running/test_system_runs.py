@@ -11,6 +11,8 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.scripted import SYSTEMS
 from experiments.estimate.dry_run import plan_of
+from experiments.records import usage
+from experiments.records.recorder import RunFolder
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import methods_of, pairs
 
@@ -57,3 +59,25 @@ def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attack
     assert main([*words, "attack=response", "attack.agents=[single]"]) == 0
     [third] = set(tmp_path.glob("*-mmapg")) - {first, second}
     assert "attack_success" in json.loads((third / "metrics.json").read_text())["methods"]["mmapg"]
+
+
+@pytest.mark.ray
+def test_what_the_model_extracts_is_a_phase_of_its_own_and_later_runs_find_it(tmp_path: Path) -> None:
+    from run import main
+
+    words = ["experiment=hm_rag", "methods=[hm_rag_graph]", "data.limit=2", "wandb.mode=disabled", f"output={tmp_path}"]
+    words += ["retrieval.graph=model", "retrieval.captions=model"]
+    assert main(words) == 0
+    [first] = tmp_path.glob("*-hm_rag")
+    phases = usage.by_phase(RunFolder(first))
+    assert list(phases) == ["writing captions", "extracting triples", "evaluating hm_rag_graph"]
+    assert phases["writing captions"].agents.keys() == {"captioner"}
+    report = (first / "report.html").read_text()
+    assert "extracted by the run&#x27;s model" in report
+    assert "written by the run&#x27;s model" in report
+    # A replay has no model: it finds what the recorded run kept, or says where to look.
+    assert main([*words, "model=replay", f"replay.run={first}"]) == 0
+    [again] = set(tmp_path.glob("*-hm_rag")) - {first}
+    assert (again / "scores.jsonl").read_bytes() == (first / "scores.jsonl").read_bytes()
+    assert list(usage.by_phase(RunFolder(again))) == ["evaluating hm_rag_graph"]
+    assert main([*words, "model=replay", f"replay.run={first}", f"cache={tmp_path / 'elsewhere'}"]) == 2

@@ -1,0 +1,220 @@
+"""Triples and captions by a model: asked once for each source and kept, the same whatever ends first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from actors.errors import UserError
+from actors.messages import Kind, Message, Source, Triple, Turn, Usage
+from experiments.config.loading import load
+from experiments.datasets.item import Item
+from experiments.estimate.dry_run import plan_of
+from experiments.evidence.evidence import Evidence
+from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH, statements
+from experiments.evidence.settings import RetrievalSettings
+from experiments.records import usage
+from experiments.records.progress import Progress
+from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.tracking import Tracker
+from experiments.records.usage import UsageLog
+from experiments.running.context import RunContext
+from experiments.running.extracting import check_extraction, extract, extract_graph, identity, write_captions
+from experiments.running.launch import attackable, launched_roles, team_roles
+from retrieval.embed import LexicalEncoder
+from retrieval.extract import BY_RULES
+from retrieval.graph import Graph
+from retrieval.store import Store
+from tests.support.team import ReaderTeam
+
+SOURCES = (
+    Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn in 1971."),
+    Source("p2", "p2", Kind.TEXT, "Rusty Garden", "The director of Rusty Garden was Tona Stornley."),
+    Source("t1:0", "t1", Kind.TABLE, "Drova Buxen - Films", "Year = 1971; Title = Amber Valley; Studio = Travick"),
+    Source("i1", "i1", Kind.IMAGE, "Amber Valley", "The poster shows two red bells and a blue cat.", "amber.png"),
+    Source("again", "again", Kind.TEXT, "Rusty Garden", "The director of Rusty Garden was Tona Stornley."),
+    Source("i2", "i2", Kind.IMAGE, "A blank", "", "blank.png"),
+)
+ROLES = (EXTRACTOR, CAPTIONER)
+WORDS = ["experiment=hm_rag", "retrieval.graph=model"]
+
+
+class Corpus:
+    """A data set of these sources and no question."""
+
+    name, metric = "corpus", "EM"
+
+    def corpus(self) -> Iterator[Source]:
+        return iter(SOURCES)
+
+    def train(self) -> Iterator[Item]:
+        return iter(())
+
+    def evaluate(self) -> Iterator[Item]:
+        return iter(())
+
+
+class Dying(ReaderTeam):
+    """A team whose process ends after so many turns."""
+
+    left = 2
+
+    async def ask(self, turn: Turn) -> Message:
+        if not self.left:
+            raise RuntimeError("killed")
+        self.left -= 1
+        return await super().ask(turn)
+
+
+def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
+    config = load([*WORDS, *words])
+    store = Store.open(folder / "indexes", Corpus().corpus, LexicalEncoder())
+    evidence = Evidence(store, RetrievalSettings(scope="corpus"))
+    tracker = Tracker(recorder.run.path, {}, "disabled", "", None)
+    return RunContext(config, [], Corpus(), evidence, recorder, tracker, Progress())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    with Recorder(run) as recorder:
+        yield recorder
+
+
+def log(recorder: Recorder, team: ReaderTeam) -> UsageLog:
+    def spent() -> dict[str, Usage]:
+        return {EXTRACTOR.name: Usage(calls=len(team.turns))}
+
+    return UsageLog(recorder.run, spent)
+
+
+async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: Path, recorder: Recorder) -> None:
+    team, run = ReaderTeam(ROLES), context(tmp_path, recorder)
+    stated = await extract_graph(run, team, log(recorder, team))
+    # Two passages are one, and a picture of which nothing is said has nothing to take apart.
+    assert len(team.turns) == 4
+    assert {turn.question.evidence[0].title for turn in team.turns} == {source.title for source in SOURCES[:4]}
+    graph = Graph.open(run.evidence.store, stated=stated)
+    found = {(triple.head, triple.tail, triple.source) for triple in graph.search(["Rusty Garden"], 9)}
+    assert {("Rusty Garden", "Tona Stornley", "p2"), ("Rusty Garden", "Tona Stornley", "again")} <= found
+    assert ("Amber Valley", "1971", "t1:0") in {(t.head, t.tail, t.source) for t in graph.search(["Amber Valley"], 9)}
+    assert [source.id for source in graph.entity("Amber Valley")] == ["p1", "t1:0", "i1"]
+    (phase,) = usage.by_phase(recorder.run).values()
+    assert (phase.phase, phase.agents[EXTRACTOR.name].calls) == ("extracting triples", 4)
+
+
+async def test_nothing_is_asked_for_twice_and_a_kill_loses_no_source(tmp_path: Path, recorder: Recorder) -> None:
+    whole, run = ReaderTeam(ROLES), context(tmp_path / "whole", recorder)
+    expected = await extract(GRAPH, run, SOURCES.__iter__, whole, log(recorder, whole))
+    run, dying = context(tmp_path / "killed", recorder, "concurrency=1"), Dying(ROLES)
+    with pytest.raises(RuntimeError):
+        await extract(GRAPH, run, SOURCES.__iter__, dying, log(recorder, dying))
+    again = ReaderTeam(ROLES)
+    assert await extract(GRAPH, run, SOURCES.__iter__, again, log(recorder, again)) == expected
+    assert len(dying.turns) + len(again.turns) <= len(whole.turns) + 1
+    silent = ReaderTeam(ROLES)
+    await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent))
+    assert silent.turns == []
+
+
+async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder: Recorder) -> None:
+    files = []
+    for name, concurrency in (("one", 1), ("many", 8)):
+        run, team = (
+            context(tmp_path / name, recorder, f"concurrency={concurrency}"),
+            ReaderTeam(ROLES, delays=Random(3)),
+        )
+        await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
+        (file,) = (tmp_path / name / "indexes").glob("triples-*.jsonl")
+        files.append((file.name, file.read_bytes()))
+    assert files[0] == files[1]
+
+
+async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadable_is_not(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    run, unreachable = context(tmp_path, recorder), ReaderTeam(ROLES, failing=EXTRACTOR.name)
+    assert await extract(GRAPH, run, SOURCES.__iter__, unreachable, log(recorder, unreachable)) == {}
+    team = ReaderTeam(ROLES)
+    kept = await extract(GRAPH, run, SOURCES.__iter__, team, log(recorder, team))
+    assert len(kept) == len(team.turns) == 4
+    garbled = replace(next(iter(kept.values())), values=(), error="Triple: nothing there")
+    (file,) = (tmp_path / "indexes").glob("triples-*.jsonl")
+    file.write_text("".join(f"{one.encode()}\n" for one in [*list(kept.values())[1:], garbled]))
+    silent = ReaderTeam(ROLES)
+    assert (await extract(GRAPH, run, SOURCES.__iter__, silent, log(recorder, silent)))[garbled.key] == garbled
+    assert silent.turns == []
+
+
+async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    run, team = context(tmp_path, recorder, "retrieval.captions=model"), ReaderTeam(ROLES)
+    store = await write_captions(run, team, log(recorder, team))
+    assert {turn.agent for turn in team.turns} == {CAPTIONER.name}
+    assert {turn.question.evidence[0].id for turn in team.turns} == {"i1", "i2"}
+    # What the data set says of a picture is shown to whoever sees its file.
+    assert {given.text for turn in team.turns for given in turn.task.given} == {SOURCES[3].text}  # type: ignore[union-attr]
+    texts = {source.id: source.text for source in store.everything()}
+    assert texts["p1"] == SOURCES[0].text
+    assert "red bells" in texts["i1"]
+    assert texts["i2"] == "A blank is shown."
+    assert store.folder != run.evidence.store.folder
+
+
+async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Recorder) -> None:
+    run, team = context(tmp_path, recorder), ReaderTeam(ROLES)
+    await extract_graph(run, team, log(recorder, team))
+    assert {request.shared.splitlines()[1] for request in team.requests} == {GRAPH.asks}
+    assert all(request.images == () for request in team.requests)
+
+
+def test_agents_that_extract_are_launched_where_they_are_asked_and_never_attacked() -> None:
+    def launched(*words: str) -> set[str]:
+        config = load(["experiment=hm_rag", *words])
+        assert not {EXTRACTOR.name, CAPTIONER.name} & set(attackable(config, team_roles(config)))
+        return {role.name for role in launched_roles(config, team_roles(config))} & {EXTRACTOR.name, CAPTIONER.name}
+
+    assert launched() == set()
+    assert launched("retrieval.graph=model") == {EXTRACTOR.name}
+    assert launched("retrieval.captions=model", "methods=[sp]") == {CAPTIONER.name}
+    # Nobody searches a graph: none is extracted.
+    assert launched("retrieval.graph=model", "methods=[single]") == set()
+
+
+def test_another_model_or_other_settings_of_it_extract_anew() -> None:
+    def told(*words: str) -> str:
+        return identity(load([*WORDS, *words]), GRAPH)
+
+    same = {told(), told("seed=7"), told("concurrency=3"), told("data.limit=9"), told("model.replicas=1")}
+    assert len(same) == 1
+    others = [told("agents.temperature=0.5"), told("agents.max_tokens=99"), told("reader.error_rate=0.9")]
+    assert len({*same, *others}) == 4
+
+
+def test_a_graph_that_a_data_set_brings_is_not_extracted() -> None:
+    class Bringing(Corpus):
+        def triples(self) -> Iterator[Triple]:
+            return iter(())
+
+    with pytest.raises(UserError, match=r"retrieval.graph=model: data=sample brings a knowledge graph of its own"):
+        check_extraction(load(WORDS), Bringing())  # type: ignore[arg-type]
+
+
+def test_equal_statements_are_one_graph_and_others_another() -> None:
+    assert statements(SOURCES, {}).key == statements(SOURCES, {}).key != BY_RULES.key
+
+
+def test_a_dry_run_counts_a_turn_for_each_source_that_is_left(tmp_path: Path) -> None:
+    words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}"]
+    extracted = plan_of(load([*words, "retrieval.graph=model", "retrieval.captions=model"])).phases
+    captions, triples, asking = extracted
+    assert [captions.name, triples.name] == ["writing captions", "extracting triples"]
+    assert asking.turns == plan_of(load(words)).whole.turns
+    assert triples.turns > captions.turns == captions.discussions > 0
+    assert captions.exact
