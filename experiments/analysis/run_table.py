@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from experiments.analysis import judged
-from experiments.analysis.summary import CUT, EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, TROUBLES, Metrics, verdicts
+from experiments.analysis.summary import (
+    CUT,
+    EMBEDDED,
+    EMBEDDED_NOTE,
+    MODELS,
+    STRICT,
+    TRAINING_TOKENS,
+    TROUBLES,
+    Metrics,
+    verdicts,
+)
 from experiments.analysis.table import Table, tenths, with_interval
 
 
@@ -47,6 +57,8 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         "calls": lambda row: tenths(row["calls"]),
         "edges": lambda row: tenths(row["edges"]),
     }
+    if _any(metrics, TRAINING_TOKENS):
+        columns["training\ntokens"] = lambda row: f"{row[TRAINING_TOKENS]:,}" if TRAINING_TOKENS in row else ""
     for name in TROUBLES:
         if _any(metrics, name):
             # The default binds this turn's `name`; a plain closure would see the last one in every column.

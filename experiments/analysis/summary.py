@@ -21,7 +21,7 @@ from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import mean_by_round
 from experiments.metrics.paths import PATH_METRICS
 from experiments.records.atomic import write_atomically
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import LEARNING, RunFolder
 from experiments.records.records import Scored
 
 # The name of the embedded reader among models and judges, as records hold it.
@@ -32,6 +32,7 @@ EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing abo
 COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CUT = "cut_turns"
 STRICT = "strict_em"
+TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
@@ -83,6 +84,7 @@ def summarise(run: RunFolder, about: About) -> Metrics:
             method: rounded(
                 _row(method, list(of_method.values()), about.seed, cut)
                 | _turns(run, method)
+                | _training(run.learned(method))
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
                 | attackers_found(run.learned(method).path)
             )
@@ -169,6 +171,15 @@ def _strict(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
         return {}
     interval = bootstrap_interval(strict, derive_seed(seed, "bootstrap strict_em", method))
     return {"strict_em": math.fsum(strict) / len(strict), "strict_em_ci95": interval}
+
+
+def _training(learned: RunFolder) -> Metrics:
+    """The tokens of all discussions that a method's graph was learned from; empty where none was, or older records lack
+    it."""
+    if not (learned.path / LEARNING).is_file():
+        return {}
+    tokens = [step.terms["tokens"] for step in learned.learning() if "tokens" in step.terms]
+    return {TRAINING_TOKENS: int(sum(tokens))} if tokens else {}
 
 
 def _turns(run: RunFolder, method: str) -> Metrics:

@@ -15,13 +15,13 @@ from actors.messages import derive_seed
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, rounded
+from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, TRAINING_TOKENS, rounded
 from experiments.analysis.table import Table, tenths, with_interval
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
-AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges")
+AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
 ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
 
@@ -117,26 +117,32 @@ def sweep_table(rows: Sequence[Row], metric: str, model: str, further: Sequence[
     keys, means = _keys(rows), _means(rows)
     strict = [name for name in (STRICT,) if name in means]
     attacked = [name for name in ATTACKED if name in means]
+    trained = [name for name in (TRAINING_TOKENS,) if name in means]
     notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
     utility = f"{metric} (95% interval)"
     short = short_keys(keys)
     settings, harm = (short[key] for key in keys), (name.replace("_", " ") for name in attacked)
     return Table(
-        columns=(*settings, "method", utility, *("strict EM" for _ in strict), "tokens", "edges", *harm, "trials"),
-        rows=[_cells(row, keys, strict, attacked) for row in rows],
+        columns=(
+            *(*settings, "method", utility, *("strict EM" for _ in strict), "tokens"),
+            *(*("training tokens" for _ in trained), "edges", *harm, "trials"),
+        ),
+        rows=[_cells(row, keys, strict, trained, attacked) for row in rows],
         notes=[*notes, EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else notes,
         names=len(keys) + 1,
     )
 
 
-def _cells(row: Row, keys: Sequence[str], strict: Sequence[str], attacked: Sequence[str]) -> tuple[str, ...]:
+def _cells(
+    row: Row, keys: Sequence[str], strict: Sequence[str], trained: Sequence[str], attacked: Sequence[str]
+) -> tuple[str, ...]:
     values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
     trials = f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
     if row.ci95 is None:
         # Utility in training is on other questions: it is shown as such, and never beside an interval.
         utility = row.means["training_utility"]
         # Two blanks stand for tokens and edges.
-        blanks = [""] * (len(strict) + 2 + len(attacked))
+        blanks = [""] * (len(strict) + 2 + len(trained) + len(attacked))
         return (*values, "(all stopped early)", f"{utility:.3f} in training", *blanks, trials)
     return (
         *values,
@@ -144,6 +150,7 @@ def _cells(row: Row, keys: Sequence[str], strict: Sequence[str], attacked: Seque
         with_interval(row.means["utility"], row.ci95),
         *_mean_cells(row, strict),
         f"{row.means['prompt_tokens'] + row.means['completion_tokens']:,.0f}",
+        *(f"{row.means[name]:,.0f}" if name in row.means else "" for name in trained),
         tenths(row.means["edges"]),
         *_mean_cells(row, attacked),
         trials,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
 from experiments.running.extracting import extract_graph, extracts, write_captions
-from experiments.running.launch import attackable, closing_roles
+from experiments.running.launch import attackable, closing_roles, learner_settings
 from experiments.running.launched import Launched
 from experiments.running.learning import Training
 from experiments.running.methods import make_topology, methods_of
@@ -40,6 +41,8 @@ from topologies.graphs import to_networkx
 from topologies.learning.pruned import LearnedTopology
 from topologies.topology import Topology
 from topologies.wiring import Edges
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -125,12 +128,22 @@ class Job:
         with LearningRecorder(self.context.recorder.run.learned(method)) as recorder:
             training = Training(self.context, self.agents.team, self.attack, topology, learner, recorder)
             await training.run(self.usage)
+        await self._warn(method)
         # Also in a resumed run that has nothing left to learn: the frozen wiring lives in memory only.
         await topology.freeze()
         folder, scores = recorder.run.path, await learner.edge_scores()
         write_edge_scores(folder, topology.agents, self.attack.attackers, scores)
         export_topology(folder, topology)
         self._export_team(folder, topology)
+
+    async def _warn(self, method: str) -> None:
+        """Says so where what was learned is no more than chance."""
+        chance = await self.learners[method].evidence()
+        allowed = learner_settings(self.context.config, method)[0].error_rate
+        if chance is not None and chance > allowed:
+            line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so none is cut for its effect"
+            log.warning(line)
+            self.context.progress.print(line)
 
     async def evaluate(self, topology: Topology, questions: int) -> None:
         """Answers every evaluated question once, along one topology."""

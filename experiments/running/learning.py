@@ -107,8 +107,9 @@ class Training:
                 for later in range(number + len(under_way), foreseen + 1):
                     under_way.append(await self._begin(stage, later, later - number, items[later], team, gate, group))
                 # The oldest first: the learner takes steps in their order, whichever ends first.
-                report = await self._learned(stage, under_way.popleft())
+                report, tokens = await self._learned(stage, under_way.popleft())
                 terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
+                terms["tokens"] = float(tokens)
                 await self._record(stage, number + 1, terms, report.edges)
                 bar.advance()
 
@@ -147,22 +148,23 @@ class Training:
 
         return _Step(items, wirings, [group.create_task(discuss_along(walk)) for walk in range(len(walks))])
 
-    async def _learned(self, stage: int, step: _Step) -> StepReport:
-        """Scores the discussions of a step, and learns from them."""
+    async def _learned(self, stage: int, step: _Step) -> tuple[StepReport, int]:
+        """Scores the discussions of a step, and learns from them; with the tokens that they took."""
         k, dataset = self.context.config.training.samples, self.context.dataset
-        utilities, turn_scores = [], []
+        utilities, turn_scores, tokens = [], [], 0
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
         for number, trace in enumerate(await asyncio.gather(*step.discussions)):
             item = step.items[number // k]
             self.recorder.trained(stage, trace)
             utilities.append(dataset.score(item, trace.answer).utility)
             turn_scores.append(self._turn_scores(item, trace))
+            tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
         # The question of each discussion, so that the learner can compare answers to the same one.
         groups = np.arange(len(utilities)) // k
         # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
         scores = np.nan_to_num(np.array(turn_scores)), np.array(utilities)
         report: StepReport = await self.learner.learn(step.wirings, *scores, groups)
-        return report
+        return report, tokens
 
     def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
         """The score of each agent's own answer, [rounds, agents]; none (NaN) of an agent whose form has no answer."""
