@@ -122,13 +122,20 @@ def _pair(field: Field, item: Any) -> str | Fault:
         # Numbers of questions are left out; the question comes first, wherever the object has it.
         held = {str(key).lower(): value for key, value in item.items() if isinstance(value, str)}
         item = [held[key] for key in sorted(held, key=lambda key: "question" not in key)]
-    parts = item if isinstance(item, list) else BULLET.sub("", str(item), count=1).split("|")
+    parts = item if isinstance(item, list) else _bare(BULLET.sub("", str(item), count=1).strip()).split("|")
     texts = [one_line(unwrapped(str(part))) for part in parts]
     if not 1 <= len(texts) <= 2 or not texts[0]:
         return Fault(field, f"{quoted(str(item))} is not a question and its answer")
     if PLACEHOLDER.fullmatch(texts[0]) or set(texts) <= _PAIR_NAMES:
         return ""
     return " | ".join(text for text in texts if text)
+
+
+def _bare(pair: str) -> str:
+    """Without what wraps the whole of it, `**a | b**`; of `"a" | "b"` each part has its own, and keeps it."""
+    inner = unwrapped(pair)
+    wrapper = pair[: max(0, pair.find(inner))]
+    return inner if wrapper and wrapper not in inner else pair
 
 
 def _call(field: Field, item: Any) -> str | Fault:

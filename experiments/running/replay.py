@@ -18,6 +18,7 @@ from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
 from experiments.config.config import Config, of_any_role
 from experiments.config.loading import read as read_config
+from experiments.config.settings import RoleSettings
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records import jsonl
@@ -65,7 +66,9 @@ def answering(recorded: Config) -> str:
 
 def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
-    present, past = dict(_flat(asdict(config))), dict(_flat(asdict(recorded)))
+    # A role that is not named has the default settings.
+    roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
+    present, past = (dict(_flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
     differing = [
         f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
         for key in sorted({*present, *past})
