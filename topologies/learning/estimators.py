@@ -54,7 +54,9 @@ class Reinforce:
         logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
         surrogate = (self.credit(utility, group) * self._log_probability(logits, wirings)).mean()
         terms = terms_of(stage, self.edges.mask, logits, self.settings)
-        ascent = torch.autograd.grad(surrogate + terms.weighted(self.settings), [logits[kind] for kind in KINDS])
+        ascent = torch.autograd.grad(
+            surrogate + terms.weighted(self.settings, stage.number), [logits[kind] for kind in KINDS]
+        )
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
         gradient = {kind: slope * trained[kind] for kind, slope in zip(KINDS, ascent, strict=True)}
         for kind in KINDS:

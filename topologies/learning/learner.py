@@ -149,7 +149,7 @@ class Learner:
             step=self.step,
             utility=float(utility.mean()),
             **{name: term.item() for name, term in terms._asdict().items()},
-            objective=utility.mean().item() + terms.weighted(self.settings).item(),
+            objective=utility.mean().item() + terms.weighted(self.settings, self.stage).item(),
             gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
             pruning_rate=self._rule.rate,
             edges=self.edges_left(),

@@ -21,13 +21,10 @@ class Terms(NamedTuple):
     noise: Tensor
     alignment: Tensor
 
-    def weighted(self, settings: LearnerSettings) -> Tensor:
-        """Their sum as the objective adds it to utility (Eqs. 7, 11)."""
-        return (
-            settings.align_weight * self.alignment
-            - settings.rank_weight * self.rank
-            - settings.noise_weight * self.noise
-        )
+    def weighted(self, settings: LearnerSettings, stage: int) -> Tensor:
+        """Their sum as the objective of a stage adds it to utility (Eqs. 7, 11)."""
+        rank_weight = settings.rank_weight if stage >= settings.rank_from else 0.0
+        return settings.align_weight * self.alignment - rank_weight * self.rank - settings.noise_weight * self.noise
 
 
 def terms_of(

@@ -102,7 +102,7 @@ GPTSWARM = Variant(
 AGENTDROPOUT = Variant(
     Peer.AGENTDROPOUT,
     "the graph as AgentDropout learns it: first agents go, then edges",
-    {**POLICY_GRADIENT, "per_round": True, "decision": Decision.CONNECTED},
+    {**POLICY_GRADIENT, "per_round": True, "decision": Decision.CONNECTED, "rank_from": 2},
     {"rule": Rule.AGENTS},
 )
 

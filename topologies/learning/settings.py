@@ -104,6 +104,7 @@ class LearnerSettings:
     # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
     # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
     rank_weight: float = 0.1
+    rank_from: int = 1  # the first stage that has the term
     noise: Noise = Noise.RMS
     noise_weight: float = 1.0  # with `rms` it pulls by .002 to .003, all edges of a matrix alike
     epsilon: float = 0.1  # the noise level that Eq. 7 tolerates

@@ -96,6 +96,20 @@ def test_agentdropout_drops_the_agent_whose_edges_harm_from_both_kinds_and_from_
     assert peers.edges_left()["agents>agents spatial"] == round(12 * PruningSettings(steps=20).share_at_end(rounds=2))
 
 
+def test_agentdropout_has_its_low_rank_term_in_the_second_stage_alone() -> None:
+    peers = learner(Peer.AGENTDROPOUT, steps=1)
+
+    def moved() -> bool:
+        # Equal utilities move nothing where each wiring's chance is one half: what moves is the term's doing.
+        before = peers.probabilities().spatial
+        wirings = peers.sample(2)
+        peers.learn(wirings, np.zeros((2, 2, 5)), np.zeros(2))
+        return not np.allclose(peers.probabilities().spatial[before > 0], 0.5)
+
+    assert not moved()
+    assert moved()
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_restored_peer_goes_on_as_if_it_had_never_stopped(peer: Peer) -> None:
     whole, first = learner(peer), learner(peer)
