@@ -58,7 +58,7 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         "edges": lambda row: tenths(row["edges"]),
     }
     if _any(metrics, TRAINING_TOKENS):
-        columns["training\ntokens"] = lambda row: f"{row[TRAINING_TOKENS]:,}" if TRAINING_TOKENS in row else ""
+        columns["training\nMtokens"] = _training
     for name in TROUBLES:
         if _any(metrics, name):
             # The default binds this turn's `name`; a plain closure would see the last one in every column.
@@ -76,6 +76,11 @@ def _repairs(row: Metrics) -> str:
     """Repairs as a share of the turns, and their tokens as a share of all tokens where they are known."""
     share = f" ({row['repair_share']:.1%})" if "repair_share" in row else ""
     return f"{row['repairs'] / max(1, row['turns']):.1%}{share}"
+
+
+def _training(row: Metrics) -> str:
+    """Tokens of all discussions that a graph was learned from, in millions."""
+    return f"{row[TRAINING_TOKENS] / 1e6:.2f}" if TRAINING_TOKENS in row else ""
 
 
 def _precision_recall(row: Metrics, prefix: str) -> str:
