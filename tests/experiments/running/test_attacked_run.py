@@ -173,3 +173,15 @@ def test_what_learning_found_out_is_read_from_the_run_folder_alone(tmp_path: Pat
 def test_a_round_is_averaged_over_the_discussions_that_had_it() -> None:
     assert mean_by_round([(0.0, 1.0), (0.5,)]) == [0.25, 1.0]
     assert mean_by_round([]) == []
+
+
+def test_a_run_whose_scores_are_chance_says_that_nothing_is_cut_for_its_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Progress, "print", lambda self, line: said.append(line))
+    folder = carry_out(["methods=[full,effects]"], tmp_path)  # two steps of two samples tell nothing of any edge
+    assert any(line.startswith("effects: no evidence that any edge matters (p = ") for line in said)
+    left = list(folder.learned("effects").learning())[-1].edges
+    first = next(iter(folder.learned("effects").learning())).edges
+    assert left == first

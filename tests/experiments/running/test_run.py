@@ -56,7 +56,13 @@ def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     assert list(metrics["methods"]) == ["closed_book", "single", "full", "random", "m3prune", "effects"]
     columns = "utility ci95 strict_em strict_em_ci95 f1 prompt_tokens completion_tokens calls edges failed_turns"
     columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"
-    assert all(row.keys() == set(columns.split()) for row in metrics["methods"].values())
+    learned = {graph.name for graph in RunFolder(finished).all_learned()}
+    for name, row in metrics["methods"].items():
+        assert row.keys() == {*columns.split(), *(["training_tokens"] if name in learned else [])}
+    for graph in RunFolder(finished).all_learned():
+        turns = [turn for stage in (1, 2) for trace in graph.traces(f"train-{stage}") for turn in trace.turns]
+        tokens = sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
+        assert metrics["methods"][graph.name]["training_tokens"] == tokens
     assert metrics["methods"]["full"]["calls"] == 19
     assert metrics["methods"]["single"]["calls"] == 1
     names = {path.name for path in finished.iterdir()}

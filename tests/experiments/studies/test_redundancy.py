@@ -284,7 +284,7 @@ def test_a_learner_that_sees_what_edges_do_cuts_redundant_ones_alone(
     assert findings["methods"]["effects"]["utility"] > findings["methods"]["full"]["utility"]
     assert set(findings["learners"]) == {"m3prune", "m3prune_rloo", "effects"}
     for name in findings["learners"]:
-        assert len(list(RunFolder.open(folder.path / "learners" / name).learning())) == 2 * (6 + 1)
+        assert len(list(folder.learned(name).learning())) == 2 * (6 + 1)
 
 
 def test_held_out_questions_chose_no_edge(planted: tuple[RunFolder, dict[str, Any]]) -> None:
