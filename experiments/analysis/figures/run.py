@@ -1,5 +1,5 @@
-"""The figures of a run, from its records and metrics: each learned graph's edges over training and learning curves, and
-cost against utility."""
+"""The figures of a run, from its records and metrics: each learned graph's edges over training and learning curves, how
+debates change their blueprint, and cost against utility."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from experiments.analysis.figures.blueprints import DEBATE, condensation
 from experiments.analysis.figures.curves import learning_curves
 from experiments.analysis.figures.edges import edge_heatmaps
 from experiments.analysis.figures.style import save
@@ -25,5 +26,7 @@ def draw(run: RunFolder, metrics: Metrics, metric: str) -> list[Path]:
         figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
         if curves := learning_curves(graph):
             figures[f"{graph.name}-learning-curves"] = curves
+    if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
+        figures["blueprint-changes"] = blueprints
     figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
     return [save(figure, run.figures, name) for name, figure in figures.items()]
