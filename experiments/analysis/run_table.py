@@ -53,12 +53,12 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         columns["edge\nP/R"] = lambda row: _precision_recall(row, "edge")
     columns |= {
         "prompt\ntokens": lambda row: f"{row['prompt_tokens']:,.0f}",
-        "completion\ntokens": lambda row: f"{row['completion_tokens']:,.0f}",
+        "reply\ntokens": lambda row: f"{row['completion_tokens']:,.0f}",
         "calls": lambda row: tenths(row["calls"]),
         "edges": lambda row: tenths(row["edges"]),
     }
     if _any(metrics, TRAINING_TOKENS):
-        columns["training\nMtokens"] = _training
+        columns["train\nMtok"] = _training
     for name in TROUBLES:
         if _any(metrics, name):
             # The default binds this turn's `name`; a plain closure would see the last one in every column.
@@ -90,6 +90,8 @@ def _precision_recall(row: Metrics, prefix: str) -> str:
 def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     """Notes below the table: its questions and model, the paired tests in words, and the notes on the judge."""
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
+    if _any(metrics, TRAINING_TOKENS):
+        yield "Train: millions of tokens of all discussions that a graph was learned from."
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."

@@ -30,7 +30,7 @@ def terminate(process: subprocess.Popen[str]) -> str:
 def _ended(process: subprocess.Popen[str], code: int) -> str:
     _, error = process.communicate(timeout=120)
     assert process.returncode == code, error
-    assert "Traceback" not in error
+    assert "Traceback" not in error, error
     # Workers may outlive the process that started them by a few seconds.
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and _alive(process.pid):

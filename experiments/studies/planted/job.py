@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from actors.errors import UserError
+from actors.signals import held_back
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -91,8 +92,10 @@ def _explored(task: Callable[[World], list[Outcome]], left: Sequence[World]) -> 
         return
     # Spawned: a fork copies the locks of torch's threads without the threads.
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=_begin) as pool:
-        futures = [pool.submit(task, world) for world in left]
         try:
+            # A process whose start is interrupted half way would end in a traceback of its own.
+            with held_back():
+                futures = [pool.submit(task, world) for world in left]
             for future in as_completed(futures):
                 yield future.result()
         finally:
