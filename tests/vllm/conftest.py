@@ -18,7 +18,7 @@ from actors.backends.vllm_model import VllmModel, VllmSettings
 from actors.messages import Question
 from tests.vllm.questions import harbours
 
-CONTEXT_TOKENS = 2048
+CONTEXT_TOKENS = 2560
 NAME = "tiny"
 START_S = 240
 ARGUMENTS = [
