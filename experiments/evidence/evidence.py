@@ -34,6 +34,10 @@ class Evidence:
         self._settings = settings
         self._kept: OrderedDict[str, tuple[Source, ...]] = OrderedDict()
 
+    def over(self, store: Store) -> Evidence:
+        """The same searches of another store."""
+        return Evidence(store, self._settings)
+
     async def question(self, item: Item) -> Question:
         """The question with its evidence, best first. The label stays behind."""
         id = item.question.id

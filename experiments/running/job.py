@@ -17,7 +17,6 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.edge_scores import write_edge_scores
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item
-from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
@@ -73,7 +72,7 @@ class Job:
         do so."""
         if CAPTIONS in extracts(self.context.config):
             store = await write_captions(self.context, self.agents.team, self.usage)
-            self.context = replace(self.context, evidence=Evidence(store, self.context.config.retrieval))
+            self.context = replace(self.context, evidence=self.context.evidence.over(store))
         self.stated = await extract_graph(self.context, self.agents.team, self.usage)
 
     async def run(self) -> None:

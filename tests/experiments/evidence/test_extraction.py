@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Kind, Message, Source, Triple, Turn, Usage
+from actors.messages import Kind, Message, Question, Source, Triple, Turn, Usage
 from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.estimate.dry_run import plan_of
@@ -24,11 +24,13 @@ from experiments.records.tracking import Tracker
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
 from experiments.running.extracting import check_extraction, extract, extract_graph, identity, write_captions
+from experiments.running.job import Job
 from experiments.running.launch import attackable, launched_roles, team_roles
+from experiments.running.launched import Launched
 from retrieval.embed import LexicalEncoder
 from retrieval.extract import BY_RULES
 from retrieval.graph import Graph
-from retrieval.store import Store
+from retrieval.store import SearchSpace, Store
 from tests.support.team import ReaderTeam
 
 SOURCES = (
@@ -165,6 +167,17 @@ async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
     assert "red bells" in texts["i1"]
     assert texts["i2"] == "A blank is shown."
     assert store.folder != run.evidence.store.folder
+
+
+async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_wants(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    # The run's evidence has settled what the configuration leaves open: here, that the whole corpus is searched.
+    run = context(tmp_path, recorder, "retrieval.captions=model", "retrieval.graph=rules")
+    job, item = Job(run, Launched(ReaderTeam(ROLES), None), {}), Item(Question("q", "What rings?"), ("a bell",))
+    await job.prepare()
+    assert job.context.evidence.store.folder != run.evidence.store.folder
+    assert job.context.evidence.spaces(item) == run.evidence.spaces(item) == [SearchSpace(None, item.withheld)]
 
 
 async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Recorder) -> None:
