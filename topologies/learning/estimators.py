@@ -89,10 +89,6 @@ class Reinforce:
         """The chance of what was seen where no edge has an effect; None where that is not known."""
         return None
 
-    def knows(self) -> bool:
-        """Whether there is reason to cut by what was learned."""
-        return True
-
     def tensors(self) -> dict[str, Tensor]:
         """Copies of all that changes while learning, beside the edges."""
         return {}

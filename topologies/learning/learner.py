@@ -271,14 +271,19 @@ class Learner:
 
     def _left(self) -> dict[str, Tensor]:
         """The edges that would be left if learning ended here, by kind."""
-        if not self._estimator.knows():
+        if not self._knows():
             return {kind: mask.clone() for kind, mask in self._edges.mask.items()}
         return self._rule.left(self._stage, True, self._generator)
 
     def _cut(self) -> None:
         """Prunes at the end of a stage."""
-        if self._estimator.knows():
+        if self._knows():
             self._rule.cut(self._stage, self._generator)
+
+    def _knows(self) -> bool:
+        """False where there is no evidence of any effect: the estimates are noise then, and say nothing to cut by."""
+        chance = self.evidence()
+        return chance is None or chance <= self.settings.error_rate
 
     def _readers(self) -> Tensor:
         """The agents that the decision agent may read, bool [agents, 1].

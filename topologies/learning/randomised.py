@@ -142,8 +142,7 @@ class Effects:
     def evidence(self) -> float:
         """The chance of what was seen where no edge has an effect: of all edges, of all senders, of all together and of
         senders by their own scores, each by both credits; corrected for their number."""
-        scores = self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
-        better = among_peers(scores, self.visual)
+        better = among_peers(self._mean_scores(), self.visual)
         chances = []
         for credit in CREDITS:
             sums = self._sums(credit)
@@ -154,24 +153,23 @@ class Effects:
             chances += [chance_of(each) for each in (edges, senders, everything, weighted)]
         return min(1.0, len(chances) * min(chances))
 
-    def knows(self) -> bool:
-        """Whether there is evidence of any effect; without, the estimates are noise and say nothing to cut by."""
-        return self.evidence() <= self.settings.error_rate
+    def _mean_scores(self) -> Tensor:
+        """Of each agent's own answers [agents]; 0 before the first sample."""
+        return self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
 
     def _sums(self, credit: str) -> dict[str, Sums]:
         return {kind: Sums(self.sums[f"{credit}.{kind}"], self.sums[f"bound.{credit}.{kind}"]) for kind in KINDS}
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
         """Sets the stage's logits to what the sums say; the change, by kind."""
-        scores = self.sums["scores"].mean(0) / self.sums["samples"].clamp(min=1)
         credit = OWN if self._linked() else FINAL
         raw = {kind: self._raw(credit, kind) for kind in KINDS}
-        change = {}
-        for kind, effect in posterior_by_kind(raw, scores, self.visual).items():
+        change, harm = {}, self.certain_harm()
+        for kind, effect in posterior_by_kind(raw, self._mean_scores(), self.visual).items():
             theta = (effect.mean / effect.variance.sqrt()).clamp(-MOST, MOST).float()
             change[kind] = (theta - self.edges.logits[kind]) * stage.start[kind]
             self.edges.logits[kind] += change[kind]
-            self.edges.rank_anew(kind, self.certain_harm()[kind])
+            self.edges.rank_anew(kind, harm[kind])
         return change
 
     def _linked(self) -> bool:

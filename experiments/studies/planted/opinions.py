@@ -105,7 +105,8 @@ class Team:
         target = questions.target[index]
         scores = torch.zeros(k, s.rounds, self.agents)
         before = torch.zeros(k, self.agents, s.options)
-        # What each agent believes, or claims to, and what it was told of others'.
+        # What each agent believes, or claims to, and what it was told of others'; only with `evidence` does it count.
+        telling = s.influence == Influence.EVIDENCE
         known = one_hot(torch.where(self.adversary, target[:, None], questions.private[index]), s.options).float()
         for t in range(s.rounds):
             told = known.clone()
@@ -116,12 +117,14 @@ class Team:
                 pull = private[index, agent] + swayed[each, t, agent, None] * questions.sway[index, t, agent]
                 # `answers` holds those who have spoken; the others are still zero and pull nowhere.
                 pull += conformity * _blend(spatial[each, t, :, agent], answers)
-                told[each, agent] += _blend(spatial[each, t, :, agent], told)
+                if telling:
+                    told[each, agent] += _blend(spatial[each, t, :, agent], told)
                 pull[:, 0] += corrected[each, t, agent]
                 # The first round has no round before it.
                 if t:
                     pull += conformity * _blend(temporal[each, t, :, agent], before)
-                    told[each, agent] += _blend(temporal[each, t, :, agent], known)
+                    if telling:
+                        told[each, agent] += _blend(temporal[each, t, :, agent], known)
                     pull += s.persistence * before[each, agent]
                 # An adversary hears nobody: its pull is computed with the others and discarded.
                 answer = torch.where(self.adversary[agent], target, pull.argmax(1))
@@ -131,7 +134,7 @@ class Team:
         read = torch.tensor(wirings.decision).float()
         # The decision agent weighs all that it reads alike.
         number = read.sum(1, keepdim=True)
-        said = known if s.influence == Influence.EVIDENCE else before
+        said = known if telling else before
         pull = s.conformity * _blend(read / number.clamp(min=1), said)
         pull += s.decision_pull * one_hot(questions.decision[index], s.options)
         pull += (s.noise + s.distraction * number.sqrt()) * questions.decision_sway[index]
