@@ -8,13 +8,16 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.errors import UserError
 from actors.signals import Ending
+from actors.visible import visible
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
+    from experiments.config.loading import Said
     from experiments.records.recorder import RunFolder
 
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
@@ -59,22 +62,31 @@ def _run(words: list[str]) -> int:
 
         print(reference(words[0].removeprefix("help=")))
         return 0
-    # Imported here: the list of experiments needs none of it.
-    from experiments.config.loading import load
-    from experiments.runner import open_folder
+    # Imported where they are needed: neither the list of experiments nor a word that is refused waits for the rest.
+    from experiments.config.loading import load, said
+
+    config, chosen = load(words), said(words)
+    from experiments.running.unused import check_used
     from experiments.sweeps.trials import is_sweep
 
-    config = load(words)
+    # A sweep looks for it in its trials.
+    if chosen and not is_sweep(config):
+        check_used(chosen, config)
     if config.dry_run:
         if is_sweep(config):
             from experiments.estimate.sweep import dry_run_sweep
 
-            dry_run_sweep(config)
+            dry_run_sweep(config, chosen)
         else:
             from experiments.estimate.dry_run import dry_run
 
             dry_run(config)
         return 0
+    from experiments.records.discard import missing
+    from experiments.runner import open_folder
+
+    output = Path(config.output).absolute()
+    made = [*missing(Path(config.cache or output / "cache").absolute()), *missing(output)]
     folder = open_folder(config)
     # Into the run's folder: the terminal is for progress and results.
     logging.basicConfig(
@@ -85,16 +97,22 @@ def _run(words: list[str]) -> int:
     # Their INFO lines would bury the run's own.
     for library in ("wandb", "fontTools"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    return _do(config, folder)
+    return _do(config, folder, chosen, made)
 
 
-def _do(config: Config, folder: RunFolder) -> int:
-    """Runs an experiment or a sweep in its folder. Whatever ends it early is said in one line, with how to resume."""
+def _do(config: Config, folder: RunFolder, chosen: Said | None, made: list[Path]) -> int:
+    """Runs an experiment or a sweep in its folder. Whatever ends it early is said in one line, with how to resume.
+
+    made: the folders around it that were not there before, which go with it where the run is refused.
+    """
     from actors.runtime.remote import reason
+    from experiments.config.references import resumption
+    from experiments.records.discard import discard
+    from experiments.records.disk import disk_failure
     from experiments.runner import run
     from experiments.sweeps.trials import is_sweep
 
-    resume = f"; go on with: python run.py resume={folder.path}"
+    resume = visible(f"; go on with: python run.py {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     # A sweep goes on after trials that failed, and says so; a single run ends well or raises.
@@ -103,7 +121,7 @@ def _do(config: Config, folder: RunFolder) -> int:
         if is_sweep(config):
             from experiments.sweeps.sweep import run_sweep
 
-            complete = run_sweep(config, folder)
+            complete = run_sweep(config, folder, chosen)
         else:
             run(config, folder)
     # A cancelled main task is what is left of Ctrl-C where another task failed at the same time.
@@ -114,29 +132,40 @@ def _do(config: Config, folder: RunFolder) -> int:
         if ending.number:
             logging.exception("after signal %d", ending.number)
             return _stopped(resume)
+        if failure := disk_failure(error, folder.path):
+            logging.exception("the disk failed")
+            raise UserError(f"{failure}{resume}") from error
         if isinstance(error, UserError):
+            if not config.resume:
+                discard(folder.path, made)
             raise
         logging.exception("the run failed")
         _say(f"error: {reason(error)}; the traceback is in {folder.log}{resume}")
         return 1
     print(f"took {time.monotonic() - started:.1f} s")
-    print(f"run: {folder.path}")
+    print(f"run: {visible(str(folder.path))}")
     return 0 if complete else 1
 
 
 def _stopped(resume: str = "") -> int:
     """Says what has ended the process, and returns the exit code that tells so."""
-    # After Ctrl-C the terminal's line begins with `^C`.
-    _say(f"ended by {signal.Signals(ending.number).name}{resume}" if ending.number else f"\ninterrupted{resume}")
+    ending.settle()
+    if not ending.number:
+        _say("")  # after Ctrl-C the terminal's line begins with `^C`
+    _say(f"ended by {signal.Signals(ending.number).name}{resume}" if ending.number else f"interrupted{resume}")
     return 128 + (ending.number or signal.SIGINT)
 
 
 def _say(line: str) -> None:
     # After SIGHUP there may be no terminal any more.
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(visible(line), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
     ending.install()
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+    finally:
+        ending.settle()
+    sys.exit(code)

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from actors.visible import visible
+
 E = TypeVar("E", bound=BaseException)
 
 
@@ -31,6 +33,10 @@ class UserError(AgoraError):
 
     `run.py` prints that line and exits with code 2, without a traceback.
     """
+
+    def __str__(self) -> str:
+        # Names of files and ids that it quotes may come from others: none of them breaks the line or moves the cursor.
+        return visible(super().__str__())
 
 
 class ClusterError(AgoraError):

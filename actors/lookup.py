@@ -18,6 +18,8 @@ from actors.errors import UserError
 
 T = TypeVar("T")
 
+SHOWN = 80  # characters of a name that nobody knows
+
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -75,6 +77,7 @@ def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     if name in references:
         return imported(references[name], key)
     known = [*ours, *references]
+    name = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
     raise UserError(
         f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; your own goes by "
         "package.module:Name"

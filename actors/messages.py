@@ -128,7 +128,7 @@ class Role:
     `modality` is where it stands in the graph and what its instruction is about; `reads` is the kind of evidence that
     it is shown, where that is another one. `agent` names a function, as `package.module:function`, that makes the
     AutoGen agent that holds the role. `form` are the fields of its replies where it is asked to answer (none: the usual
-    ones); without an answer among them it gives none.
+    ones); without an answer among them it gives none. `of` is the role that an agent is one of several instances of.
     """
 
     name: str
@@ -138,6 +138,12 @@ class Role:
     agent: str | None = None
     reads: Modality | None = None
     form: tuple[Field, ...] = ()
+    of: str | None = None
+
+    @property
+    def played(self) -> str:
+        """The name of the role, whichever of its instances this is: settings and processes are a role's."""
+        return self.of or self.name
 
     @property
     def evidence(self) -> Modality:
@@ -247,7 +253,7 @@ class Field:
     @property
     def name(self) -> str:
         """The text before the line's colon: its label, or else that of its kind."""
-        return self.label or self.kind.value
+        return self.label or self.kind._value_  # as `value`, which is a function's call; names are asked for often
 
 
 @wire

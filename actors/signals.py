@@ -1,9 +1,10 @@
-"""SIGTERM and SIGHUP end a run as Ctrl-C does; a second one ends the process and its children at once."""
+"""SIGTERM and SIGHUP end a run as Ctrl-C does; a second one of these ends the process and its children at once."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,28 +16,48 @@ import psutil
 from actors.processes import kill
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 10.0  # a run that takes longer to end says how to end it at once
 Handler = Callable[[int, FrameType | None], Any]
 
 
 class Ending:
     """Which signal ends this process: `number` is 0 until SIGTERM or SIGHUP comes.
 
-    `line` is written to stderr when a second one comes, as nothing else can be said then.
+    `line` is written to stderr when a second one (or a second Ctrl-C) comes, as nothing else can be said then.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self.line = ""
+        self._sent = -1
+        self._read = threading.Event()
 
     def install(self) -> None:
-        """Handles SIGTERM and SIGHUP from now on, except one that is ignored (`nohup`). For the main thread."""
+        """Handles SIGTERM and SIGHUP from now on, except one that is ignored (`nohup`), and counts them together with
+        Ctrl-C. For the main thread."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
+        received, sent = socket.socketpair()
+        sent.setblocking(False)
+        # A byte for each signal, written in C when it comes: whatever the main thread hangs in, the watcher reads it.
+        self._sent = sent.detach()
+        signal.set_wakeup_fd(self._sent, warn_on_full_buffer=False)
+        # A child that was forked off would write its own signals there.
+        os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+        threading.Thread(target=self._watch, args=(received,), name="signals", daemon=True).start()
+
+    def settle(self) -> None:
+        """Ends the process if a second signal has come, else returns. To be called before the end is said and at the
+        end: a second signal interrupts what the first has begun."""
+        if self._sent >= 0:
+            self._read.clear()
+            os.write(self._sent, b"\0")
+            self._read.wait()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.number:
-            self._end_at_once()
+            return  # the watcher has it as well
         self.number = number
         # Whoever handles Ctrl-C now knows how to stop what runs now: asyncio cancels its main task, for example.
         interrupt = signal.getsignal(signal.SIGINT)
@@ -46,12 +67,31 @@ class Ending:
             # What a shell starts in the background ignores SIGINT.
             raise KeyboardInterrupt
 
-    def _end_at_once(self) -> None:
-        with suppress(OSError):
-            # Not `print`, which the signal may have come in the middle of.
-            os.write(2, self.line.encode())
-        kill(psutil.Process().children(recursive=True))
-        os._exit(128 + self.number)
+    def _watch(self, received: socket.socket) -> None:
+        """Ends the process at the second signal of ENDING; says how, where the first takes long."""
+        first = 0
+        while True:
+            try:
+                number = received.recv(1)[0]
+            except TimeoutError:
+                _write("still ending; once more Ctrl-C, or the same signal, ends it at once\n")
+                received.settimeout(None)
+                continue
+            if number in ENDING and first:
+                _write(self.line)
+                kill(psutil.Process().children(recursive=True))
+                os._exit(128 + first)
+            if number in ENDING:
+                first = number
+                received.settimeout(PATIENCE_S)
+            elif not number:
+                self._read.set()
+
+
+def _write(line: str) -> None:
+    with suppress(OSError):
+        # Not `print`, which the signal may have come in the middle of.
+        os.write(2, line.encode())
 
 
 @contextmanager

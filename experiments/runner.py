@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import assert_never
 
 from actors.completions.store import CompletionStore
-from actors.errors import ClusterError, ModelGone, StoreError, UserError, first_of
-from actors.runtime.cluster import Cluster
+from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
+from actors.runtime.runtime import Runtime
+from experiments.analysis.figures import style
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config
 from experiments.config.loading import save
+from experiments.config.references import resumption
+from experiments.config.secrets import check_exported
+from experiments.records.discard import discard, is_recorded
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.starts import Watch
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models
@@ -27,10 +32,17 @@ from experiments.running.conclude import about_methods, conclude, show
 from experiments.running.context import RunContext
 from experiments.running.extracting import check_extraction
 from experiments.running.job import Job
-from experiments.running.launch import check, launched_roles, team_roles
-from experiments.running.launched import cluster_started, launch_agents, launch_learners, wait
-from experiments.running.models import COMPLETIONS, models_named, replicas
-from experiments.running.opening import check_room, open_cache, open_dataset, open_evidence, open_store
+from experiments.running.launch import (
+    check,
+    check_samples,
+    launched_roles,
+    learned_methods,
+    processes,
+    team_roles,
+)
+from experiments.running.launched import check_learners, launch_agents, launch_learners, runtime_started, wait
+from experiments.running.models import COMPLETIONS, models_named
+from experiments.running.opening import check_questions, check_room, open_cache, open_dataset, open_evidence, open_store
 from experiments.studies import recall
 from experiments.studies.behaviour import table as behaviour_table
 from experiments.studies.behaviour.measure import Behaviour
@@ -40,6 +52,7 @@ from experiments.studies.redundancy import summary as redundancy_summary
 from experiments.studies.redundancy import table as redundancy_table
 from experiments.studies.redundancy.measure import Redundancy
 from topologies.discussion import Team
+from topologies.learning.peers import VARIANTS
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +61,8 @@ def open_folder(config: Config) -> RunFolder:
     """The run folder to resume, or a new one that holds the configuration."""
     if config.resume:
         return RunFolder.open(Path(config.resume))
+    # Before anything is written down.
+    check_exported(config)
     # Absolute, so that the run can be resumed from another working directory.
     config.output = str(Path(config.output).absolute())
     # Beside the runs by default, so that all runs of one output folder share indexes and completions.
@@ -56,7 +71,11 @@ def open_folder(config: Config) -> RunFolder:
     config.retrieval.web_file = config.retrieval.web_file and str(Path(config.retrieval.web_file).absolute())
     folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.
-    save(config, folder.config)
+    try:
+        save(config, folder.config)
+    except OSError:
+        discard(folder.path, [])
+        raise
     return folder
 
 
@@ -68,6 +87,7 @@ def run(config: Config, folder: RunFolder) -> None:
     """
     try:
         cache = open_cache(config)
+        style.check()
         match config.job:
             case "recall":
                 _recall(config, folder, cache)
@@ -77,15 +97,22 @@ def run(config: Config, folder: RunFolder) -> None:
                 _prune(config, folder, cache)
             case other:
                 assert_never(other)
-    except (ClusterError, StoreError, ModelGone) as error:
-        raise UserError(str(error)) from error
+    except (ClusterError, StoreError, ModelGone, AgentLost) as error:
+        raise UserError(f"{error}{_stays(config, folder)}") from error
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be said.
     except BaseExceptionGroup as group:
         if user_error := first_of(UserError, group):
-            raise user_error from None
-        if lost_model := first_of(ModelGone, group):
-            raise UserError(f"{lost_model}; what is recorded stays: go on with resume={folder.path}") from group
+            raise user_error from user_error.__cause__
+        for lost in (ModelGone, ClusterError, AgentLost):
+            if gone := first_of(lost, group):
+                raise UserError(f"{gone}{_stays(config, folder)}") from group
         raise
+
+
+def _stays(config: Config, folder: RunFolder) -> str:
+    """How to go on, where there is anything to go on from."""
+    recorded = is_recorded(folder.path)
+    return f"; what is recorded stays: go on with {resumption(config, folder.path)}" if recorded else ""
 
 
 def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
@@ -99,17 +126,26 @@ def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
 
 
 def _planted(config: Config, folder: RunFolder) -> None:
+    for peer in config.planted.learners:
+        check_samples(VARIANTS[peer].settings(config.learner, config.pruning)[0], config.training.samples)
     with _tracked(config, folder) as tracker:
         samples = config.training.samples
         planted.run(folder, config.planted, config.learner, config.pruning, samples, config.seed, tracker)
 
 
 def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
+    watch = Watch(folder.path)
     # The cheap checks come first: opening a data set may take minutes.
     roles = team_roles(config)
     check(config)
+    for method in learned_methods(config):
+        # Read for its errors: the learner that goes on from it is launched much later.
+        folder.learned(method).checkpoint()
     if config.job == "behaviour":
         check_behaviour(config)
+    else:
+        # Settings that one of them cannot have are not to be noticed only after Ray has started.
+        learners = check_learners(config, roles)
     recorded, answering = None, models_named(config)
     if config.model.kind == "replay":
         recorded, recorded_config = replay.open_recorded(config)
@@ -120,8 +156,9 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     else:
         dataset = open_dataset(config, cache)
         check_extraction(config, dataset)
-        # Beside the team at least three: the decision agent, the one that answers alone, and the learner.
-        check_room(Path(config.output), actors=len(roles) + 3 + replicas(config))
+        if config.job != "behaviour":
+            check_questions(config, dataset, max((learner.stages for learner in learners.values()), default=0))
+        check_room([Path(config.output), cache], actors=processes(config, roles) + len(learned_methods(config)))
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
@@ -130,11 +167,11 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         with (
             Recorder(folder) as recorder,
             Progress() as progress,
-            cluster_started(config.ray, progress) as cluster,
+            runtime_started(config, progress) as runtime,
         ):
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            asyncio.run(_discuss(context, cluster, cache, recorded))
+            asyncio.run(_discuss(context, runtime, cache, recorded, watch))
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":
@@ -146,15 +183,17 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
             tell(folder.path, table_files)
+    watch.write()
 
 
-async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded: Team | None) -> None:
+async def _discuss(context: RunContext, runtime: Runtime, cache: Path, recorded: Team | None, watch: Watch) -> None:
     """Everything that needs agents: launch them, wait for them, and do the job."""
     config = context.config
-    agents = launch_agents(config, context.roles, cluster, cache, recorded, say=context.progress.print)
+    agents = launch_agents(config, context.roles, runtime, cache, recorded, say=context.progress.print)
     # Launched before anything is waited for, so that all processes start side by side.
-    learners = {} if config.job == "behaviour" else launch_learners(config, context.roles, cluster)
-    await _wait(context, cluster, recorded)
+    learners = {} if config.job == "behaviour" else launch_learners(config, context.roles, runtime)
+    await _wait(context, runtime, recorded)
+    watch.up()
     job = Job(context, agents, learners)
     if config.job != "prune":
         await job.prepare()
@@ -163,14 +202,16 @@ async def _discuss(context: RunContext, cluster: Cluster, cache: Path, recorded:
         redundancy_summary.write(context, await Redundancy(job).run())
     else:
         await (Behaviour(job) if config.job == "behaviour" else job).run()
+    watch.discussed()
 
 
-async def _wait(context: RunContext, cluster: Cluster, recorded: Team | None) -> None:
+async def _wait(context: RunContext, runtime: Runtime, recorded: Team | None) -> None:
     """Waits until all is up, and checks that the model can do what the run asks of it."""
-    await wait(cluster, context.progress)
+    await wait(runtime, context.progress)
     if recorded is None:
-        config, abilities = context.config, await cluster.abilities()
-        others = await role_models(config, [role.name for role in launched_roles(config, context.roles)], cluster)
+        config, abilities = context.config, await runtime.abilities()
+        names = dict.fromkeys(role.played for role in launched_roles(config, context.roles))
+        others = await role_models(config, names, runtime)
         check_abilities(config, abilities, context.recorder.run, others)
         for line in describe(config, abilities, others):
             context.progress.print(line)

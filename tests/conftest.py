@@ -17,8 +17,15 @@ os.environ["WANDB_SILENT"] = "true"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
-# Hypothesis would fail an example that takes 200 ms: no test may depend on how fast or busy the machine is.
-hypothesis_settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Hypothesis would fail an example that takes 200 ms: no test may depend on how fast or busy the machine is. Nor may it
+# depend on luck: the same examples every time; new ones are looked for by hand.
+hypothesis_settings.register_profile(
+    "busy machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+# By hand: `--hypothesis-profile=long`, with which each generator in tests/fuzz runs for about an hour.
+hypothesis_settings.register_profile(
+    "long", deadline=None, max_examples=1_000_000, suppress_health_check=list(HealthCheck)
+)
 hypothesis_settings.load_profile("busy machine")
 
 

@@ -5,37 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import networkx as nx
 import numpy as np
 
 from actors.messages import Question, derive_seed
 from topologies import graphs
-from topologies.graphs import as_wirings
+from topologies.edge_lists import Wiring, in_rounds
 from topologies.method import Method, MethodContext
-from topologies.topology import Wired, Wiring
-from topologies.wiring import Bools, Edges
+from topologies.topology import Wired
+from topologies.wiring import Bools, Edges, Ints
 
 
-def constant_wiring(edges: Edges[Bools], rounds: int, decision: Bools | None = None) -> Wiring:
-    """The same edges in every round; the decision agent reads `decision`, bool [agents], or everyone."""
-    wirings = as_wirings(edges, rounds, decision=decision)
-    # `as_wirings` makes a batch; a discussion takes its only element.
-    return Wiring(
-        spatial=wirings.spatial[0],
-        temporal=wirings.temporal[0],
-        decision=wirings.decision[0],
-        allowed_spatial=wirings.allowed.spatial[0],
-        allowed_temporal=wirings.allowed.temporal[0],
-    )
+def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:
+    """The same edges in every round; the decision agent reads `decision`, bool [agents], or everyone.
+
+    edges: pairs (sender, receiver) of each kind, in any order.
+    Raises ValueError when the spatial edges close a cycle: no agent on it could speak first.
+    """
+    # Sorted, and each once.
+    spatial, temporal = (np.unique(pairs.reshape(-1, 2), axis=0) for pairs in edges)
+    if not nx.is_directed_acyclic_graph(nx.DiGraph(spatial.tolist())):
+        raise ValueError("the spatial edges close a cycle: no agent could speak first")
+    readers = np.ones(agents, dtype=bool) if decision is None else decision
+    # No round comes before the first.
+    return Wiring(rounds, in_rounds(spatial, range(rounds)), in_rounds(temporal, range(1, rounds)), readers)
 
 
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
     """As many spatial and temporal edges and as many agents read as in `wiring`, drawn anew for every question.
 
-    One fixed random graph would be one draw of a very noisy baseline; this is its average.
+    One fixed random graph would be one draw of a very noisy baseline; this is its average. Where the rounds of `wiring`
+    differ, as many agents take part in each round as in it, with as many edges.
     """
-    agents = wiring.spatial.shape[-1]
+    if wiring.by_round:
+        return lambda question: _random_by_round(wiring, derive_seed(seed, "random graph", question.id))
+    agents = wiring.agents
     # Counted in the last round, as no temporal edge leads into the first.
-    spatial, temporal = int(wiring.spatial[-1].sum()), int(wiring.temporal[-1].sum())
+    spatial, temporal = (int((edges[:, 0] == wiring.rounds - 1).sum()) for edges in (wiring.spatial, wiring.temporal))
     readers = int(wiring.decision.sum())
 
     def wire(question: Question) -> Wiring:
@@ -43,14 +49,40 @@ def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], 
         drawn = derive_seed(seed, "random graph", question.id)
         read = np.zeros(agents, dtype=bool)
         read[np.random.default_rng(drawn).permutation(agents)[:readers]] = True
-        return constant_wiring(graphs.random(agents, spatial, temporal, drawn), rounds, decision=read)
+        return constant_wiring(graphs.random(agents, spatial, temporal, drawn), agents, rounds, decision=read)
 
     return wire
 
 
-def wired(context: MethodContext, graph: Callable[[int], Edges[Bools]] = graphs.complete) -> Wired:
-    """The team on a fixed graph, which is made for its number of agents."""
-    return Wired(context.method, context.agents, constant_wiring(graph(len(context.agents)), context.rounds))
+def _random_by_round(like: Wiring, seed: int) -> Wiring:
+    """As many agents, edges and readers as `like` has, round by round."""
+    draw, agents = np.random.default_rng(seed), like.agents
+    speaks = np.zeros((like.rounds, agents), dtype=bool)
+    spatial, temporal = (np.bincount(edges[:, 0], minlength=like.rounds) for edges in (like.spatial, like.temporal))
+    drawn: Edges[list[list[int]]] = Edges([], [])
+    for t, number in enumerate(like.taking_part.sum(axis=1).tolist()):
+        here = draw.permutation(agents)[:number]
+        speaks[t, here] = True
+        # In the drawn order, an edge leads from the earlier of two agents to the later: no cycle can close.
+        pairs = np.stack(np.triu_indices(number, 1), axis=1)
+        drawn.spatial.extend(in_rounds(here[draw.permutation(pairs)[: spatial[t]]], [t]).tolist())
+        if t:
+            pairs = np.argwhere(np.outer(speaks[t - 1], speaks[t]))
+            drawn.temporal.extend(in_rounds(draw.permutation(pairs)[: temporal[t]], [t]).tolist())
+    read = np.zeros(agents, dtype=bool)
+    read[draw.permutation(np.flatnonzero(speaks[-1]))[: int(like.decision.sum())]] = True
+    rows = Edges(*(np.array(sorted(kind), dtype=np.int64).reshape(-1, 3) for kind in drawn))
+    return Wiring(like.rounds, rows.spatial, rows.temporal, read, speaks=speaks)
+
+
+def wired(context: MethodContext, graph: Callable[[int], Edges[Ints]] = graphs.complete) -> Wired:
+    """The team on a fixed graph, which is made for its number of agents: pairs (sender, receiver) of each kind."""
+    agents = len(context.agents)
+    return Wired(context.method, context.agents, constant_wiring(graph(agents), agents, context.rounds))
+
+
+def _drawn(context: MethodContext, graph: Callable[..., Edges[Ints]]) -> Wired:
+    return wired(context, partial(graph, seed=context.seed))
 
 
 def _random(context: MethodContext) -> Wired:
@@ -70,6 +102,17 @@ METHODS = (
     ),
     Method(
         "layered", "two layers: each agent of the second hears all of the first", partial(wired, graph=graphs.layered)
+    ),
+    Method("ring", "a chain whose ends hear each other's previous round", partial(wired, graph=graphs.ring)),
+    Method(
+        "regular",
+        "a random graph of four neighbours each, the same for all questions",
+        partial(_drawn, graph=graphs.regular),
+    ),
+    Method(
+        "small_world",
+        "a ring of four nearest neighbours with a tenth of the edges led elsewhere, the same for all questions",
+        partial(_drawn, graph=graphs.small_world),
     ),
     Method(
         "debate",

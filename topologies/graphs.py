@@ -1,12 +1,14 @@
-"""Fixed communication graphs, wirings made of them, and their export.
+"""Fixed communication graphs, a learner's wirings of one graph, and the export of a graph.
 
-In a fixed graph the spatial edges form a DAG; along the temporal ones every agent hears, from the round before, itself
-and all that it shares a spatial edge with, in either direction (except in `debate`).
+A graph is two lists of pairs (sender, receiver), int [edges, 2]. Its spatial edges form a DAG; along the temporal ones
+every agent hears, from the round before, itself and all that it shares a spatial edge with, in either direction (except
+in `debate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -15,46 +17,74 @@ from actors.messages import derive_seed
 from topologies.wiring import Bools, Edges, Floats, Ints, Wirings
 
 
-def complete(agents: int) -> Edges[Bools]:
+def complete(agents: int) -> Edges[Ints]:
     """Each agent hears all that come before it, and everyone's previous round."""
-    return _both_kinds(np.triu(np.ones((agents, agents), dtype=bool), 1))
+    return _both_kinds(agents, np.column_stack(np.triu_indices(agents, 1)))
 
 
-def chain(agents: int) -> Edges[Bools]:
+def chain(agents: int) -> Edges[Ints]:
     """Each agent hears the one before it."""
-    return _both_kinds(np.eye(agents, k=1, dtype=bool))
+    order = np.arange(agents)
+    return _both_kinds(agents, np.column_stack([order[:-1], order[1:]]))
 
 
-def star(agents: int) -> Edges[Bools]:
+def star(agents: int) -> Edges[Ints]:
     """Agent 0 speaks last and hears all the others."""
     # A tree in which all are children of the root. A team of one has none, and `tree` asks for a branching of 1.
     return tree(agents, branching=max(1, agents - 1))
 
 
-def tree(agents: int, branching: int = 2) -> Edges[Bools]:
+def tree(agents: int, branching: int = 2) -> Edges[Ints]:
     """Children report to their parent, (i - 1) // branching; agent 0, the root, speaks last."""
     _at_least_one("branching", branching)
-    spatial = np.zeros((agents, agents), dtype=bool)
     children = np.arange(1, agents)
-    spatial[children, (children - 1) // branching] = True
-    return _both_kinds(spatial)
+    return _both_kinds(agents, np.column_stack([children, (children - 1) // branching]))
 
 
-def layered(agents: int, layers: int = 2) -> Edges[Bools]:
+def layered(agents: int, layers: int = 2) -> Edges[Ints]:
     """The agents in `layers` consecutive groups of nearly one size; each group hears the whole group before it."""
     _at_least_one("layers", layers)
     # Integer division spreads a remainder over the layers; `max` allows a team of nobody.
     layer = np.arange(agents) * layers // max(agents, 1)
-    return _both_kinds(layer[:, None] + 1 == layer[None, :])
+    groups = [np.flatnonzero(layer == number) for number in range(layers)]
+    between = [_every(before, after) for before, after in pairwise(groups)]
+    return _both_kinds(agents, np.concatenate([_NO_PAIRS, *between]))
 
 
-def debate(agents: int) -> Edges[Bools]:
+def debate(agents: int) -> Edges[Ints]:
     """Nobody hears anybody inside a round, everybody everyone's previous round: all-to-all multi-agent debate (Du et
     al. 2023, "Improving factuality and reasoning in language models through multiagent debate")."""
-    return Edges(np.zeros((agents, agents), dtype=bool), np.ones((agents, agents), dtype=bool))
+    return Edges(_NO_PAIRS, _every(np.arange(agents), np.arange(agents)))
 
 
-def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Bools]:
+def ring(agents: int) -> Edges[Ints]:
+    """A chain whose ends are joined: the last agent and the first hear each other's previous round."""
+    edges = chain(agents)
+    ends = np.array([[0, agents - 1], [agents - 1, 0]]) if agents > 2 else _NO_PAIRS
+    return Edges(edges.spatial, np.unique(np.concatenate([edges.temporal, ends]), axis=0))
+
+
+def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
+    """A random graph in which each agent has so many neighbours; of two, the later one hears the earlier one."""
+    _at_least_one("neighbours", neighbours)
+    if agents <= neighbours + 1:
+        return complete(agents)
+    # No graph has an odd sum of degrees.
+    each = neighbours + (agents * neighbours) % 2
+    return _undirected(nx.random_regular_graph(each, agents, seed=derive_seed(seed, "regular graph", agents) % 2**32))
+
+
+def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Edges[Ints]:
+    """A ring of agents that know their nearest ones, in which a share of edges lead elsewhere instead (Watts and
+    Strogatz 1998); of two neighbours, the later one hears the earlier one."""
+    _at_least_one("neighbours", neighbours)
+    if agents <= neighbours + 1:
+        return complete(agents)
+    drawn = derive_seed(seed, "small world", agents) % 2**32
+    return _undirected(nx.watts_strogatz_graph(agents, neighbours, rewired, seed=drawn))
+
+
+def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
     """That many spatial edges along a uniform random order and that many temporal ones, all equally likely.
 
     Raises ValueError when a matrix cannot hold so many: agents (agents - 1) / 2 spatial, agents ** 2 temporal.
@@ -70,11 +100,9 @@ def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> E
     # Positions in the random order, the earlier first: whatever is chosen of these pairs, no cycle can close.
     senders, receivers = np.triu_indices(agents, 1)
     chosen = draw.permutation(pairs)[:spatial_edges]
-    spatial = np.zeros((agents, agents), dtype=bool)
-    spatial[order[senders[chosen]], order[receivers[chosen]]] = True
-    temporal = np.zeros(agents**2, dtype=bool)
-    temporal[draw.permutation(agents**2)[:temporal_edges]] = True
-    return Edges(spatial, temporal.reshape(agents, agents))
+    spatial = np.column_stack([order[senders[chosen]], order[receivers[chosen]]])
+    temporal = draw.permutation(agents**2)[:temporal_edges]
+    return Edges(spatial, np.column_stack(np.divmod(temporal, max(agents, 1))))
 
 
 def acyclic(present: Bools, scores: Floats) -> Bools:
@@ -98,6 +126,43 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
     return kept
 
 
+def acyclic_pairs(pairs: Ints, scores: Floats, agents: int) -> Ints:
+    """As `acyclic`, of edges in a list, int [edges, 2], with their scores [edges]: the places of those kept, ascending.
+
+    An order that all kept edges follow is mended where a new edge runs against it (Pearce and Kelly 2006), so that the
+    search for a cycle is among the agents between its ends alone.
+    """
+    place = list(range(agents))
+    hears: list[list[int]] = [[] for _ in range(agents)]
+    heard_by: list[list[int]] = [[] for _ in range(agents)]
+    kept = []
+    for number in np.argsort(-scores, kind="stable").tolist():
+        sender, receiver = pairs[number].tolist()
+        if place[sender] >= place[receiver]:
+            least, most = place[receiver], place[sender]
+            after = _reached(receiver, heard_by, place, least, most)
+            if sender in after:
+                continue  # the edge would close a cycle
+            before = _reached(sender, hears, place, least, most)
+            moved = [*sorted(before, key=place.__getitem__), *sorted(after, key=place.__getitem__)]
+            for agent, free in zip(moved, sorted(place[agent] for agent in moved), strict=True):
+                place[agent] = free
+        hears[receiver].append(sender)
+        heard_by[sender].append(receiver)
+        kept.append(number)
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+def _reached(start: int, onwards: Sequence[Sequence[int]], place: Sequence[int], least: int, most: int) -> set[int]:
+    """The agents that paths lead to among those between two places of the order."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        new = [agent for agent in onwards[waiting.pop()] if agent not in seen and least <= place[agent] <= most]
+        seen.update(new)
+        waiting += new
+    return seen
+
+
 def speaking_order(spatial: Bools) -> Ints:
     """A topological order of a DAG, int [agents], agents of the smallest depth and index first.
 
@@ -115,45 +180,88 @@ def speaking_order(spatial: Bools) -> Ints:
     return order
 
 
-def as_wirings(edges: Edges[Bools], rounds: int, k: int = 1, decision: Bools | None = None) -> Wirings:
-    """The same wiring `k` times and in every round; the decision agent reads `decision` [agents] or everyone.
+def as_wirings(
+    edges: Edges[Bools], rounds: int, k: int = 1, decision: Bools | None = None, speaks: Bools | None = None
+) -> Wirings:
+    """The same wiring `k` times; the decision agent reads `decision` [agents] or everyone.
 
+    edges: bool [sender, receiver], the same in every round, or [rounds, sender, receiver]; speaks: bool
+    [rounds, agents], who takes part in each round (everybody if None).
     Raises ValueError when the spatial edges close a cycle or the matrices are not square and of one size.
     """
     spatial, temporal = np.asarray(edges.spatial, dtype=bool), np.asarray(edges.temporal, dtype=bool)
-    agents = len(spatial)
-    if spatial.shape != (agents, agents) or temporal.shape != (agents, agents):
-        raise ValueError(f"edges need two square matrices of one size, got {spatial.shape} and {temporal.shape}")
+    agents = spatial.shape[-1]
+    for shape in (spatial.shape, temporal.shape):
+        if shape not in ((agents, agents), (rounds, agents, agents)):
+            raise ValueError(f"edges need two square matrices of one size, got {spatial.shape} and {temporal.shape}")
     # Copies: a broadcast array is read-only, and all its rows are the same memory.
     each_round = np.broadcast_to(spatial, (k, rounds, agents, agents)).copy()
     between = np.broadcast_to(temporal, (k, rounds, agents, agents)).copy()
     # No round comes before the first.
     between[:, :1] = False
-    order = np.broadcast_to(speaking_order(spatial), (k, rounds, agents)).copy()
+    orders = np.stack([speaking_order(each) for each in spatial.reshape(-1, agents, agents)])
+    order = np.broadcast_to(orders, (k, rounds, agents)).copy()
     readers = np.broadcast_to(np.ones(agents, dtype=bool) if decision is None else decision, (k, agents)).copy()
-    return Wirings(each_round, between, Edges(each_round, between), order, readers, readers)
+    present = None if speaks is None else np.broadcast_to(speaks, (k, rounds, agents)).copy()
+    return Wirings(each_round, between, Edges(each_round, between), order, readers, readers, speaks=present)
+
+
+def matrices(edges: Edges[Ints], agents: int) -> Edges[Bools]:
+    """The pairs of a graph as bool matrices [sender, receiver]."""
+    made = Edges(*(np.zeros((agents, agents), dtype=bool) for _ in edges))
+    for matrix, pairs in zip(made, edges, strict=True):
+        matrix[pairs[:, 0], pairs[:, 1]] = True
+    return made
 
 
 def to_networkx(
-    edges: Edges[Bools], names: Sequence[str], probabilities: Edges[Floats] | None = None
+    edges: Edges[Ints],
+    names: Sequence[str],
+    probabilities: Edges[Floats | None] | None = None,
+    speaks: Bools | None = None,
 ) -> nx.MultiDiGraph:
-    """A graph that GraphML can hold: a node per agent, and edges with `kind` and, where given, `probability`."""
-    if len(names) != len(edges.spatial) or len(set(names)) != len(names):
-        raise ValueError(f"{len(edges.spatial)} agents need as many different names, got {list(names)}")
+    """A graph that GraphML can hold: a node per agent, and edges with `kind` and, where given, `probability`, float
+    [edges] of each kind.
+
+    edges: pairs (sender, receiver); or (round, sender, receiver) where rounds differ, rounds from 0: each edge then has
+    the `round` that it leads into, counted from 1. speaks: bool [rounds, agents]; a node then has the `rounds` that its
+    agent takes part in, such as "1,2".
+    """
+    if len(set(names)) != len(names):
+        raise ValueError(f"{len(names)} agents need as many different names, got {list(names)}")
     # A multigraph: one pair may have a spatial and a temporal edge.
     graph = nx.MultiDiGraph()
     graph.add_nodes_from(names)
-    for kind in Edges._fields:
-        for sender, receiver in np.argwhere(getattr(edges, kind)):
-            attributes: dict[str, str | float] = {"kind": kind}
-            if probabilities is not None:
-                attributes["probability"] = float(getattr(probabilities, kind)[sender, receiver])
-            graph.add_edge(names[sender], names[receiver], key=kind, **attributes)
+    if speaks is not None:
+        for name, takes_part in zip(names, speaks.T, strict=True):
+            graph.nodes[name]["rounds"] = ",".join(str(t + 1) for t in np.flatnonzero(takes_part))
+    for kind, rows, p in zip(Edges._fields, edges, probabilities or (None, None), strict=True):
+        for number, (*earlier, sender, receiver) in enumerate(rows.tolist()):
+            attributes: dict[str, str | float | int] = {"kind": kind}
+            if earlier:
+                attributes["round"] = earlier[0] + 1
+            if p is not None:
+                attributes["probability"] = float(p[number])
+            key = f"{kind} {attributes['round']}" if earlier else kind
+            graph.add_edge(names[sender], names[receiver], key=key, **attributes)
     return graph
 
 
-def _both_kinds(spatial: Bools) -> Edges[Bools]:
-    return Edges(spatial, spatial | spatial.T | np.eye(len(spatial), dtype=bool))
+_NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
+
+
+def _both_kinds(agents: int, spatial: Ints) -> Edges[Ints]:
+    own = np.column_stack([np.arange(agents)] * 2)
+    return Edges(spatial, np.unique(np.concatenate([spatial, spatial[:, ::-1], own]), axis=0))
+
+
+def _every(senders: Ints, receivers: Ints) -> Ints:
+    return np.column_stack([np.repeat(senders, len(receivers)), np.tile(receivers, len(senders))])
+
+
+def _undirected(graph: nx.Graph) -> Edges[Ints]:
+    pairs = np.sort(np.array(graph.edges, dtype=np.int64).reshape(-1, 2), axis=1)
+    return _both_kinds(len(graph), np.unique(pairs, axis=0))
 
 
 def _at_least_one(name: str, value: int) -> None:

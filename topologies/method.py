@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.messages import Role, Trace
+from topologies.edge_lists import Wiring
 from topologies.library import Library, Reach
 from topologies.settings import DefenceSettings, SystemSettings
-from topologies.topology import Topology, Wiring
+from topologies.topology import Topology
 
 
 class LearnedGraph(Topology, Protocol):
@@ -60,6 +61,7 @@ class Method:
         itself the learned one.
     needs_calibration: whether unlabelled discussions are held first, for it to watch.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
+    reads: names of the settings of `systems` that it goes by.
     """
 
     name: str
@@ -71,10 +73,15 @@ class Method:
     needs_calibration: bool = False
     needs_library: bool = False
     learner: str = ""
+    reads: tuple[str, ...] = ()
 
 
 def system(
-    name: str, description: str, make: Callable[[MethodContext], Topology], roles: tuple[Role, ...] = ()
+    name: str,
+    description: str,
+    make: Callable[[MethodContext], Topology],
+    roles: tuple[Role, ...] = (),
+    reads: tuple[str, ...] = (),
 ) -> Method:
     """A method with its own searches and its own agents in place of the team."""
-    return Method(name, description, make, roles, asks_team=False, needs_library=True)
+    return Method(name, description, make, roles, asks_team=False, needs_library=True, reads=reads)

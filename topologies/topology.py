@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
-from topologies.wiring import Bools, Floats, receiver_weights
+from topologies.edge_lists import Wiring, into, needed_turns, weighed_senders
+from topologies.wiring import Bools, Floats, Ints
 
 Ask = Callable[[Turn], Awaitable[Message]]
 DECISION_AGENT = "decision"
-# A scalar broadcasts to any matrix; the softmax of equal values gives every sender the same weight.
-EQUAL: Floats = np.array(1.0)
 
 
 class Topology(Protocol):
@@ -26,26 +24,6 @@ class Topology(Protocol):
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         """One discussion. All that is random in it comes from `seed` and the question's id, and what is random in the
         wiring from `sample` too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """The edges of one discussion of N agents over T rounds. Matrices are [sender, receiver].
-
-    spatial: bool [T, N, N]; acyclic in every round.
-    temporal: bool [T, N, N]; row t: from round t-1 to t, so none in the first.
-    decision: bool [N]; the agents that the decision agent reads after the last round.
-    spatial_p, temporal_p: float [N, N]; probabilities, from which reading weights come (equal ones if None).
-    allowed_spatial, allowed_temporal: bool [T, N, N]; the edges that could have been drawn (those drawn if None).
-    """
-
-    spatial: Bools
-    temporal: Bools
-    decision: Bools
-    spatial_p: Floats | None = None
-    temporal_p: Floats | None = None
-    allowed_spatial: Bools | None = None
-    allowed_temporal: Bools | None = None
 
 
 class Wired:
@@ -76,29 +54,6 @@ def discussion_id(method: str, question: Question, sample: int) -> str:
     return f"{method}/{question.id}/{sample}"
 
 
-def needed_turns(wiring: Wiring) -> Bools:
-    """The turns with a path to the decision agent, on which the answer depends, bool [T, N].
-
-    An agent's own last turn counts as heard, because it remembers it. All that a needed turn hears is needed.
-    """
-    rounds, n = wiring.spatial.shape[:2]
-    needed = np.ones((rounds, n), dtype=bool)
-    after = np.asarray(wiring.decision, dtype=bool)
-    # Everyone's last turn is needed, and through their own memories all earlier turns with it.
-    if after.all():
-        return needed
-    for t in reversed(range(rounds)):
-        while True:  # within a round a path may have several edges
-            before = after | wiring.spatial[t][:, after].any(axis=1)
-            if (before == after).all():
-                break
-            after = before
-        needed[t] = after
-        # `after` stays part of it: an agent whose turn is needed remembers its turn of the round before.
-        after = after | wiring.temporal[t][:, after].any(axis=1)
-    return needed
-
-
 async def discuss(
     method: str,
     agents: Sequence[str],
@@ -115,24 +70,24 @@ async def discuss(
     depend are left out of discussion and trace, with the edges into them, unless `every_turn` is set: learning scores
     every agent's own answer.
     """
-    rounds, n = wiring.spatial.shape[:2]
+    rounds, n = wiring.rounds, wiring.agents
     discussion = discussion_id(method, question, sample)
-    needed = np.ones((rounds, n), dtype=bool) if every_turn else needed_turns(wiring)
-    # Columns are receivers: edges into turns that are not taken go; senders of needed turns are needed themselves.
-    taken_spatial = wiring.spatial & needed[:, None, :]
-    taken_temporal = wiring.temporal & needed[:, None, :]
-    spatial = _senders(taken_spatial, wiring.spatial_p)
-    temporal = _senders(taken_temporal, wiring.temporal_p)
+    needed = wiring.taking_part if every_turn else needed_turns(wiring)
+    # Edges into turns that are not taken go; senders of needed turns are needed themselves.
+    taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
+    taken_temporal, temporal = _heard(needed, wiring.temporal, wiring.temporal_p)
     # By round, then agent: also the order of turns in the trace, whichever ends first.
     speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
     spoken: dict[tuple[int, int], Message] = {}
     waiting: dict[tuple[int, int], int] = {}
+    # How many turns each agent has taken before each round, all of which it remembers.
+    taken: Ints = np.cumsum(needed, axis=0) - needed
     listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
     for t, i in speakers:
         # A set: an agent's temporal edge to itself is the same wait as the memory of its last turn.
-        senders = {(t, j) for j, _ in spatial[t][i]} | {(t - 1, j) for j, _ in temporal[t][i]}
-        if t:
-            senders.add((t - 1, i))  # its own last turn, which it remembers
+        senders = {(t, j) for j in spatial.get((t, i), ())} | {(t - 1, j) for j in temporal.get((t, i), ())}
+        if taken[t, i]:
+            senders.add((int(np.flatnonzero(needed[:t, i])[-1]), i))  # its own last turn, which it remembers
         waiting[t, i] = len(senders)
         for sender in senders:
             listeners[sender].append((t, i))
@@ -143,9 +98,11 @@ async def discuss(
         return Turn(discussion, question, agent, number, turn_seed, tuple(heard), recall)
 
     async def speak(t: int, i: int) -> None:
-        heard = [Heard(spoken[t, j], w) for j, w in spatial[t][i] if spoken[t, j].status is Status.OK]
-        heard += [Heard(spoken[t - 1, j], w, True) for j, w in temporal[t][i] if spoken[t - 1, j].status is Status.OK]
-        spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=t))
+        heard = [Heard(spoken[t, j], w) for j, w in spatial.get((t, i), {}).items() if spoken[t, j].status is Status.OK]
+        for j, w in temporal.get((t, i), {}).items():
+            if spoken[t - 1, j].status is Status.OK:
+                heard.append(Heard(spoken[t - 1, j], w, True))
+        spoken[t, i] = await ask(turn(agents[i], t + 1, heard, recall=int(taken[t, i])))
         for listener in listeners[t, i]:
             # Nothing is awaited between the count and its check, so exactly one sender starts the listener.
             waiting[listener] -= 1
@@ -171,24 +128,23 @@ async def discuss(
         status=decision.status,
         seed=seed,
         evidence=tuple(source.id for source in question.evidence),
-        spatial=_edges(taken_spatial),
-        temporal=_edges(taken_temporal),
-        allowed_spatial=_edges(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
-        allowed_temporal=_edges(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
+        spatial=_from_one(taken_spatial),
+        temporal=_from_one(taken_temporal),
+        allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
+        allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
         decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
     )
 
 
-def _senders(present: Bools, probabilities: Floats | None) -> list[list[list[tuple[int, float]]]]:
-    """The senders that each turn hears, with their weights: [round][receiver] -> (sender, weight) pairs."""
-    weights = receiver_weights(EQUAL if probabilities is None else probabilities, present)
-    rounds, n = present.shape[:2]
-    heard: list[list[list[tuple[int, float]]]] = [[[] for _ in range(n)] for _ in range(rounds)]
-    for t, j, i in np.argwhere(present).tolist():
-        heard[t][i].append((j, float(weights[t, j, i])))
-    return heard
+def _heard(
+    needed: Bools, edges: Ints, probabilities: Floats | None
+) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
+    """The edges into needed turns, and what each of these turns hears, with weights."""
+    led = into(needed, edges)
+    taken, p = edges[led], None if probabilities is None else probabilities[led]
+    return taken, weighed_senders(taken, p, needed.shape[1])
 
 
-def _edges(present: Bools) -> tuple[tuple[int, int, int], ...]:
+def _from_one(edges: Ints) -> tuple[tuple[int, int, int], ...]:
     # Traces count rounds from 1.
-    return tuple((t + 1, j, i) for t, j, i in np.argwhere(present).tolist())
+    return tuple((t + 1, j, i) for t, j, i in edges.tolist())

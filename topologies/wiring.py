@@ -7,7 +7,7 @@ a DAG) or *temporal* (from one round to the next).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -40,6 +40,11 @@ class Wirings:
         other may speak at once.
     decision: bool [k, n], whom the decision agent reads after the last round.
     decision_allowed: bool [k, n], whom it could have read.
+    chances: by kind of edge that was drawn, the probability of each one that could be, [rounds or 1, sender, receiver];
+        empty for wirings that are not drawn.
+    speaks: bool [k, rounds, n], who takes part in each round (everybody if None); whoever does not has no edges in it.
+    draws: int [k, rounds], the first sample with the very draws that a sample has for its edges of (and into) a round;
+        None where every sample was drawn by itself.
     """
 
     spatial: Bools
@@ -48,6 +53,41 @@ class Wirings:
     order: Ints
     decision: Bools
     decision_allowed: Bools
+    chances: Mapping[str, Floats] = field(default_factory=dict)
+    speaks: Bools | None = None
+    draws: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the samples of one question have in common, so that turns recur and are answered once.
+
+    Every sample is drawn as it would be alone: only what it shares with others differs. So an estimate keeps its
+    expectation where a sample is compared with none that shares the draws in question (`Wirings.draws`).
+
+    orders, draws: int [k, rounds], the sample whose speaking order, and whose draws of edges, each one takes.
+    """
+
+    orders: Tensor
+    draws: Tensor
+
+    @classmethod
+    def of(cls, k: int, rounds: int, questions: int, orders: bool, beginnings: int | None) -> Common | None:
+        """Of `k` samples, consecutive ones of each question; None where they have nothing in common.
+
+        orders: whether the samples of a question speak in one order; beginnings: how many different ones these have
+        among them, each of all rounds but the last (None: each sample its own).
+        """
+        if k % questions:
+            raise ValueError(f"{k} wirings cannot be drawn for {questions} questions alike")
+        if not orders and beginnings is None:
+            return None
+        own, per = torch.arange(k), k // questions
+        first = own - own % per
+        draws = own[:, None].repeat(1, rounds)
+        if beginnings is not None:
+            draws[:, :-1] = (first + own % per % beginnings)[:, None]
+        return cls(first[:, None].expand(k, rounds) if orders else draws, draws)
 
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
@@ -72,6 +112,10 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
         # An empty batch would pass the comparison of shapes.
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+    for kind, chance in wirings.chances.items():
+        matrix = (agents, 1 if kind == "decision" else agents)
+        if chance.ndim != 3 or chance.shape[1:] != matrix:
+            raise ValueError(f"wirings.chances[{kind}] has shape {chance.shape}, expected (1 or rounds, *{matrix})")
 
 
 def sample_wirings(
@@ -81,21 +125,28 @@ def sample_wirings(
     chances: Mapping[str, Tensor],
     readers: Tensor,
     generator: Generator,
+    speaks: Tensor | None = None,
+    common: Common | None = None,
 ) -> Wirings:
     """Draws `k` wirings.
 
-    mask: bool [sender, receiver] by kind, the unpruned edges; chances: [rounds or 1, sender, receiver] by kind, the
+    mask: bool [sender, receiver] by kind, the unpruned edges, or [rounds, sender, receiver] (of temporal ones the
+    rounds after the first) where each round has its own; chances: [rounds or 1, sender, receiver] by kind, the
     probability of each. readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless
-    `chances` has a probability [1, agents, 1] of its own for `decision`.
+    `chances` has a probability [1, agents, 1] of its own for `decision`. speaks: bool [rounds, agents], who takes part.
     """
     agents = len(readers)
     # The order of these draws is part of what a seed means.
     order = sample_permutations(k, rounds, agents, generator)
+    if common is not None:
+        order = order[common.orders, torch.arange(rounds)]
+    draws = None if common is None else common.draws
     spatial_allowed = allowed_spatial(mask["spatial"], order)
     temporal_allowed = allowed_temporal(mask["temporal"], k, rounds)
-    spatial = sample_edges(chances["spatial"], spatial_allowed, generator)
+    spatial = sample_edges(chances["spatial"], spatial_allowed, generator, draws)
     temporal = torch.zeros_like(temporal_allowed)
-    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator)
+    later = None if draws is None else draws[:, 1:]
+    temporal[:, 1:] = sample_edges(chances["temporal"], temporal_allowed[:, 1:], generator, later)
     readable = readers.expand(k, 1, agents, 1)
     read = sample_edges(chances["decision"], readable, generator) if "decision" in chances else readable
     return Wirings(
@@ -106,6 +157,10 @@ def sample_wirings(
         # Copies: all rows of an expanded tensor are the same memory.
         decision=read[:, 0, :, 0].numpy().copy(),
         decision_allowed=readable[:, 0, :, 0].numpy().copy(),
+        chances={kind: p.double().numpy() for kind, p in chances.items()},
+        speaks=None if speaks is None else speaks.expand(k, rounds, agents).numpy().copy(),
+        # Where every sample has draws of its own, an estimator need not know of the orders.
+        draws=None if draws is None or bool((draws == torch.arange(k)[:, None]).all()) else draws.numpy(),
     )
 
 
@@ -116,7 +171,7 @@ def sample_permutations(k: int, rounds: int, agents: int, generator: Generator) 
 
 
 def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
-    """Unpruned edges whose sender speaks first, bool [k, rounds, sender, receiver].
+    """Unpruned edges whose sender speaks first, bool [k, rounds, sender, receiver]; mask as for `sample_wirings`.
 
     With a uniform order P(i > j) = P(j > i), which row-by-row insertion with a cycle check does not give.
     """
@@ -126,19 +181,23 @@ def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
 
 
 def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
-    """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]."""
-    allowed = mask.expand(k, rounds, *mask.shape).clone()
-    allowed[:, :1] = False
+    """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]; mask as for `sample_wirings`."""
+    allowed = torch.zeros(k, rounds, *mask.shape[-2:], dtype=torch.bool)
+    allowed[:, 1:] = mask
     return allowed
 
 
-def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> Tensor:
+def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator, draws: Tensor | None = None) -> Tensor:
     """Draws each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
 
-    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
+    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver]. draws: int
+    [k, rounds], the sample whose draws each takes (None: its own).
     """
     # One number for every edge, allowed or not: a mask does not shift the draws that follow.
-    return (torch.rand(allowed.shape, generator=generator) < probability) & allowed
+    noise = torch.rand(allowed.shape, generator=generator)
+    if draws is not None:
+        noise = noise[draws, torch.arange(draws.shape[1])]
+    return (noise < probability) & allowed
 
 
 def gumbel_probability(exists: Tensor, tau: float, generator: Generator) -> Tensor:
@@ -169,16 +228,3 @@ def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generato
     # Python rounds halves to the even number: of 5 edges at rate .5, 2 stay.
     stays[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
     return stays.view(present.shape)
-
-
-def receiver_weights(probabilities: Floats, present: Bools) -> Floats:
-    """Softmax of p over each receiver's present senders (Eqs. 6, 10), zero elsewhere.
-
-    probabilities, present, result: [..., sender, receiver], broadcast against each other. A receiver's weights sum to
-    1, or to 0 when it hears nobody.
-    """
-    # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
-    weights = np.where(present, np.exp(probabilities), 0.0)
-    total = weights.sum(axis=-2, keepdims=True)
-    shares: Floats = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
-    return shares

@@ -84,8 +84,8 @@ class RoleAgent:
         probable = tuple((name, round(likelihood, 2)) for name, likelihood in told)
         confidence = reply.confidence if reply else None
         message = Message(
-            id=f"{turn.round}/{self.role.name}",
-            agent=self.role.name,
+            id=f"{turn.round}/{turn.agent}",
+            agent=turn.agent,
             round=turn.round,
             content=reply.content if reply else one_line(responses[0].completion.text),
             answer=reply.answer if reply else None,
@@ -114,7 +114,7 @@ class RoleAgent:
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
-        name = self.role.name
+        name = turn.agent
         return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
     async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:

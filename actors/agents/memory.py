@@ -1,4 +1,7 @@
-"""An agent's memory: its own earlier turns (the s_i of Eq. 1), per discussion and only while that is open."""
+"""An agent's memory: its own earlier turns (the s_i of Eq. 1), per discussion and only while that is open.
+
+The instances of a role share one object and no turn: an agent recalls what it said under its own name.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ class Memory:
     """Own messages by discussion. Nothing outlives a discussion, or answers would depend on the order of questions."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, dict[int, Message]] = {}
+        self._turns: dict[str, dict[str, dict[int, Message]]] = {}
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -25,7 +28,7 @@ class Memory:
         """
         if not turn.recall:
             return ()  # even if there are some: turns that run side by side would recall whatever happened to be first
-        own = self._turns.get(turn.discussion, {})
+        own = self._turns.get(turn.discussion, {}).get(turn.agent, {})
         recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
         if len(recalled) != turn.recall:
             raise MemoryLost(f"{turn.id}: {len(recalled)} earlier turns remembered, {turn.recall} expected")
@@ -34,7 +37,7 @@ class Memory:
     def remember(self, turn: Turn, message: Message) -> None:
         """Keeps the message of a turn."""
         # By round, so that a turn that is replayed takes its own place and does not count twice.
-        self._turns.setdefault(turn.discussion, {})[turn.round] = message
+        self._turns.setdefault(turn.discussion, {}).setdefault(turn.agent, {})[turn.round] = message
 
     def forget(self, discussions: Iterable[str]) -> None:
         """Drops all turns of these discussions, known or not."""

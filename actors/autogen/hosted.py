@@ -88,8 +88,8 @@ class HostedAgent:
             cut = (*cut, *more)
         reply, total = outcome.reply, client.total_usage() if client.calls else outcome.reported
         message = Message(
-            id=f"{turn.round}/{self.role.name}",
-            agent=self.role.name,
+            id=f"{turn.round}/{turn.agent}",
+            agent=turn.agent,
             round=turn.round,
             # A reply without reasoning is shown whole.
             content=(reply.content if reply else clean(outcome.text)) or one_line(outcome.text),
@@ -139,7 +139,7 @@ class HostedAgent:
 
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
-        name = self.role.name
+        name = turn.agent
         return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
 

@@ -13,6 +13,8 @@ from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
 
+OF_PROCESSES = ("replicas", "capacity", "cpus", "gpus")  # settings that every kind of model goes by that has replicas
+
 
 @dataclass(frozen=True)
 class TokenCounting:
@@ -26,17 +28,36 @@ class TokenCounting:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What one replica takes at least: weights, a cache that is set aside for it, and its processes."""
+
+    weights_bytes: int
+    processes_bytes: int
+    cache_bytes: int = 0
+
+    @property
+    def beside_bytes(self) -> int:
+        return self.processes_bytes + self.cache_bytes
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weights_bytes + self.beside_bytes
+
+
+@dataclass(frozen=True)
 class Backend:
     """A model as a configuration describes it. This class itself is a kind that cannot answer; others override `maker`.
 
     key: the group of settings, `model` or `judge`, for errors.
     reader: settings of the embedded reader, which are a group of their own.
+    reads: names of the settings that it goes by, beside the kind.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     usual_replicas: ClassVar[int] = 2
     start_timeout_s: ClassVar[float] = 120.0
+    reads: ClassVar[tuple[str, ...]] = ()
 
     key: str
     settings: ModelSettings
@@ -58,8 +79,18 @@ class Backend:
         """
         return self, ""
 
-    def check_memory(self, replicas: int, available_bytes: int) -> None:
-        """Raises UserError where so many replicas cannot have the memory that they need on a machine without GPUs."""
+    def memory(self) -> Memory | None:
+        """What one replica takes at least of a machine without GPUs; None where it is not known, or next to nothing."""
+        return None
+
+    def gpu_share(self) -> float | None:
+        """The share of a GPU's memory that one replica sets aside whatever it needs; None of a kind that takes what it
+        needs."""
+        return None
+
+    def gpu_bytes(self) -> int | None:
+        """The weights of one replica on each of its GPUs; None where they are not known."""
+        return None
 
     def identity(self) -> str:
         """The model and all that its completions depend on, as JSON: the key of what is cached."""
@@ -75,9 +106,15 @@ class Backend:
         """The replicas that are asked for, or as many as this kind usually has."""
         return self.settings.replicas or self.usual_replicas
 
+    @property
+    def gpus_each(self) -> float:
+        """The GPUs that each replica reserves on a cluster that has any; 0 of a kind that can do without, where nothing
+        else is said."""
+        return self.settings.gpus or 0.0
+
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         """The number of replicas, and the GPUs that each reserves on a cluster that has `cluster_gpus`."""
-        return self.replicas, self.settings.gpus or 0.0
+        return self.replicas, self.gpus_each
 
     def counting(self) -> TokenCounting | None:
         """The model's own count of tokens, without loading the model; None where only a guess can be made."""

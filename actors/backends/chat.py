@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.messages import Request, Source
-from actors.prompting.text import one_line
+from actors.prompting.text import safe_line
 
 # Some endpoints take no larger seed; engines get the same ones, so that both answer alike.
 SEEDS = 2**31
@@ -33,7 +33,7 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
         pictures: content parts, passed on as they are, one for each picture that has a file, in their order.
     """
     shown = [source for source in request.images if source.image is not None]
-    described = [f"{_label(source)}: {one_line(source.text)}" for source in request.images if source.image is None]
+    described = [f"{_label(source)}: {safe_line(source.text)}" for source in request.images if source.image is None]
     text = "\n".join([request.shared, *([DESCRIPTIONS, *described] if described else []), request.own])
     if system_turn:
         first, opening = [{"role": "system", "content": request.system}], ""
@@ -67,7 +67,7 @@ def _repair(request: Request) -> list[dict[str, Any]]:
 
 def _label(source: Source) -> str:
     """The number by which the text refers to a picture, and its title."""
-    return f"[{source.id}] {one_line(source.title)}".rstrip()
+    return f"[{source.id}] {safe_line(source.title)}".rstrip()
 
 
 def _text(text: str) -> dict[str, Any]:

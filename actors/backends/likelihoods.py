@@ -18,7 +18,10 @@ def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
     """
     listed = tuple(tokens)
     ends = list(accumulate(len(token) for token, _ in listed))
-    begin = "".join(token for token, _ in listed).rfind(text)
+    whole = "".join(token for token, _ in listed)
+    # From the end, as `rfind`, whose time can grow with the product of both lengths.
+    begin = whole[::-1].find(text[::-1])
+    begin = len(whole) - len(text) - begin if begin >= 0 else begin
     if begin < 0 or not text:
         return ()
     kept = tuple(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from math import ceil
 from typing import Any
 
-from actors.backends.backend import Backend, TokenCounting
+from actors.backends.backend import OF_PROCESSES, Backend, Memory, TokenCounting
 from actors.backends.local_model import DTYPES, LocalModel, LocalSettings
 from actors.backends.settings import common_fields
 from actors.backends.tokenizer import token_counter
-from actors.backends.weights import files_of
+from actors.backends.weights import files_of, loaded_bytes
 from actors.errors import UserError
 from actors.models import Model
+
+PROCESS_BYTES = 5 * 10**8  # torch and transformers, once they are imported
 
 
 class LocalBackend(Backend):
     name = "transformers"
+    reads = (*OF_PROCESSES, *(f.name for f in fields(LocalSettings)))
     description = "a small text model in this machine's own processes, without vLLM"
 
     def maker(self) -> Callable[[], Model]:
@@ -42,6 +46,13 @@ class LocalBackend(Backend):
         if self.settings.gpus is None and cluster_gpus:
             return replicas, 1 / ceil(replicas / cluster_gpus)
         return replicas, gpus
+
+    def memory(self) -> Memory | None:
+        size = loaded_bytes(self.settings.name, self.settings.dtype)
+        return None if size is None else Memory(size, PROCESS_BYTES)
+
+    def gpu_bytes(self) -> int | None:
+        return loaded_bytes(self.settings.name, self.settings.dtype)
 
     def counting(self) -> TokenCounting | None:
         text = token_counter(self.settings.name, {})

@@ -92,14 +92,15 @@ def load(settings: LocalSettings) -> LocalEngine:
     """
     torch.set_num_threads(threads(settings))
     disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(settings.name)
+    tokenizer = AutoTokenizer.from_pretrained(settings.name, trust_remote_code=False)
     if not tokenizer.chat_template:
         raise ValueError("it has no chat template; choose a model that was trained to chat (often called -Instruct)")
     system_turn = takes_system_turn(tokenizer)
-    config = AutoConfig.from_pretrained(settings.name)
+    config = AutoConfig.from_pretrained(settings.name, trust_remote_code=False)
     device = best_device()
     dtype = auto_dtype(device, config) if settings.dtype == "auto" else getattr(torch, settings.dtype)
-    model = AutoModelForCausalLM.from_pretrained(settings.name, dtype=dtype).to(device).eval()
+    model = AutoModelForCausalLM.from_pretrained(settings.name, dtype=dtype, trust_remote_code=False)
+    model = model.to(device).eval()
     stops = stop_tokens(tokenizer, model)
     schemas = load_schemas(tokenizer, model.get_output_embeddings().weight.shape[0], stops)
     decoder = Decoder(model, stops)

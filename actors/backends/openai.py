@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ from actors.models import Model
 
 class OpenAIBackend(Backend):
     name = "openai"
+    # One process, which needs no GPU, has the endpoint's rate limits.
+    reads = ("capacity", "cpus", "key_env", *(f.name for f in fields(OpenAISettings)))
     description = "an endpoint that speaks OpenAI's chat protocol"
 
     def maker(self) -> Callable[[], Model]:
@@ -24,7 +27,8 @@ class OpenAIBackend(Backend):
         if not model.name or not model.base_url:
             raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
         if model.key_env and model.key_env not in os.environ:
-            raise UserError(f"{key}.key_env={model.key_env}: there is no such environment variable; export it first")
+            # Its name is not shown: by mistake it may be the key itself.
+            raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
         settings = OpenAISettings(**common_fields(OpenAISettings, model), key=os.environ.get(model.key_env))
         return partial(OpenAIModel, settings)
 
@@ -36,8 +40,9 @@ class OpenAIBackend(Backend):
     def replicas(self) -> int:
         return 1
 
-    def processes(self, cluster_gpus: float) -> tuple[int, float]:
-        return 1, 0.0  # one process keeps the rate limits of the endpoint's account, and computes nothing
+    @property
+    def gpus_each(self) -> float:
+        return 0.0
 
     def choice(self) -> ModelChoice:
         model = self.settings

@@ -17,12 +17,12 @@ import httpx2
 from actors.backends.chat import SEEDS, chat, pictures_in_words
 from actors.backends.data_url import data_url
 from actors.backends.openai_probes import READY, Ask, keeps_to_schemas, reads_pictures, tells_likelihoods
-from actors.backends.openai_reply import Closed, Fault, read_reply
+from actors.backends.openai_reply import Closed, Fault, counted, read_reply
 from actors.backends.rate_limit import RateLimit
+from actors.backends.redaction import Redaction
 from actors.backends.settings import DeclaredAbilities
 from actors.errors import ModelError, ModelGone
 from actors.messages import Abilities, Completion, Request, derive_seed
-from actors.prompting.text import one_line
 
 LOG = logging.getLogger(__name__)
 CONNECT_S = 10.0
@@ -30,9 +30,8 @@ FIRST_PAUSE_S, FIRST_WAIT_S, LONGEST_PAUSE_S = 0.5, 2.0, 30.0
 # The longest that a request waits in all for an endpoint that gets too many.
 PATIENCE_S, PATIENCE_AT_START_S = 300.0, 30.0
 RETRIES_AT_START = 2
-LINE_CHARACTERS = 600
-# A shorter key is a word such as EMPTY, for an endpoint that wants none, and may be part of replies.
-KEY_CHARACTERS = 12
+# More than any reply has, with its likelihoods: a body without end must not fill the memory.
+BODY_BYTES = 32_000_000
 # Errors of chat templates that take no system turn (Gemma's), or none beside pictures (Llama-3.2-Vision's).
 NO_SYSTEM_TURN = re.compile(r"system[ _](message|prompt|role|turn|instruction)", re.IGNORECASE)
 CHARACTERS_PER_TOKEN, TOKENS_PER_PICTURE = 3, 1000
@@ -68,6 +67,7 @@ class OpenAIModel:
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings = settings
         self._key = (settings.key or "").strip()
+        self._redaction = Redaction(self._key)
         self._base = settings.base_url.rstrip("/")
         self._limit = RateLimit(settings.requests_per_minute, settings.tokens_per_minute)
         self._client: httpx2.AsyncClient | None = None
@@ -87,12 +87,15 @@ class OpenAIModel:
         # At DEBUG it logs the headers of responses, in which an endpoint may repeat what it was sent.
         logging.getLogger("httpcore2").setLevel(logging.INFO)
         self._client = httpx2.AsyncClient(
-            headers={"Content-Type": "application/json"}
+            # Not compressed: a few bytes of a compressed body can become any number.
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
             | ({"Authorization": f"Bearer {self._key}"} if self._key else {}),
             # `_attempt` bounds the whole attempt; a read timeout would let an endpoint trickle for ever.
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
-            # Requests in flight are bounded by the pool's capacity; the client's own bound would only queue them.
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+            # Requests in flight are bounded by the pool's capacity; the client's own bound would only queue them. Each
+            # has a connection of its own: on one that is used again, a reply that a proxy sends twice would be taken
+            # for that to the next request.
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         )
         try:
             problem = (await self._probe(READY)).error
@@ -135,8 +138,7 @@ class OpenAIModel:
         if self.settings.abilities.context_tokens is not None:
             return None
         for model in await self._models():
-            tokens = model.get("max_model_len")
-            if model["id"] == self.settings.name and isinstance(tokens, int) and tokens > 0:
+            if model["id"] == self.settings.name and (tokens := counted(model.get("max_model_len"))):
                 return tokens
         return None
 
@@ -241,17 +243,24 @@ class OpenAIModel:
             raise ModelError(f"the connections to {self._base} were closed")
         try:
             async with asyncio.timeout(self.settings.timeout_s):
-                response = await client.post(f"{self._base}/chat/completions", content=body)
+                response = await _fetched(client, "POST", f"{self._base}/chat/completions", body)
         except TimeoutError:
             return Fault(f"no reply within {self.settings.timeout_s:g} s")
+        except _TooMuch as error:
+            return Fault(str(error))
         except httpx2.RequestError as error:
             reason = f"{type(error).__name__}: {str(error) or 'no more is known'}"
             return Fault(reason, unreachable=isinstance(error, httpx2.ConnectError))
-        content = response.content
-        # Before it is parsed, so that the key is in no completion either.
-        if len(self._key) >= KEY_CHARACTERS:
-            content = content.replace(self._key.encode(), b"[key]")
-        outcome = read_reply(request, response.status_code, response.headers, content, time.time())
+        # Reading and redacting a long reply would hold up the event loop.
+        outcome = await asyncio.to_thread(
+            read_reply,
+            request,
+            response.status,
+            response.headers,
+            response.content,
+            time.time(),
+            self._redaction.text,
+        )
         if not isinstance(outcome, Completion):
             return outcome
         if outcome.prompt_tokens and outcome.stop != "too_long":
@@ -265,9 +274,10 @@ class OpenAIModel:
         """The models that the endpoint lists, each with its `id`; none where it lists none in the usual form."""
         assert self._client is not None
         try:
-            response = await self._client.get(f"{self._base}/models", timeout=CONNECT_S)
-            return [model for model in response.json()["data"] if isinstance(model["id"], str)]
-        except (httpx2.RequestError, ValueError, LookupError, TypeError):
+            async with asyncio.timeout(CONNECT_S):
+                response = await _fetched(self._client, "GET", f"{self._base}/models")
+            return [model for model in json.loads(response.content)["data"] if isinstance(model["id"], str)]
+        except (httpx2.RequestError, TimeoutError, _TooMuch, RecursionError, ValueError, LookupError, TypeError):
             return []
 
     def _others_listed(self, models: Sequence[Mapping[str, Any]]) -> str:
@@ -279,18 +289,37 @@ class OpenAIModel:
 
     def _line(self, text: str) -> str:
         """One line without the key: endpoints quote what they were sent, whole or with its middle starred out."""
-        if self._key:
-            text = text.replace(self._key, "[key]")
-        # Endpoints quote a key as `sk-abc***wxyz`; its ends are secret, too.
-        if len(self._key) >= KEY_CHARACTERS:
-            text = re.sub(rf"\S*({re.escape(self._key[:6])}|{re.escape(self._key[-4:])})\S*", "[key]", text)
-        return one_line(re.sub(r"\S*\*{3,}\S*", "[key]", text))[:LINE_CHARACTERS]
+        return self._redaction.line(text)
 
     async def close(self) -> None:
         """Closes the connections; requests in flight are lost. Closing twice does no harm."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class _TooMuch(Exception):
+    """A body that is longer than any reply, or that is compressed although it was not to be."""
+
+
+async def _fetched(client: httpx2.AsyncClient, method: str, url: str, body: bytes | None = None) -> _Response:
+    """A response with its whole body. Raises _TooMuch, TimeoutError where the caller sets one, and RequestError."""
+    async with client.stream(method, url, content=body) as response:
+        if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
+            raise _TooMuch(f"the reply is compressed ({encoding[:40]}), which it was asked not to be")
+        content = bytearray()
+        async for part in response.aiter_raw():
+            content += part
+            if len(content) > BODY_BYTES:
+                raise _TooMuch(f"the reply has more than {BODY_BYTES:,} bytes and was cut off")
+        return _Response(response.status_code, response.headers, bytes(content))
 
 
 async def _unless_declared(declared: bool | None, find: Callable[[Ask], Awaitable[bool]], ask: Ask) -> bool:

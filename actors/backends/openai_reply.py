@@ -9,7 +9,7 @@ import email.utils
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ from actors.backends.likelihoods import Tokens, of_text
 from actors.messages import Completion, Request
 from actors.prompting.text import one_line
 
-QUOTED_CHARACTERS, READ_BYTES = 300, 10_000
+QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000
+REPLY_CHARACTERS = 1_000_000  # what is longer is cut off, as if the model had stopped for its length
+MOST_TOKENS = 10**9  # a larger number counts no tokens
 PASSING = (408, 425, 429)  # and every 5xx
 NO_CREDIT = "insufficient_quota"
 TOO_LONG = re.compile(
@@ -55,10 +57,16 @@ class Closed:
     reason: str
 
 
+Redact = Callable[[str], str]
+
+
 def read_reply(
-    request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float
+    request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float, redact: Redact = str
 ) -> Completion | Fault | Closed:
-    """Reads one HTTP response. Names in `headers` are in lower case, or of any; `now` is seconds since the epoch."""
+    """Reads one HTTP response. Names in `headers` are in lower case, or of any; `now` is seconds since the epoch.
+
+    `redact` takes secrets out of what is decoded, before any of it is shortened.
+    """
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -68,10 +76,10 @@ def read_reply(
     fault = _error(data)
     if 200 <= status < 300:
         if not (isinstance(data, dict) and data.get("error")):
-            return _completion(request, data, headers, body)
-        code = _int(fault.get("code"))  # of a gateway that had already begun to answer
+            return _completion(request, data, headers, body, redact)
+        code = counted(fault.get("code"))  # of a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
-    text = shortened(_message(data)) or _beginning(body)
+    text = shortened(redact(_message(data))) or _beginning(body, redact)
     # Messages about keys, missing models and rate limits may name a context length, too.
     if TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}") and status not in (401, 403, 404, 429):
         return _too_long(request, fault, text)
@@ -84,41 +92,49 @@ def read_reply(
     return _refused(request, f"{reason}{_remedy(status, fault, headers)}")
 
 
-def _completion(request: Request, data: Any, headers: Mapping[str, str], body: bytes) -> Completion | Fault:
+def _completion(
+    request: Request, data: Any, headers: Mapping[str, str], body: bytes, redact: Redact
+) -> Completion | Fault:
     if not isinstance(data, dict):
         kind = headers.get("content-type", "no content type")
-        return Fault(f"HTTP 200 without JSON ({kind}: {_beginning(body)}); base_url may be wrong, or a proxy answered")
+        return Fault(
+            f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
+        )
     try:
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         content, refusal, likelihoods = message.get("content"), message.get("refusal"), choice.get("logprobs")
     except (LookupError, TypeError, AttributeError):
-        return Fault(f"HTTP 200 without a choice: {_beginning(body)}")
+        return Fault(f"HTTP 200 without a choice: {_beginning(body, redact)}")
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
         return Fault(f"the endpoint broke the reply off (finish_reason {finish})")
+    finish = shortened(redact(str(finish)))
     if content is not None and not isinstance(content, str):
-        return Fault(f"HTTP 200 with content that is not text: {_beginning(body)}")
+        return Fault(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
     prompt, completion, cached = _usage(data.get("usage"))
     error = ""
     if finish == "content_filter":
         error = "the endpoint's content filter stopped the reply"
     elif refusal and not content:
-        error = f"the model refused: {refusal}"
+        error = f"the model refused: {redact(str(refusal))}"
     elif content is None and finish != "length":  # a reply cut off while the model still thinks has no text, either
         error = f"the reply has no text (finish_reason {finish})"
-    stop = "error" if error else "length" if finish == "length" else "stop"
-    text = "" if error else content or ""
-    tokens = _tokens(likelihoods, text)
+    written = "" if error else content or ""
+    text = redact(written[:REPLY_CHARACTERS])
+    stop = "error" if error else "length" if finish == "length" or len(written) > REPLY_CHARACTERS else "stop"
+    # The tokens of another text are not this one's.
+    tokens = _tokens(likelihoods, text) if text == written else ()
     return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
     """The text's tokens with their log-probabilities; none where the reply does not have them in the usual form."""
     try:
-        listed = likelihoods["content"]
-        return of_text([(str(entry["token"]), float(entry["logprob"])) for entry in listed], text)
-    except (LookupError, TypeError, ValueError):
+        listed = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
+    except (LookupError, TypeError, ValueError, OverflowError):
         return ()
+    usual = all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in listed)
+    return of_text(listed, text) if usual else ()
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -129,17 +145,17 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
     counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    prompt, completion, hits = (_int(count) for count in counts)
+    prompt, completion, hits = (counted(count) for count in counts)
     return prompt, completion, hits
 
 
 def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:
     """A completion whose `limit_tokens` is the context less the longest reply."""
-    context = _number(CONTEXT_TOKENS, text) or _int(fault.get("n_ctx"))
+    context = _number(CONTEXT_TOKENS, text) or counted(fault.get("n_ctx"))
     if context and context <= request.max_tokens:
         return _refused(request, f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
     limit = _number(INPUT_TOKENS, text) or (context - request.max_tokens if context else 0)
-    prompt = _number(PROMPT_TOKENS, text) or _int(fault.get("n_prompt_tokens"))
+    prompt = _number(PROMPT_TOKENS, text) or counted(fault.get("n_prompt_tokens"))
     return Completion(request.id, "", prompt, stop="too_long", error=text, limit_tokens=limit)
 
 
@@ -161,7 +177,10 @@ def _remedy(status: int, fault: Mapping[str, Any], headers: Mapping[str, str]) -
 
 
 def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None where there is none."""
+    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None where there is none.
+
+    A date is one of the endpoint's clock, which says in the reply's own date what time it has.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
@@ -169,13 +188,22 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
         try:
             seconds = float(value) * unit
         except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
-            except (ValueError, OverflowError):
+            then = _seconds(value)
+            if then is None:
                 continue
+            told = _seconds(headers.get("date", ""))
+            seconds = then - (now if told is None else told)
         if not math.isnan(seconds):
             return max(0.0, seconds)
     return None
+
+
+def _seconds(date: str) -> float | None:
+    """A date of HTTP in seconds since the epoch; None for what is none."""
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return None
 
 
 def _error(data: Any) -> Mapping[str, Any]:
@@ -190,12 +218,17 @@ def _message(data: Any) -> str:
     fault: Any = data.get("error", data)
     if isinstance(fault, dict):
         fault = fault.get("message") or fault.get("detail") or fault
-    return fault if isinstance(fault, str) else json.dumps(fault)
+    try:
+        return fault if isinstance(fault, str) else json.dumps(fault)
+    except RecursionError:
+        return ""
 
 
-def _beginning(body: bytes) -> str:
+def _beginning(body: bytes, redact: Redact) -> str:
     """The first words of a body that is no JSON, without the tags of a page."""
-    return shortened(re.sub(r"<[^>]*>", " ", body[:READ_BYTES].decode(errors="replace"))) or "nothing that can be shown"
+    text = redact(body.decode(errors="replace"))[:READ_CHARACTERS]
+    # A tag ends before the next one begins, or many that never end would take long.
+    return shortened(re.sub(r"<[^<>]*>", " ", text)) or "nothing that can be shown"
 
 
 def shortened(text: str) -> str:
@@ -206,8 +239,9 @@ def shortened(text: str) -> str:
 
 def _number(pattern: re.Pattern[str], text: str) -> int:
     match = pattern.search(text)
-    return next((int(group) for group in match.groups() if group), 0) if match else 0
+    return next((counted(int(group)) for group in match.groups() if group), 0) if match else 0
 
 
-def _int(value: Any) -> int:
-    return max(0, value) if isinstance(value, int) else 0
+def counted(value: Any) -> int:
+    """A number of tokens as an endpoint states it; 0 for what cannot be one."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0

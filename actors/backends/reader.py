@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import Backend, TokenCounting
+from actors.backends.backend import OF_PROCESSES, Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.models import Model
 from actors.reader import reader
@@ -19,6 +19,7 @@ from actors.reader.text import count_tokens
 
 class ReaderBackend(Backend):
     name = "reader"
+    reads = OF_PROCESSES
     description = "the embedded reader: no neural network, nothing to download"
 
     def maker(self) -> Callable[[], Model]:

@@ -48,7 +48,7 @@ class ModelSettings:
     `async complete(request)`."""
     name: str = ""
     """vLLM, transformers: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int | None = at_least(1, default=None)
+    replicas: int | None = at_least(1, default=None, most=10_000)
     """Engines of vLLM or copies of the model, each in its own process (an endpoint needs one). null: vLLM one for each
     `tensor_parallel` GPUs, or one on a CPU; others two."""
     capacity: int = at_least(1, default=64)
@@ -59,7 +59,7 @@ class ModelSettings:
     gpus: float | None = at_least(0, default=None)
     """GPUs that Ray reserves for each replica (null, where the cluster has any: `tensor_parallel` for vLLM, one or an
     equal part of one for transformers; else 0)."""
-    tensor_parallel: int = at_least(1, default=1)
+    tensor_parallel: int = at_least(1, default=1, most=1_000)
     max_model_len: int | None = at_least(1, default=None)
     """vLLM, transformers: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
@@ -68,15 +68,15 @@ class ModelSettings:
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are. On a CPU, block_size=32 and enforce_eager=true are there
     unless they are given."""
-    hang_s: float = at_least(1, default=120.0)
+    hang_s: float = at_least(1, default=120.0, most=1e6)
     """vLLM: an engine that gives no sign of life for so long is restarted."""
     base_url: str = ""
     """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
     key_env: str = ""
     """Endpoint: the environment variable that holds its key (empty: it needs none); the key is never written down."""
-    timeout_s: float = at_least(0.1, default=120.0)
+    timeout_s: float = at_least(0.1, default=120.0, most=1e6)
     """Endpoint: the longest that one attempt may take."""
-    retries: int = at_least(0, default=4)
+    retries: int = at_least(0, default=4, most=100)
     """Endpoint: retries of a request that met a fault, with growing pauses; rate limits are waited out."""
     requests_per_minute: float | None = at_least(1, default=None)
     """Endpoint: rate limits of its own (null: none)."""

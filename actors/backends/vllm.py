@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from actors.backends.backend import Backend, TokenCounting
+from actors.backends.backend import OF_PROCESSES, Backend, Memory, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.settings import common_fields, layout
 from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
 from actors.backends.vllm_model import VllmModel, VllmSettings
-from actors.backends.weights import files_of, weights_of
+from actors.backends.weights import files_of, loaded_bytes, weights_of
 from actors.errors import UserError
 from actors.models import Model
 
@@ -23,11 +23,13 @@ ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
 # The least that an engine's three processes take beside weights and cache, measured with a model of hardly any weights.
 PROCESSES_BYTES = 2 * 10**9
 
+GPU_SHARE = 0.9  # vLLM's own gpu_memory_utilization
 SERVER = "http://localhost:8000/v1"  # where `vllm serve` listens unless it is told otherwise
 
 
 class VllmBackend(Backend):
     name = "vllm"
+    reads = (*OF_PROCESSES, *(f.name for f in fields(VllmSettings)), "key_env")
     description = "vLLM engines of the run's own"
     usual_replicas = 1
     start_timeout_s = 600.0
@@ -66,26 +68,24 @@ class VllmBackend(Backend):
         shown = " ".join(f"{self.key}.{name}={_shown(value)}" for name, value in sorted(taken.items()))
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {shown}"
 
-    def check_memory(self, replicas: int, available_bytes: int) -> None:
-        weights = weights_of(self.settings.name)
-        if weights is None:
-            return
-        each = weights.size_bytes * (2 if self.settings.dtype == "float32" and weights.type in ("BF16", "F16") else 1)
-        beside = cache_bytes(self.settings.engine) + PROCESSES_BYTES
-        needed = replicas * (each + beside)
-        if needed > available_bytes:
-            raise UserError(
-                f"{self.key}.name={self.settings.name} needs {_gb(needed)} of memory at least ({_gb(each)} of weights "
-                f"and {_gb(beside)} beside them, {replicas} of each) and {_gb(available_bytes)} are free: use a "
-                f"smaller model, fewer {self.key}.replicas or a smaller cache (VLLM_CPU_KVCACHE_SPACE=<GiB>), or close "
-                "other programs"
-            )
+    def memory(self) -> Memory | None:
+        size = loaded_bytes(self.settings.name, self.settings.dtype)
+        return None if size is None else Memory(size, PROCESSES_BYTES, cache_bytes(self.settings.engine))
+
+    def gpu_share(self) -> float:
+        return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))
+
+    def gpu_bytes(self) -> int | None:
+        size, split = loaded_bytes(self.settings.name, self.settings.dtype), self.settings.tensor_parallel
+        return None if size is None or "quantization" in self.settings.engine else size // split
+
+    @property
+    def gpus_each(self) -> float:
+        return float(self.settings.tensor_parallel) if self.settings.gpus is None else self.settings.gpus
 
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         model = self.settings
-        gpus = model.gpus
-        if gpus is None:
-            gpus = float(model.tensor_parallel) if cluster_gpus else 0.0
+        gpus = self.gpus_each if cluster_gpus or model.gpus is not None else 0.0
         if model.replicas or not gpus:
             return self.replicas, gpus
         # One at least, which is refused with the reason where it cannot be placed.
@@ -104,7 +104,3 @@ class VllmBackend(Backend):
 def _shown(value: Any) -> str:
     """As on the command line."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _gb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB"

@@ -21,6 +21,21 @@ class Weights:
     type: str
 
 
+WIDTHS = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
+LOADED = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def loaded_bytes(name: str, dtype: str) -> int | None:
+    """The size of a model's weights once they are loaded as a type such as `float32` (`auto`: their own); None where
+    they are not here yet."""
+    weights = weights_of(name)
+    if weights is None:
+        return None
+    if dtype not in LOADED or weights.type not in WIDTHS:
+        return weights.size_bytes  # `auto`, or numbers of a kind that is not known or quantised
+    return weights.size_bytes * LOADED[dtype] // WIDTHS[weights.type]
+
+
 def weights_of(name: str) -> Weights | None:
     """The weights of a local folder, or of a Hugging Face id that was downloaded before; None for any other."""
     folder = Path(name) if Path(name).is_dir() else _downloaded(name)

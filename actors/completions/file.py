@@ -41,6 +41,7 @@ SCHEMA = (
 FIND = "SELECT stop, prompt_tokens, completion_tokens, text, tokens, sum FROM completions WHERE key = ?"
 INSERT = "INSERT OR IGNORE INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 TOUCH = "UPDATE completions SET used_ns = ? WHERE key = ?"
+NEWEST = "SELECT max(used_ns) FROM completions WHERE used_ns < 1 << 62"
 EVICT = "DELETE FROM completions WHERE rowid IN (SELECT rowid FROM completions ORDER BY used_ns LIMIT 100)"
 EVICTIONS, FREED = 20, 1000  # at most in one transaction (of EVICT, and pages), so that other writers get their turn
 EVICT_TO = 0.95  # of the bound: a little below it, or every single write would evict again
@@ -122,11 +123,19 @@ def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
     )
 
 
+def storable(completion: Completion) -> bool:
+    """True for a completion whose numbers SQLite can hold: a model of somebody's own may say anything."""
+    counts = completion.prompt_tokens, completion.completion_tokens
+    return all(type(count) is int and 0 <= count < 2**63 for count in counts)
+
+
 def write(
     db: sqlite3.Connection, path: Path, new: Mapping[bytes, Completion], used_ns: Mapping[bytes, int], limit: int
 ) -> None:
     """Add what is new, note when old ones were used, and keep file and log within their bounds."""
-    now = time.time_ns()
+    # A clock that was set back would make what is used now the first to go.
+    now = max(time.time_ns(), 1 + (db.execute(NEWEST).fetchone()[0] or 0))
+    used = [(now + i, key) for i, key in enumerate(sorted(used_ns, key=used_ns.__getitem__))]
     rows = []
     for i, (key, c) in enumerate(new.items()):
         text, tokens = c.text.encode("utf-8", "surrogatepass"), _packed(c.tokens) if c.tokens else b""
@@ -134,7 +143,7 @@ def write(
         rows.append((key, now + i, *values, _sum(key, *values)))
     with _transaction(db):
         db.executemany(INSERT, rows)
-        db.executemany(TOUCH, ((at, key) for key, at in used_ns.items()))
+        db.executemany(TOUCH, used)
         over = _shrink(db, limit)
     while over:
         with _transaction(db):

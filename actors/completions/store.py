@@ -16,7 +16,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from actors.completions.file import DISK_ERRORS, file_name, find, is_busy, open_file, remedy, write
+from actors.completions.file import DISK_ERRORS, file_name, find, is_busy, open_file, remedy, storable, write
 from actors.messages import Completion
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class CompletionStore:
         self._gathered: dict[bytes, Completion] = {}
         self._in_writing: dict[bytes, Completion] = {}
         self._used: dict[bytes, int] = {}
+        self._left_out = False
         self._work = threading.Event()
         self._closing = threading.Event()
         self._reader: sqlite3.Connection | None = None
@@ -69,8 +70,12 @@ class CompletionStore:
         return completion
 
     def put(self, key: bytes, completion: Completion) -> None:
-        """Have a completion written soon; one that is there already stays."""
-        self._gather(key, completion)
+        """Have a completion written soon. One that is there already stays; what no file can hold is left out."""
+        if storable(completion):
+            self._gather(key, completion)
+        elif not self._left_out:
+            self._left_out = True
+            log.warning("a completion has counts of tokens that no file can hold; such ones are not kept on disk")
 
     def close(self) -> None:
         """Write all that was put. Later puts are dropped, and `get` returns None from then on."""
@@ -109,7 +114,8 @@ class CompletionStore:
                         self._gathered, self._used = {}, {}
                     write(db, self._path, self._in_writing, used, self._limit)
                     self._in_writing = {}
-        except DISK_ERRORS as error:
+        # Whatever else may go wrong: a writer that ends is said, and what waits for it does not fill the memory.
+        except Exception as error:
             self._give_up(error)
             self._gathered, self._in_writing, self._used = {}, {}, {}
 

@@ -41,6 +41,9 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fa
     if stated == "":
         if not one_line(value).strip(" .…-–—_*"):
             return None
+        # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
+        if field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no":
+            return ()
         return Fault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
     if stated is None:
         return ()

@@ -41,11 +41,13 @@ def form_of(turn: Turn) -> Form:
     return Form(turn.task.fields if turn.task else ANSWER_FIELDS, turn.question.choices)
 
 
+@lru_cache(maxsize=1024)
 def in_lines(form: Form) -> str:
     """A line for each field, with what belongs there in angle brackets."""
-    return "\n".join([IN_LINES, *(f"{field.name}: <{_placeholder(field, form.choices)}>" for field in form.fields)])
+    return "\n".join([IN_LINES, *(f"{field.name}: {_in_brackets(field, form.choices)}" for field in form.fields)])
 
 
+@lru_cache(maxsize=1024)
 def as_json(form: Form) -> str:
     """One object with a key for each field."""
     pairs = []
@@ -108,6 +110,14 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
+def _in_brackets(field: Field, choices: Sequence[str]) -> str:
+    """What belongs on a field's line."""
+    if field.value is not Value.CALL:
+        return f"<{_placeholder(field, choices)}>"
+    # In brackets of their own, for small models write no words behind a tool that shares them.
+    return f"<{_either(field.tools)}> | <{field.asks}> ({_for_each(field)})"
+
+
 def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:
     parts = [field.asks] if field.asks else []
     if field.values:
@@ -118,11 +128,16 @@ def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) ->
     if in_json:
         return asked
     if field.many:
-        most = "" if field.most is None else f" (at most {field.most})"
-        asked += f"; one such line for each{most}" + (f", or {_NONE}" if field.optional else "")
+        asked += f"; {_for_each(field)}"
     elif field.optional and field.value is not Value.SHARE:
         asked += f"; or {_NONE}"
     return asked
+
+
+def _for_each(field: Field) -> str:
+    """How many lines a list has."""
+    most = "" if field.most is None else f" (at most {field.most})"
+    return f"one such line for each{most}" + (f", or {_NONE}" if field.optional else "")
 
 
 def _items(field: Field, value: str) -> str:

@@ -32,7 +32,7 @@ from actors.messages import (
 )
 from actors.prompting.faults import Fault, still_asked
 from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
-from actors.prompting.text import clean, one_line
+from actors.prompting.text import clean, harmless, line_of_its_own, safe_line
 from actors.settings import AgentSettings, Replies
 
 QUESTION = "## Question"
@@ -51,6 +51,8 @@ HEADINGS = frozenset(
     (QUESTION, CHOICES, OWN, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, ORDERS, TASK, GIVEN, REPLY_FORM)
 )
 IN_ORDER = "How much each message above counts for you, in their order"
+ALIKE = "All messages above count alike for you"
+OTHERS_ALIKE = "All messages of others above count alike for you"
 YOU = "you"
 OF_THE_QUESTION = "part of the question"
 
@@ -81,12 +83,6 @@ def instruction(texts: bool, pictures: bool, found: bool = True) -> str:
     return f"{before} What you are to do comes at the end, and then the form of your reply: keep to it."
 
 
-def _line_of_its_own(text: str) -> str:
-    """A line that nothing precedes, and that is no heading all the same."""
-    line = one_line(text)
-    return f"\\{line}" if line.startswith("#") else line
-
-
 def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
     """The sources that an agent that reads this kind of evidence is shown, best first."""
     return tuple(source for source in question.evidence if reads.reads(source.kind))
@@ -101,39 +97,40 @@ def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) ->
     """
     numbered = [replace(source, id=str(n)) for n, source in enumerate(question.evidence, 1) if source.id not in cut]
     evidence = [source for source in numbered if reads.reads(source.kind)]
-    lines = [QUESTION, _line_of_its_own(question.text)]
+    lines = [QUESTION, line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
         labelled = zip(letters(question.choices), question.choices, strict=True)
-        lines += [f"({letter}) {one_line(choice)}" for letter, choice in labelled]
+        lines += [f"({letter}) {safe_line(choice)}" for letter, choice in labelled]
     texts = [source for source in evidence if source.kind is not Kind.IMAGE]
     pictures = [source for source in evidence if source.kind is Kind.IMAGE]
     for heading, part in ((OWN, True), (EVIDENCE, False)):
         of_part = [source for source in texts if (source.doc in question.own) is part]
         if of_part:
             lines.append(heading)
-            lines += [f"[{source.id}] {one_line(source.title)}: {one_line(source.text)}" for source in of_part]
+            lines += [f"[{source.id}] {safe_line(source.title)}: {safe_line(source.text)}" for source in of_part]
     if pictures:
         lines.append(PICTURES)
         # Titles only: the pictures themselves stand before this text, each after its number and title.
         for source in pictures:
             mark = f" ({OF_THE_QUESTION})" if source.doc in question.own else ""
-            lines.append(f"[{source.id}] {one_line(source.title)}{mark}")
+            lines.append(f"[{source.id}] {safe_line(source.title)}{mark}")
     return "\n".join(lines), tuple(pictures)
 
 
 def own_part(
-    turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], budget_words: int | None
+    turn: Turn, modality: Modality, role: str, recalled: Sequence[Message], settings: AgentSettings
 ) -> tuple[str, Prompted]:
     """The discussion with the agent's own turns in it, then its role, the weights, the turn's instruction, what an
     answer is given to go by, and its task; as text, and as values. The form of the reply is not yet in it.
 
     Messages come in one order for everybody: by round, and in a round those that heard fewest first, since these are
     the same in most samples of a question; then by agent. Reading in proportion to weight (Eqs. 5 and 9) is the
-    model's to do, except for `budget_words`, which are shared out among the colleagues' reasoning by weight.
+    model's to do, except for `settings.budget_words`, which are shared out among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard appears once, as its own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
+    budget_words = settings.budget_words
     weights = {h.message.id: h.weight for h in turn.heard}
     messages = {h.message.id: h.message for h in turn.heard} | own
     total = sum(weights.values())
@@ -144,24 +141,43 @@ def own_part(
         if budget_words is not None and message.id not in own:
             # At weight 0 for everybody no reasoning is read, but the answers still are.
             words = round(budget_words * weights[message.id] / total) if total else 0
-        remark = _remark(message, weight, message.id in own, words)
+        remark, line = _remark(message, weight, message.id in own, words)
         remarks.append(remark)
-        discussion.append(f"[{remark.speaker}] {message_text(message, words)}")
+        discussion.append(line)
         mark = [YOU] if remark.own else []
         marks.append(" ".join([*mark, *([] if weight is None else [f"{weight:.3f}"])]))
     # An agent that works alone may have no role.
-    lines = [ROLE, _line_of_its_own(role)] if role else []
+    role_line, role_text = _role_shown(role)
+    lines = [ROLE, role_line] if role else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
-        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, f"{IN_ORDER}: {', '.join(marks)}"]
+        counts = _alike(remarks) if settings.weights == "brief" else ""
+        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, counts or f"{IN_ORDER}: {', '.join(marks)}"]
     if turn.instruction:
-        lines += [ORDERS, _line_of_its_own(turn.instruction)]
+        lines += [ORDERS, line_of_its_own(turn.instruction)]
     lines += _given_lines(turn.given)
     if turn.task:
-        lines += [TASK, _line_of_its_own(turn.task.instruction), *_given_lines(turn.task.given)]
+        lines += [TASK, line_of_its_own(turn.task.instruction), *_given_lines(turn.task.given)]
     else:
         lines += [TASK, _to_answer(turn, modality)]
-    return "\n".join(lines), Prompted(one_line(role), tuple(remarks), turn.directive, turn.task, turn.given)
+    return "\n".join(lines), Prompted(role_text, tuple(remarks), turn.directive, turn.task, turn.given)
+
+
+@lru_cache(maxsize=256)
+def _role_shown(role: str) -> tuple[str, str]:
+    """A role's instruction as its line of the prompt, and as a value."""
+    return line_of_its_own(role), safe_line(role)
+
+
+def _alike(remarks: Sequence[Remark]) -> str:
+    """One sentence where all messages that were heard count alike, which also says which are the agent's own; "" where
+    they do not. What it remembers without hearing it has no weight."""
+    weights = {remark.weight for remark in remarks}
+    if len(weights - {None}) != 1:
+        return ""
+    own = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
+    yours = f"; your own: number {', '.join(own)}" if own else ""
+    return f"{OTHERS_ALIKE if None in weights else ALIKE}{yours}."
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
@@ -187,26 +203,28 @@ def _to_answer(turn: Turn, modality: Modality, what: str = ANSWER) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> Remark:
-    """Numbers are rounded as the text states them, so that no model is told more than another.
+def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> tuple[Remark, str]:
+    """A message as a value and as a line of the discussion.
 
-    One value for all requests of a process that show the message alike: a batch pickles it once.
+    Numbers are rounded as the text states them, so that no model is told more than another. One value for all requests
+    of a process that show the message alike: a batch pickles it once.
     """
     content = _shown(message, words)
-    return Remark(
-        speaker=f"{one_line(message.agent)}, round {message.round}",
+    remark = Remark(
+        speaker=f"{safe_line(message.agent)}, round {message.round}",
         content=content,
-        answer=None if message.answer is None or message.fields else one_line(message.answer),
+        answer=None if message.answer is None or message.fields else safe_line(message.answer),
         confidence=None if message.confidence is None else round(message.confidence, 2),
         weight=None if weight is None else round(weight, 3),
         own=own,
         fields=_shown_fields(message, content),
     )
+    return remark, f"[{remark.speaker}] {_with_answer(message, content)}"
 
 
 def _shown(message: Message, words: int | None) -> str:
     """The message's content on one line, cut after so many words."""
-    content = one_line(message.content)
+    content = safe_line(message.content)
     return content if words is None else " ".join(content.split()[:words])
 
 
@@ -218,7 +236,7 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
     for name, value in message.fields:
         whole += f"{'; ' if whole else ''}{name}: "
         starts.append(len(whole))
-        whole += value
+        whole += harmless(value)
     if not whole.startswith(content):
         return ()
     names = [name for (name, _), start in zip(message.fields, starts, strict=True) if start < len(content)]
@@ -227,18 +245,22 @@ def _shown_fields(message: Message, content: str) -> tuple[tuple[str, str], ...]
     return tuple((name, content[start:end]) for name, start, end in zip(names, starts, [*ends, None], strict=False))
 
 
-def message_text(message: Message, words: int | None = None) -> str:
-    """A message as others read it, its reasoning cut after so many words."""
-    answer = message.answer if message.answer is not None else "unknown"
-    confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
-    content = _shown(message, words)
+def message_text(message: Message) -> str:
+    """A message as others read it."""
+    return _with_answer(message, _shown(message, None))
+
+
+def _with_answer(message: Message, content: str) -> str:
+    """What is shown of a message's content, and its answer. The content of a task's reply holds all that it says."""
     if message.fields:
         return content
-    return f"{content} Answer: {one_line(answer)}{confidence}"
+    answer = message.answer if message.answer is not None else "unknown"
+    confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
+    return f"{content} Answer: {safe_line(answer)}{confidence}"
 
 
 def _given_lines(given: Sequence[Given]) -> list[str]:
-    return [GIVEN, *(one_line(line.line) for line in given)] if given else []
+    return [GIVEN, *(safe_line(line.line) for line in given)] if given else []
 
 
 def build_request(
@@ -264,17 +286,15 @@ def build_request(
     """
     settings = settings or AgentSettings()
     reads = reads or modality
-    shared, images, prefix = _prefix(turn.question, reads)
+    shared, images, prefix, found = _prefix(turn.question, reads)
     if cut:
         shared, images = shared_part(turn.question, reads, cut)
     if not abilities.pictures:
         # Without its file a picture is described in words.
         images = tuple(replace(image, image=None) for image in images)
-    own, parts = own_part(turn, modality, role, recalled, settings.budget_words)
+    own, parts = own_part(turn, modality, role, recalled, settings)
     form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
-    read = evidence_for(turn.question, reads)
-    found = any(source.doc not in turn.question.own for source in read)
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix,
@@ -313,7 +333,7 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fa
 
     Nothing before the correction differs, so that the prefix cache serves all of it; its seed is its own.
     """
-    said = clean(reply).strip()
+    said = harmless(clean(reply)).strip()
     asked = still_asked(form, faults)
     return replace(
         request,
@@ -327,11 +347,13 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fa
 
 
 @lru_cache(maxsize=512)
-def _prefix(question: Question, reads: Modality) -> tuple[str, tuple[Source, ...], str]:
-    """The shared part, its pictures and their digest: worked out once for all samples and rounds of a question."""
+def _prefix(question: Question, reads: Modality) -> tuple[str, tuple[Source, ...], str, bool]:
+    """The shared part, its pictures, their digest, and whether any of it was found for the question: worked out once
+    for all samples and rounds."""
     shared, images = shared_part(question, reads)
     digest = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
         # Paths need not be valid Unicode, unlike the text, which was cleaned.
         digest.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
-    return shared, images, digest.hexdigest()
+    found = any(source.doc not in question.own for source in evidence_for(question, reads))
+    return shared, images, digest.hexdigest(), found

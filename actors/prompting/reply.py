@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.answers import answer_text
@@ -19,7 +20,7 @@ from actors.prompting.spoken import spoken
 from actors.prompting.stated import BOXED, stated_answer
 from actors.prompting.text import clean, one_line
 from actors.prompting.unlabelled import unlabelled_parts
-from actors.prompting.values import PROSE, read_values
+from actors.prompting.values import PROSE, SHORT, read_values
 
 _MISSING = "it is missing"
 # What may stand for more than it says: tags, objects, lists of lists, LaTeX.
@@ -200,7 +201,8 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
     faults: dict[str, Fault] = {}
     last: dict[str, tuple[Values, bool]] = {}  # the value so far, and whether its label said that it was settled
     place: dict[str, int] = {}  # of the field's part before
-    reconsiders = [any(map(_RECONSIDERS.search, part.lines[1:])) for part in parts]
+    # Of several parts of a field, the lines between them may take the earlier one back.
+    reconsiders = [len(part.lines) > 1 and any(map(_RECONSIDERS.search, part.lines[1:])) for part in parts]
     for number, part in enumerate(parts):
         field, name = part.field, part.field.name
         reconsidered = any(reconsiders[place.get(name, number) : number])
@@ -261,5 +263,12 @@ def _take_confidence(form: Form, part: Part, outcomes: dict[str, list[str]], ans
 
 def _confidence_beside(part: Part, form: Form) -> float | None:
     """The confidence that is stated in the same breath as an answer: `Paris (confidence 0.80)`."""
+    if len(part.lines) == 1 and len(part.lines[0]) <= SHORT:
+        return _confidence_in(part.lines[0], part.closed, form.choices)
     text = answer_text(part.lines, part.closed) if part.lines else str(part.value)
     return stated_answer(text, form.choices)[1]
+
+
+@lru_cache(maxsize=1024)
+def _confidence_in(line: str, closed: bool, choices: tuple[str, ...]) -> float | None:
+    return stated_answer(answer_text((line,), closed), choices)[1]

@@ -5,6 +5,7 @@ Linear in the reply's length: repetitions in patterns are bounded or possessive.
 
 from __future__ import annotations
 
+import json
 import re
 
 from actors.prompting.text import clean
@@ -33,7 +34,30 @@ def spoken(text: str, thought_is_asked: bool = False) -> str:
     Args:
         thought_is_asked: the form has a field of that name, so that a tag of that name is none of the model's own.
     """
-    text = clean(text).rpartition(_CHANNEL)[2]
+    text = clean(text)
+    if not _is_object(text):  # inside one, marks are quoted
+        text = _said(text, thought_is_asked)
+    if "<" in text:
+        text = _EMPHASIS.sub("", _BREAK.sub("\n", text))
+    text = _LATEX_EMPHASIS.sub(r"\1", text)
+    return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
+
+
+def _is_object(text: str) -> bool:
+    """True for a text that is one JSON object and nothing else."""
+    text = text.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return False
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _said(text: str, thought_is_asked: bool) -> str:
+    """The text without thoughts and without what comes before or after the model's own turn."""
+    text = text.rpartition(_CHANNEL)[2]
     kept: list[str] = []
     depth, start = 0, 0
     for tag in _THOUGHT[thought_is_asked].finditer(text):
@@ -54,7 +78,4 @@ def spoken(text: str, thought_is_asked: bool = False) -> str:
     # A mark before any text ends nothing: the reply comes after it.
     if ended and text[: ended.start()].strip():
         text = text[: ended.start()]
-    if "<" in text:
-        text = _EMPHASIS.sub("", _BREAK.sub("\n", text))
-    text = _LATEX_EMPHASIS.sub(r"\1", text)
-    return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
+    return text

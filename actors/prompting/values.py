@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
@@ -25,6 +26,9 @@ from actors.prompting.text import one_line
 
 # Free text that may be long; of any other only what stands on its line is the value.
 PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, FieldKind.DESCRIPTION))
+# Characters of a line whose value is remembered: agents of one discussion give the same few answers and confidences
+# again and again, and reading these is most of the work of reading a reply.
+SHORT = 200
 
 
 def read_values(part: Part, choices: Sequence[str] = ()) -> Values | Fault | None:
@@ -33,19 +37,35 @@ def read_values(part: Part, choices: Sequence[str] = ()) -> Values | Fault | Non
     An answer that is said not to be known is "unknown"; what it is called is the caller's business.
     """
     field = part.field
+    if len(part.lines) == 1 and len(part.lines[0]) <= SHORT and field.kind not in PROSE:
+        return _of_short_line(field, part.lines[0], part.several, tuple(choices), part.closed)
     if isinstance(part.value, Twice):
         return Fault(field, "it is given twice, with different values")
-    held = part.value if not part.lines else None if field.kind in PROSE else _json_in(part)
-    if part.lines and held is None:
-        return _of_lines(field, part.lines, part.several, choices, part.closed)
-    if held is None:
+    if part.lines:
+        return _of_written(field, part.lines, part.several, choices, part.closed)
+    if part.value is None:
         return () if field.optional or field.value is Value.ANSWER else Fault(field, "it is null")
-    return _of_json(field, held, choices)
+    return _of_json(field, part.value, choices)
 
 
-def _json_in(part: Part) -> Any:
+@lru_cache(maxsize=4096)
+def _of_short_line(
+    field: Field, line: str, several: bool, choices: tuple[str, ...], closed: bool
+) -> Values | Fault | None:
+    return _of_written(field, (line,), several, choices, closed)
+
+
+def _of_written(
+    field: Field, lines: Sequence[str], several: bool, choices: Sequence[str], closed: bool
+) -> Values | Fault | None:
+    """The values of lines, which may hold JSON."""
+    held = None if field.kind in PROSE else _json_in(lines)
+    return _of_lines(field, lines, several, choices, closed) if held is None else _of_json(field, held, choices)
+
+
+def _json_in(lines: Sequence[str]) -> Any:
     """The JSON list or object that the lines are, or None."""
-    text = "\n".join(part.lines).strip()
+    text = "\n".join(lines).strip()
     if text[:1] not in "[{":
         return None
     try:

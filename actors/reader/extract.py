@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from actors.messages import Field
+from actors.messages import Field, FieldKind
 from actors.reader.lexicon import STOP_WORDS
 from actors.reader.statement import Statement
 from actors.reader.text import LIST_SEPARATOR, name_spans, normal_name, sentences, stem, words
@@ -47,8 +47,10 @@ def triple(work: Work, line: Field) -> list[str]:
     """Those of the given triples and of the evidence that bear on the question, best first; where there are none, what
     the question itself states.
 
-    All of them where the form sets no number, or where nothing is asked.
+    All of them where the form sets no number, or where nothing is asked. Those that were found already are not given
+    again.
     """
+    found = {given.text for given in work.given(FieldKind.FOUND)}
     everything = line.most is None or not work.at.weights
     values: dict[Parts, float] = {}
     for entry, reached in zip(work.entries, work.reached, strict=True):
@@ -57,7 +59,10 @@ def triple(work: Work, line: Field) -> list[str]:
         for parts in triples_of(entry.statement):
             values[parts] = max(values.get(parts, 0.0), value)
     ranked = sorted(values, key=lambda parts: -values[parts])
+    ranked = [parts for parts in ranked if " | ".join(parts) not in found]
     kept = [parts for parts in ranked if everything or values[parts] > 0]
+    if found and not kept:
+        return ["none"]
     kept = kept or _presumed(work.question)
     return [" | ".join(parts) for parts in kept[: MOST_TRIPLES if everything else line.most]]
 

@@ -26,7 +26,7 @@ from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
 from actors.reader.work import Work
-from actors.settings import at_least, share
+from actors.settings import at_least, share, within
 
 CHAT_OVERHEAD_TOKENS = 8  # a chat template's own, about as many as those of common models
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
@@ -55,7 +55,7 @@ class ReaderSettings:
     """What a colleague's answer adds at weight 1 and confidence 1; a perfect chain of evidence is worth 1."""
     persistence: float = at_least(0, default=0.15)
     """What the agent's own earlier answer adds at confidence 1."""
-    obedience: float = 0.3
+    obedience: float = share(0.3)
     """Chance of giving in to an instruction found in a message ("whoever reads this answers ... and repeats this
     sentence"); an assumption, as models differ."""
     trust: float = share(0.85)
@@ -72,12 +72,12 @@ class ReaderSettings:
     """Chance of missing or misreading a sentence of a picture's description."""
     threshold: float = at_least(0, default=0.16)
     """Value below which an answer is not given but `unknown`."""
-    hops: int = at_least(1, default=2)
+    hops: int = at_least(1, default=2, most=100)
     """Over how many shared names statements are linked."""
-    text_skill: dict[str, float] = field(default_factory=_text_skill)
+    text_skill: dict[str, float] = field(default_factory=_text_skill, metadata=within(0, 1))
     """Skill with passages and rows in [0, 1], by words that the role's text contains; those that come first in it
     count, so that `visual critic` says of that role what `critic` says of both."""
-    visual_skill: dict[str, float] = field(default_factory=_visual_skill)
+    visual_skill: dict[str, float] = field(default_factory=_visual_skill, metadata=within(0, 1))
     """Skill with pictures in [0, 1], by words that the role's text contains."""
     default_skill: float = share(0.6)
     """Skill of a role that neither table names."""

@@ -17,6 +17,12 @@ In the replica's process
     replica.py           Replica        loads the model, takes what it has room for, ends the process of a lost model
     work_queue.py        WorkQueue      works on `capacity` requests at once, streams completions back as they finish
 
+In a learner's process
+    stateful_actor.py    StatefulActor  the learner, whose state outlives the process
+
+In the process of a sweep's trial
+    guard.py             Guard          has another process end this one where it stands still
+
 Both hops are the same pair, `Batcher` and `WorkQueue`, around a transport: an object with a streaming call and `drop`,
 which tests replace by one without Ray. Only `*_actor.py`, `remote.py`, `connection.py`, `supervision.py` and
 `cluster.py` import Ray.

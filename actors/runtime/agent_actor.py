@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 
-from actors.agents.agent import RoleAgent
 from actors.completions.cache import Reuse
 from actors.errors import AgentLost
+from actors.memory import collect_rarely
 from actors.messages import Role, Turn
-from actors.models import Model
+from actors.runtime.agents import make_agent
 from actors.runtime.batching import Results
-from actors.runtime.remote import collect_rarely, loss, pack, stream
+from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
+from actors.runtime.remote import located, loss, own_host
 from actors.runtime.replica_actor import PoolHandle
 from actors.runtime.team import RemoteTeam, TurnResult
 from actors.runtime.work_queue import WorkQueue
@@ -24,16 +24,18 @@ from actors.settings import AgentSettings
 
 
 class AgentActor:
-    """The process of one agent: its role and memory, and a client of the pool under a name that no other sender has."""
+    """The process of a role's agents: role, memories, and a client of the pool under a name that no other has."""
 
     def __init__(self, sender: str, role: Role, settings: AgentSettings, pool: PoolHandle, reuse: Reuse | None) -> None:
+        self._incarnation = uuid.uuid4().hex
         self._failure: Exception | None = None
         try:
             self._model = pool.model(sender, reuse)
-            self._agent = _make_agent(role, self._model, settings)
+            self._agent = make_agent(role, self._model, settings)
             self._queue: WorkQueue[Turn, TurnResult] = WorkQueue(self._agent.take)
         except Exception as error:  # for `ready` to raise: what a constructor raises, Ray reports in many lines
             self._failure = error
+        self._listener = Listener(self, frozenset({"take", "drop"}))
         collect_rarely()
 
     async def ready(self) -> None:
@@ -41,13 +43,19 @@ class AgentActor:
         if self._failure is not None:
             raise self._failure
 
-    async def take(self, packed: bytes) -> AsyncIterator[bytes]:
-        sender, turns, closed = pickle.loads(packed)
-        self._agent.memory.forget(closed)
-        async for results in self._queue.stream(sender, turns):
-            yield pack(results)
+    async def pulse(self) -> tuple[float, str]:
+        """0 seconds of standing still, as the event loop answers; and a name that this process alone has."""
+        return 0.0, self._incarnation
 
-    async def drop(self, sender: str, ids: list[int]) -> None:
+    async def address(self) -> Address:
+        """Where other processes call `take` and `drop`."""
+        return await self._listener.address(own_host())
+
+    def take(self, sender: str, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
+        self._agent.memory.forget(closed)
+        return self._queue.stream(sender, turns)
+
+    def drop(self, sender: str, ids: list[int]) -> None:
         self._queue.drop(sender, ids)
 
     async def close(self) -> None:
@@ -59,43 +67,46 @@ class AgentActor:
                 await closing
 
 
-def _make_agent(role: Role, model: Model, settings: AgentSettings) -> Any:
-    if role.agent is None:
-        return RoleAgent(role, model, settings)
-    from actors.autogen.hosted import HostedAgent  # AutoGen takes longer to import than everything else here together
-
-    return HostedAgent(role, model, settings)
-
-
 class RayAgent:
     """The transport to an `AgentActor`."""
 
     def __init__(self, name: str, handle: Any, sender: str) -> None:
         self._name = name
-        self._handle = handle
         self._sender = sender
+        self._channel = Channel(lambda: located(handle))
 
     async def take(self, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
         try:
-            async for results in stream(self._handle.take, self._sender, turns, closed):
+            async for results in self._channel.stream("take", self._sender, turns, closed):
                 yield results
-        # The agent's own code raised it: its process lives, so nothing has to be replayed.
-        except RayTaskError:
-            raise
+        except CallFailed as error:
+            # The agent's own code raised it: its process lives, so nothing has to be replayed.
+            raise error.error from error
+        except ChannelLost as error:
+            raise AgentLost(f"{self._name}: {error}") from error
         except RayError as error:  # of the actor, or of the node that it was on
             raise AgentLost(f"{self._name}: {loss(error)}") from error
 
     def drop(self, ids: list[int]) -> None:
-        self._handle.drop.remote(self._sender, ids)
+        # If it gets lost, the work is merely done in vain.
+        self._channel.tell("drop", self._sender, ids)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentHandles:
-    """Agents that were launched, for whoever holds discussions in any process."""
+    """Agents that were launched, for whoever holds discussions in any process.
+
+    handles: by role; instances: the role of each agent that is one of several of it.
+    """
 
     handles: Mapping[str, Any]
+    instances: Mapping[str, str]
 
     def team(self, name: str = "") -> RemoteTeam:
         """A team of these agents; `name` keeps its discussions apart from other teams'."""
         sender = uuid.uuid4().hex
-        return RemoteTeam({agent: RayAgent(agent, handle, sender) for agent, handle in self.handles.items()}, name)
+        agents = {role: RayAgent(role, handle, sender) for role, handle in self.handles.items()}
+        return RemoteTeam(agents, name, self.instances)
+
+    async def close(self) -> None:
+        """Nothing to do: agents close what they hold open when they end."""

@@ -12,17 +12,22 @@ import ray
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ClusterError
+from actors.memory import collect_rarely
 from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
 from actors.runtime.agent_actor import AgentActor, AgentHandles
-from actors.runtime.connection import connect
-from actors.runtime.remote import RESTARTS, RemoteObject, collect_rarely
+from actors.runtime.agents import instances_of, roles_held
+from actors.runtime.connection import connect, forget_session, session_folder
+from actors.runtime.remote import RESTARTS
 from actors.runtime.replica_actor import PoolHandle, ReplicaActor
-from actors.runtime.supervision import OnEvent, ignore, supervise, wait_until_up
+from actors.runtime.runtime import START_S, OnEvent, ignore
+from actors.runtime.stateful_actor import StatefulActor, StatefulObject
+from actors.runtime.supervision import supervise, wait_until_up
 from actors.settings import AgentSettings, RaySettings
 
+# Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy says.
+SOME_MEMORY = 1
 CLOSE_S = 5.0  # agents write their caches' last completions to disk
-START_S = 120.0  # actors come up, unless they have a model to load that takes longer
 END_S = 2.0  # replicas signal their engines' processes
 
 
@@ -45,16 +50,20 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         connect(self._settings.address)
+        self._session = session_folder() if self._settings.address is None else None
         self._gc_threshold = gc.get_threshold()
         collect_rarely()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         gc.set_threshold(*self._gc_threshold)
         try:
             self.clear()
         finally:
             ray.shutdown()
+        # What failed may be told by its logs.
+        if self._session and not (kind and issubclass(kind, Exception)):
+            forget_session(self._session)
 
     def clear(self) -> None:
         """End everything that was launched. More can be launched afterwards."""
@@ -83,11 +92,6 @@ class Cluster:
         """GPUs in the cluster now."""
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         return resources.get("GPU", 0.0)
-
-    @property
-    def free_gpus(self) -> float:
-        """GPUs that no pool has reserved."""
-        return max(0.0, self.gpus - self._reserved["GPU"])
 
     def launch_replicas(
         self,
@@ -137,19 +141,26 @@ class Cluster:
     ) -> AgentHandles:
         """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same.
 
+        All instances of a role share its actor, which keeps their turns apart.
+
         Args:
             others: pool and cache of the roles that ask another model, by the role's name.
         """
-        options = {"num_cpus": 0, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
+        options = {
+            "num_cpus": 0,
+            "memory": SOME_MEMORY,
+            "max_restarts": RESTARTS,
+            "scheduling_strategy": "SPREAD",
+        }
         actor_class = ray.remote(AgentActor)
         handles = {}
-        for role in roles:
-            asked, kept = others.get(role.name, (pool, reuse))
-            handles[role.name] = self._launch(
-                actor_class, options, self._sender(role.name), role, settings, self._pools[asked], kept
+        for name, role in roles_held(roles).items():
+            asked, kept = others.get(name, (pool, reuse))
+            handles[name] = self._launch(
+                actor_class, options, self._sender(name), role, settings, self._pools[asked], kept
             )
         self._starting += [("agent", name, handle) for name, handle in handles.items()]
-        return AgentHandles(handles)
+        return AgentHandles(handles, instances_of(roles))
 
     def pool(self, name: str = "model") -> PoolHandle:
         """A pool, for a sender in another process."""
@@ -173,9 +184,15 @@ class Cluster:
         self._senders += 1
         return f"{self._senders}-{name}"
 
-    def launch(self, plain_class: type, *args: Any, **kwargs: Any) -> RemoteObject:
-        """Any plain class as an actor of its own; it is not restarted, since its state would be lost."""
-        return RemoteObject(self._launch(ray.remote(plain_class), {"num_cpus": 0}, *args, **kwargs))
+    def launch(self, name: str, plain_class: type, *args: Any, **kwargs: Any) -> StatefulObject:
+        """An object of a plain class as an actor of its own; what it says as `state` and takes with `load` outlives its
+        process."""
+        options = {"num_cpus": 0, "max_restarts": RESTARTS}
+        remote: Any = ray.remote
+        actor_class = remote(concurrency_groups={"pulse": 1})(StatefulActor)
+        handle = self._launch(actor_class, options, plain_class, args, kwargs)
+        self._starting.append(("learner", name, handle))
+        return StatefulObject(name, handle)
 
     def _launch(self, actor_class: Any, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         handle = actor_class.options(**options).remote(*args, **kwargs)
@@ -195,12 +212,12 @@ class Cluster:
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
     ) -> None:
-        """Wait until all that was launched is up. From then on, a replica that dies or hangs is noticed and restarted.
+        """Wait until all that was launched is up. From then on, what dies or hangs is noticed and restarted.
 
         Args:
-            on_started: called for each actor that has come up, with its kind (`replica` or `agent`) and the number of
-                replicas that are still loading.
-            on_event: called with one line when a replica is lost, and one when it is up again.
+            on_started: called for each actor that has come up, with its kind (`replica`, `agent` or `learner`) and the
+                number of replicas that are still loading.
+            on_event: called with one line when an actor is lost, and one when it is up again.
 
         Raises:
             ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
@@ -227,9 +244,8 @@ class Cluster:
             await asyncio.gather(*starting, return_exceptions=True)
             started, self._starting = self._starting, []
         for kind, name, handle in started:
-            if kind == "replica":
-                self._supervisors.append(asyncio.create_task(supervise(name, handle, on_event)))
-            else:
+            self._supervisors.append(asyncio.create_task(supervise(name, handle, on_event, self._settings.hung_s)))
+            if kind == "agent":
                 self._agents.append(handle)
 
     def _check_fits(self, pool: str, replicas: int, cpus: float, gpus: float) -> None:
@@ -244,14 +260,17 @@ class Cluster:
             if growth is None:
                 return
             most = {kind: max(most.get(kind, 0.0), growth.get(kind, 0.0)) for kind in ("CPU", "GPU")}
-        for kind, each in (("CPU", cpus), ("GPU", gpus)):
-            self._reserved[kind] += replicas * each
-            if self._reserved[kind] > most.get(kind, 0.0):
+        each_takes = {"CPU": cpus, "GPU": gpus}
+        needed = {kind: self._reserved[kind] + replicas * each for kind, each in each_takes.items()}
+        for kind, each in each_takes.items():
+            if needed[kind] > most.get(kind, 0.0):
                 raise ClusterError(
                     f"{pool}.replicas={replicas} with {pool}.{kind.lower()}s={each:g} each cannot be placed: all "
-                    f"replicas need {self._reserved[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
+                    f"replicas need {needed[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
                     "fewer, or join a cluster that has them with ray.address"
                 )
+        # Of those that are launched: what was refused takes nothing.
+        self._reserved.update(needed)
 
 
 def _autoscaler_limits() -> dict[str, float] | None:

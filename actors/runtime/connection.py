@@ -1,15 +1,31 @@
-"""Connects this process to Ray, with errors of one line."""
+"""Connects this process to Ray, with errors of one line.
+
+A local Ray is this user's own: its ports listen on the loopback interface, its dashboard is off, and its session's
+folder, where its sockets and logs lie, can be entered by nobody else. What joins it needs its token.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import socket
+import stat
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
 
+import psutil
 import ray
+from ray._private import ray_constants, worker
 
 from actors.errors import ClusterError
 from actors.signals import held_back
+
+KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 
 
 def connect(address: str | None) -> None:
@@ -20,16 +36,20 @@ def connect(address: str | None) -> None:
     """
     if address and address != "auto":
         _check_answers(address)
+    # Ray opens the folder that it is given to all; in one that only its user can enter, that opens nothing.
+    own: dict[str, Any] = (
+        {"include_dashboard": False, "_temp_dir": f"{private_folder()}/ray"} if address is None else {}
+    )
     try:
         # Ray crashes the process when it is interrupted while it connects.
-        with warnings.catch_warnings(), held_back():
+        with warnings.catch_warnings(), held_back(), _on_loopback() if address is None else nullcontext():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(
                 address=address or "local",
-                include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
+                **own,
             )
     except Exception as error:  # Ray raises a plain Exception for a node that does not come up in time
         ray.shutdown()
@@ -37,6 +57,66 @@ def connect(address: str | None) -> None:
     except BaseException:
         ray.shutdown()
         raise
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Has all of Ray's processes that start in the block take 127.0.0.1 for this machine's address, to which they bind
+    then, as do those that these start later.
+
+    `_node_ip_address` is no way to say so, for Ray replaces a loopback address given there by the machine's own. With
+    this switch it does on Linux what it does on macOS and Windows.
+    """
+    name = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
+    before = os.environ.get(name), ray_constants.ENABLE_RAY_CLUSTER
+    # Ray's processes read the variable; this one has read it when it imported Ray.
+    os.environ[name], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        # A cluster that this process joins or starts later has the machine's address again.
+        os.environ.pop(name)
+        if before[0] is not None:
+            os.environ[name] = before[0]
+        ray_constants.ENABLE_RAY_CLUSTER = before[1]
+
+
+def session_folder() -> Path:
+    """Where the local Ray of this process has its sockets and logs."""
+    node: Any = worker._global_node
+    return Path(node.get_session_dir_path())
+
+
+def forget_session(session: Path) -> None:
+    """Removes a session that has ended, and those in its place whose process ended long ago."""
+    old = time.time() - KEPT_S
+    for other in session.parent.glob("session_2*_*"):
+        # Its name ends with the number of the process that it is of.
+        number = other.name.rpartition("_")[2]
+        with suppress(OSError, ValueError):
+            if other == session or (other.lstat().st_mtime < old and not psutil.pid_exists(int(number))):
+                shutil.rmtree(other, ignore_errors=True)
+    latest = session.parent / "session_latest"
+    with suppress(OSError):
+        if latest.is_symlink() and not latest.exists():
+            latest.unlink()
+
+
+def private_folder() -> Path:
+    """The folder of this user's sessions, which no other user can enter.
+
+    Raises ClusterError where somebody else's lies at its place.
+    """
+    # Short, and not in TMPDIR: the paths of sockets have some hundred characters at most.
+    folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / f"agora-mm-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise ClusterError(f"cannot make {folder} for Ray's sockets ({error}); set RAY_TMPDIR=<folder>") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise ClusterError(f"{folder} is not a folder of yours alone, as Ray's sockets need; set RAY_TMPDIR=<folder>")
+    return folder
 
 
 def _check_answers(address: str) -> None:
@@ -51,6 +131,11 @@ def _check_answers(address: str) -> None:
 
 
 def _no_answer(address: str | None, reason: str) -> ClusterError:
+    if address is None:
+        return ClusterError(
+            f"Ray did not start on this machine ({reason}): if the machine is busy, try again when it is less so; "
+            "runtime=inline needs no Ray"
+        )
     return ClusterError(
         f"Ray at ray.address={address!r} does not answer ({reason}): "
         "start one with `ray start --head`, or leave ray.address out to use a local one"

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import gc
-import pickle
+import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError
+import ray
+from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from actors.errors import AgoraError, UserError, first_of
+from actors.runtime.channel import Address
 
 OUT_OF_MEMORY = "killed because memory ran out"
 # Ray's own killing. Its text for any other death names the kernel's as one of several guesses.
 LOW_ON_MEMORY = re.compile(r"NODE_OUT_OF_MEMORY|running low on memory")
 
 RESTARTS = 10
-"""The times that Ray starts an agent or a replica again."""
+"""The times that Ray starts an actor again."""
+
+RETRY_S = 0.1
 
 
-def pack(payload: object) -> bytes:
-    """Batches travel as bytes: Ray's own pickler calls back into Python for every object."""
-    return pickle.dumps(payload, pickle.HIGHEST_PROTOCOL)
+def own_host() -> str:
+    """The address by which other nodes of the cluster reach this one."""
+    host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    return host
 
 
-async def stream(method: Any, *arguments: object) -> AsyncIterator[Any]:
-    """Call an actor's streaming method with its arguments packed, and yield what it yields, unpacked."""
-    # Streaming: a batch's first results arrive while the rest is worked on.
-    async for ref in method.options(num_returns="streaming").remote(pack(arguments)):
-        yield pickle.loads(await ref)
+async def located(handle: Any) -> Address:
+    """Where an actor listens, once it is up. Raises RayError when Ray starts it no more."""
+    while True:
+        try:
+            address: Address = await handle.address.remote()
+            return address
+        except ActorUnavailableError:
+            # Its socket tells of a death before Ray has noticed it.
+            await asyncio.sleep(RETRY_S)
 
 
 async def result(ref: Any) -> Any:
@@ -39,21 +46,6 @@ async def result(ref: Any) -> Any:
     except RayTaskError as error:
         # What was raised there, so that callers can tell errors by their class.
         raise error.cause from error
-
-
-class RemoteObject:
-    """An actor's methods as coroutines: `await remote.method(...)`."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._handle, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await result(method.remote(*args, **kwargs))
-
-        return call
 
 
 def one_line(error: Exception) -> str:
@@ -91,9 +83,3 @@ def loss(error: RayError) -> str:
     if isinstance(error, OutOfMemoryError) or LOW_ON_MEMORY.search(str(error)):
         return OUT_OF_MEMORY
     return type(error).__name__
-
-
-def collect_rarely() -> None:
-    """Run the garbage collector rarely: turns and messages are frozen and make no cycles, and by default a third of the
-    time goes into scanning them."""
-    gc.set_threshold(100_000)

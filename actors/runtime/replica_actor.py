@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.processes import kill
 from actors.runtime.batching import Results
+from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
 from actors.runtime.pool import Pool
-from actors.runtime.remote import RESTARTS, loss, one_line, pack, result, stream
+from actors.runtime.remote import RESTARTS, located, loss, one_line, own_host, result
 from actors.runtime.replica import Replica
 
 
 class ReplicaActor:
-    """The process of a `Replica`: unpacks calls and packs results.
+    """The process of a `Replica`.
 
     Methods of the group `pulse` run in a thread of their own, so that they answer while a model is being loaded.
     """
@@ -33,6 +33,11 @@ class ReplicaActor:
         self._replica = Replica(make_model, capacity)
         # Tells this process from the one that Ray starts after it under the same name.
         self._incarnation = uuid.uuid4().hex
+        self._listener = Listener(self._replica, frozenset({"complete", "drop"}))
+
+    async def address(self) -> Address:
+        """Where senders call `Replica.complete` and `drop`."""
+        return await self._listener.address(own_host())
 
     async def ready(self) -> None:
         await self._replica.ready()
@@ -40,15 +45,8 @@ class ReplicaActor:
     async def abilities(self) -> Abilities:
         return await self._replica.abilities()
 
-    async def complete(self, packed: bytes) -> AsyncIterator[bytes]:
-        async for results in self._replica.complete(*pickle.loads(packed)):
-            yield pack(results)
-
     async def room(self) -> int:
         return await self._replica.room()
-
-    async def drop(self, sender: str, ids: list[int]) -> None:
-        self._replica.drop(sender, ids)
 
     @ray.method(concurrency_group="pulse")
     async def pulse(self) -> tuple[float, str]:
@@ -68,14 +66,16 @@ class RayReplica:
         self.name = name
         self._sender = sender
         self._handle: Any = ray.get_actor(name)
+        self._channel = Channel(lambda: located(self._handle))
 
     async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
         try:
-            async for results in stream(self._handle.complete, self._sender, requests):
+            async for results in self._channel.stream("complete", self._sender, requests):
                 yield results
-        # Raised by the replica's own code, with a reason. It is a RayError too, so it comes first.
-        except RayTaskError as error:
-            raise ModelLost(one_line(error.cause)) from error
+        except CallFailed as error:  # raised by the replica's own code, with a reason
+            raise ModelLost(one_line(error.error)) from error
+        except ChannelLost as error:
+            raise ModelLost(str(error)) from error
         except RayError as error:
             raise ModelLost(loss(error)) from error
 
@@ -104,8 +104,8 @@ class RayReplica:
             raise ModelLost(loss(error)) from error
 
     def drop(self, ids: list[int]) -> None:
-        # Not awaited: if it gets lost, the work is merely done in vain.
-        self._handle.drop.remote(self._sender, ids)
+        # If it gets lost, the work is merely done in vain.
+        self._channel.tell("drop", self._sender, ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,10 @@
-"""Waits for actors to come up, and has replicas that die or hang started again."""
+"""Waits for actors to come up, and has those that die or hang started again."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -14,19 +13,14 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError
 from actors.errors import ClusterError, ModelLost
 from actors.memory import kills
 from actors.runtime.remote import OUT_OF_MEMORY, loss, one_line, result
+from actors.runtime.runtime import OnEvent
 
 STARTS = 3
 RETRY_S = 2.0
-PULSE_S = 5.0
-HUNG_S = 60.0
+PULSE_S, AGAIN_S = 5.0, 1.0
 LESS = "as memory ran out and processes were killed: use fewer replicas or agents, or a smaller model"
 
 LOG = logging.getLogger(__name__)
-OnEvent = Callable[[str], None]
-
-
-def ignore(event: str) -> None:
-    """Takes events that nobody wants to see."""
 
 
 async def wait_until_up(kind: str, name: str, handle: Any) -> str:
@@ -53,8 +47,8 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
     raise AssertionError
 
 
-async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
-    """Has Ray restart a replica with a process that does not answer or an event loop that stands still, until it can be
+async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) -> None:
+    """Has Ray restart an actor with a process that does not answer or an event loop that stands still, until it can be
     restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
 
     Only the driver does so: of two supervisors, the second would end the new process.
@@ -64,19 +58,18 @@ async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
     while True:
         stalled_s, answering = 0.0, process
         try:
-            async with asyncio.timeout(HUNG_S):
-                stalled_s, answering = await handle.pulse.remote()
+            stalled_s, answering = await _pulse(handle, hung_s)
         except TimeoutError:
-            stalled_s = HUNG_S
+            stalled_s = hung_s
         except ActorDiedError:
             return
         except RayError:  # of the actor, or of the node that it was on
             answering = None
-        hung = stalled_s >= HUNG_S
+        hung = stalled_s >= hung_s
         if hung:
-            # In a thread: the call may block, and other replicas are watched by this event loop.
+            # In a thread: the call may block, and other actors are watched by this event loop.
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
-        # Another process that answers means that Ray has restarted the replica between two pulses.
+        # Another process that answers means that Ray has restarted the actor between two pulses.
         if hung or process not in (None, answering):
             killed = await killed_for_memory()
             how = f", {LESS}," if killed > killed_before else ""
@@ -88,6 +81,24 @@ async def supervise(name: str, handle: Any, on_event: OnEvent) -> None:
             answering = None
         process = answering
         await asyncio.sleep(PULSE_S)
+
+
+async def _pulse(handle: Any, hung_s: float) -> tuple[float, str]:
+    """What the actor says. Raises TimeoutError where it says nothing."""
+
+    async def answer() -> tuple[float, str]:
+        said: tuple[float, str] = await handle.pulse.remote()
+        return said
+
+    asked = asyncio.create_task(answer())
+    try:
+        # Twice: where it was this process that stood still, the answer is there a moment later.
+        for wait_s in (hung_s, AGAIN_S):
+            if (await asyncio.wait([asked], timeout=wait_s))[0]:
+                return asked.result()
+    finally:
+        asked.cancel()
+    raise TimeoutError
 
 
 async def killed_for_memory() -> int:
@@ -105,7 +116,7 @@ def _killed_by_ray() -> int:
         rows = state._connect_and_get_accessor().get_worker_table()
         exits = [gcs_pb2.WorkerTableData.FromString(row).exit_type for row in rows]  # type: ignore[attr-defined]
         return exits.count(common_pb2.NODE_OUT_OF_MEMORY)  # type: ignore[attr-defined]
-    # Internal to Ray, and no reason to stop watching replicas.
+    # Internal to Ray, and no reason to stop watching actors.
     except Exception as error:
         LOG.warning("what Ray has killed for memory is not known: %r", error)
         return 0
@@ -117,7 +128,7 @@ def _report(on_event: OnEvent, line: str) -> None:
 
 
 async def _up_again(handle: Any) -> bool:
-    """Returns once the replica is up, or False when it never will be. Until then it may be too busy to show a pulse."""
+    """Returns once the actor is up, or False when it never will be. Until then it may be too busy to show a pulse."""
     while True:
         try:
             await result(handle.ready.remote())

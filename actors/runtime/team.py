@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from actors.errors import AgentLost
 from actors.messages import Message, Turn, Usage
+from actors.runtime.agents import role_of_each
 from actors.runtime.batching import Batcher, Results
 
 TurnResult = tuple[Message, Usage]
@@ -25,23 +27,57 @@ class AgentTransport(Protocol):
         """Takes back turns that nobody waits for any more."""
 
 
-class RemoteTeam:
-    """Agents by name, each asked for many turns at once in batches.
-
-    The agents are told that a discussion has ended with their next batch, so that forgetting costs no call of its own.
-    `usage` sums what each agent has spent since the team was made.
+class NamedTeam:
+    """Agents by name, with what each has spent since the team was made.
 
     Args:
-        name: tells this team's discussions from those that other processes hold with the same agents; only the agents
-            see it, before the discussion's id.
+        roles: whose agents they are; an agent that is the only one of its role has the role's name.
+        name: tells this team's discussions from those that others hold with the same agents; only the agents see it,
+            before the discussion's id.
+        instances: the role of each agent that is one of several of it.
     """
 
     recorded = False
 
-    def __init__(self, agents: Mapping[str, AgentTransport], name: str = "") -> None:
+    def __init__(self, roles: Iterable[str], name: str, instances: Mapping[str, str]) -> None:
         self._name = name
+        self._role_of = role_of_each(roles, instances)
+        self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
+
+    async def ask(self, turn: Turn) -> Message:
+        """The answer of the agent that is named in the turn.
+
+        Raises:
+            MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
+        """
+        message, usage = await self._take(replace(turn, discussion=self._own(turn.discussion)) if self._name else turn)
+        # Only what was answered: a turn that is lost with its process tells no usage.
+        self.usage[turn.agent] += usage
+        return message
+
+    def _own(self, discussion: str) -> str:
+        """The discussion's id as the agents know it."""
+        return f"{self._name}/{discussion}" if self._name else discussion
+
+    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
+        """The agent's answer to a turn in which the discussion has its own id."""
+        raise NotImplementedError
+
+
+class RemoteTeam(NamedTeam):
+    """Agents by name, those of one role asked for many turns at once in batches.
+
+    The agents are told that a discussion has ended with their next batch, so that forgetting costs no call of its own.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, AgentTransport],
+        name: str = "",
+        instances: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(agents, name, instances)
         self._agents = dict(agents)
-        self.usage: dict[str, Usage] = {name: Usage() for name in agents}
         self._closed: dict[str, list[str]] = {name: [] for name in agents}
         self._batchers: dict[str, Batcher[Turn, TurnResult]] = {
             name: Batcher(partial(self._send, name), drop=agent.drop) for name, agent in agents.items()
@@ -52,25 +88,13 @@ class RemoteTeam:
         closed, self._closed[agent] = self._closed[agent], []
         return self._agents[agent].take(turns, closed)
 
-    async def ask(self, turn: Turn) -> Message:
-        """The answer of the agent that is named in the turn.
-
-        Raises:
-            MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
-        """
-        if self._name:
-            turn = replace(turn, discussion=f"{self._name}/{turn.discussion}")
-        message, usage = await self._batchers[turn.agent](turn)
-        # Only what was answered: a turn that is lost with its process tells no usage.
-        self.usage[turn.agent] += usage
-        return message
+    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
+        return self._batchers[self._role_of[turn.agent]](turn)
 
     def close(self, discussion: str) -> None:
         """Let all agents forget a discussion; no more turns of it may come."""
-        if self._name:
-            discussion = f"{self._name}/{discussion}"
         for closed in self._closed.values():
-            closed.append(discussion)
+            closed.append(self._own(discussion))
 
     async def part(self) -> None:
         """Let agents that other teams go on asking forget the discussions that were closed since their last batch.

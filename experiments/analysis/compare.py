@@ -13,7 +13,7 @@ import numpy as np
 
 from actors.errors import UserError
 from actors.messages import derive_seed
-from experiments.analysis.scores import as_matrix, by_method
+from experiments.analysis.scores import as_matrix, by_method, seconds_per_question
 from experiments.analysis.statistics import crossed_interval, holm, paired_test
 from experiments.analysis.summary import SIGNIFICANT
 from experiments.records.recorder import RunFolder
@@ -29,14 +29,16 @@ UNATTACKED = ("none", None)
 class Arm:
     """A method under one setting, in all the trials that had it.
 
-    seeds, tokens: of each trial, tokens (prompt and completion) per question. utilities: [trials, questions], NaN where
-    a trial did not ask a question; the columns are the same questions for all arms of a sweep.
+    seeds, tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were
+    not recorded. utilities: [trials, questions], NaN where a trial did not ask a question; the columns are the same
+    questions for all arms of a sweep.
     """
 
     method: str
     values: Mapping[str, Any]
     seeds: tuple[int, ...]
     tokens: tuple[float, ...]
+    seconds: tuple[float, ...]
     utilities: Floats
 
     @property
@@ -108,16 +110,28 @@ def _overlap(results: Sequence[TrialResult]) -> bool:
     return sum(map(len, lists.values())) > len(set().union(*lists.values()))
 
 
-def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
-    """The arms of a sweep's folder, in the order of `results` and of their methods; a trial that was stopped before it
-    evaluated anything has none.
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A method's answers in one trial: utilities by question, tokens and seconds per question."""
+
+    trial: TrialResult
+    method: str
+    utilities: Mapping[str, float]
+    tokens: float
+    seconds: float
+
+
+def read_answers(folder: Path, results: Sequence[TrialResult]) -> list[Read]:
+    """What the trials of a sweep's folder recorded, in the order of `results` and of their methods; of a trial that was
+    stopped before it evaluated anything, nothing.
 
     Raises UserError when the records of a trial are missing or damaged.
     """
-    keys = varied(results)
-    read: list[tuple[TrialResult, str, dict[str, float], float]] = []
+    read = []
     for result in results:
-        recorded = by_method(RunFolder(folder / TRIALS / result.name))
+        run = RunFolder(folder / TRIALS / result.name)
+        recorded = by_method(run)
+        seconds = seconds_per_question(run, recorded)
         for method in result.metrics.get("methods", {}):
             answers = recorded.get(method, {})
             if not answers:
@@ -128,19 +142,26 @@ def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
             utilities = {id: scored.utility for id, scored in answers.items()}
             # From the records rather than metrics.json, which rounds and has no value per question.
             tokens = sum(scored.prompt_tokens + scored.completion_tokens for scored in answers.values())
-            read.append((result, method, utilities, tokens / len(answers)))
+            read.append(Read(result, method, utilities, tokens / len(answers), seconds[method]))
+    return read
+
+
+def arms_of(read: Sequence[Read], results: Sequence[TrialResult]) -> list[Arm]:
+    """The arms of a sweep, whose settings are what varies among `results`, from what its trials recorded."""
+    keys = varied(results)
     # One matrix for all, so that columns are the same questions in every arm.
-    matrix = as_matrix([utilities for _, _, utilities, _ in read])
+    matrix = as_matrix([one.utilities for one in read])
     arms = [
         Arm(
-            method=method,
-            values={key: result.values.get(key) for key in keys},
-            seeds=(result.seed,),
-            tokens=(cost,),
+            method=one.method,
+            values={key: one.trial.values.get(key) for key in keys},
+            seeds=(one.trial.seed,),
+            tokens=(one.tokens,),
+            seconds=(one.seconds,),
             # One trial is one row; `merge` stacks the rows of a setting.
             utilities=row[None],
         )
-        for (result, method, _, cost), row in zip(read, matrix, strict=True)
+        for one, row in zip(read, matrix, strict=True)
     ]
     return merge(arms)
 
@@ -156,6 +177,7 @@ def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
             group[0],
             seeds=tuple(seed for arm in group for seed in arm.seeds),
             tokens=tuple(tokens for arm in group for tokens in arm.tokens),
+            seconds=tuple(seconds for arm in group for seconds in arm.seconds),
             utilities=np.concatenate([arm.utilities for arm in group]),
         )
         for group in groups.values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from experiments.analysis import judged
 from experiments.analysis.summary import (
@@ -17,6 +18,7 @@ from experiments.analysis.summary import (
     verdicts,
 )
 from experiments.analysis.table import Table, tenths, with_interval
+from experiments.records.trials import LEARNED_FROM
 
 
 def run_table(metrics: Metrics, metric: str) -> Table:
@@ -79,8 +81,15 @@ def _repairs(row: Metrics) -> str:
 
 
 def _training(row: Metrics) -> str:
-    """Tokens of all discussions that a graph was learned from, in millions."""
+    """Tokens of all discussions that were held to learn a graph, in millions."""
     return f"{row[TRAINING_TOKENS] / 1e6:.2f}" if TRAINING_TOKENS in row else ""
+
+
+def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Says of each graph that was learned from another's discussions where their tokens are counted."""
+    rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]
+    for method, source in dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows):
+        yield f"{method} was learned from the discussions of {source}, whose tokens are counted there, once."
 
 
 def _precision_recall(row: Metrics, prefix: str) -> str:
@@ -91,7 +100,8 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     """Notes below the table: its questions and model, the paired tests in words, and the notes on the judge."""
     yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
     if _any(metrics, TRAINING_TOKENS):
-        yield "Train: millions of tokens of all discussions that a graph was learned from."
+        yield "Train: millions of tokens of all discussions that were held to learn a graph."
+    yield from shared_notes([metrics])
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."

@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
+from experiments.records.usage import EVALUATING, USAGE, Spent, by_phase
 from topologies.wiring import Floats
 
 
@@ -19,6 +20,16 @@ def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
         answers.setdefault(scored.method, {})[scored.question] = scored
     # Records come in the order of completion, which no sum may depend on.
     return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
+
+
+def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Scored]]) -> dict[str, float]:
+    """By method, of the wall clock, from a run and its answers (`by_method`); NaN where the run did not record it."""
+    phases = by_phase(run) if (run.path / USAGE).exists() else {}
+    unknown = Spent("", math.nan)
+    return {
+        method: phases.get(f"{EVALUATING}{method}", unknown).seconds / len(answers)
+        for method, answers in answered.items()
+    }
 
 
 def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:

@@ -21,8 +21,10 @@ from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import mean_by_round
 from experiments.metrics.paths import PATH_METRICS
 from experiments.records.atomic import write_atomically
-from experiments.records.recorder import LEARNING, RunFolder
+from experiments.records.checkpoint import LEARNING
+from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.trials import LEARNED_FROM
 
 # The name of the embedded reader among models and judges, as records hold it.
 EMBEDDED = "reader"
@@ -174,12 +176,16 @@ def _strict(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
 
 
 def _training(learned: RunFolder) -> Metrics:
-    """The tokens of all discussions that a method's graph was learned from; empty where none was, or older records lack
-    it."""
+    """The tokens of all discussions that were held for a method's graph to learn from; empty where none was learned, or
+    older records lack it. Of a graph that was learned from another's discussions there are none, and it says whose."""
     if not (learned.path / LEARNING).is_file():
         return {}
-    tokens = [step.terms["tokens"] for step in learned.learning() if "tokens" in step.terms]
-    return {TRAINING_TOKENS: int(sum(tokens))} if tokens else {}
+    steps = [step for step in learned.learning() if "tokens" in step.terms]
+    if not steps:
+        return {}
+    source = steps[-1].source
+    tokens = int(sum(step.terms["tokens"] for step in steps))
+    return {TRAINING_TOKENS: tokens, **({LEARNED_FROM: source} if source else {})}
 
 
 def _turns(run: RunFolder, method: str) -> Metrics:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table as Grid
+from rich.text import Text
+
+from actors.visible import visible
 
 # Characters of a line in a log or a pipe, where no terminal gives a width.
 WIDTH_PLAIN = 110
@@ -46,21 +49,27 @@ class Table:
             # A file can hold a line of any length, and a table cut short would lose its last columns.
             wide = max(narrow, console.measure(grid, options=unlimited).maximum)
         if self.title:
-            console.print(self.title, style="bold")
+            console.print(visible(self.title), style="bold", markup=False, highlight=False)
         console.width = wide
         console.print(grid)
         console.width = wide if wide_notes else narrow
         console.print()
         for note in (*self.notes, *further):
             # Notes contain square brackets, which rich would read as markup.
-            console.print(note, markup=False, highlight=False)
+            console.print(visible(note), markup=False, highlight=False)
 
     def _grid(self) -> Grid:
         grid = Grid(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
         for i, name in enumerate(self.columns):
-            grid.add_column(name, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")
+            grid.add_column(
+                Text("\n".join(map(visible, name.split("\n")))),
+                justify="left" if i < self.names else "right",
+                no_wrap=True,
+                vertical="bottom",
+            )
         for i, row in enumerate(self.rows):
-            grid.add_row(*row, style="bold" if i == self.total else None)
+            # As Text: rich would read square brackets as markup.
+            grid.add_row(*(Text(visible(cell)) for cell in row), style="bold" if i == self.total else None)
         return grid
 
 

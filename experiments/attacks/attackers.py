@@ -10,6 +10,7 @@ from actors.messages import derive_seed
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE
 from experiments.attacks.settings import AttackSettings
+from experiments.attacks.sleeper import Sleeper
 
 
 def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
@@ -36,6 +37,22 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     kind(settings).check(named)
     # In the team's order, so that the order in `attack.agents` changes nothing.
     return tuple(name for name in agents if name in named)
+
+
+def check_phases(settings: AttackSettings, rounds: int | None, questions: int | None) -> None:
+    """Raises UserError where a sleeper would never wake: discussions have so many `rounds` and a phase so many
+    `questions`, None where that is not known."""
+    if settings.kind != Sleeper.name:
+        return
+    for name, begins, last in (
+        ("from_round", settings.from_round, rounds),
+        ("from_question", settings.from_question + 1, questions),
+    ):
+        if last is not None and begins > last:
+            raise UserError(
+                f"attack.{name}={getattr(settings, name)}: nobody would ever be attacked, as there are only {last} "
+                f"{name.removeprefix('from_')}s; lower it"
+            )
 
 
 def _name(agent: object, agents: Sequence[str]) -> str:

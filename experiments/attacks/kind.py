@@ -37,6 +37,7 @@ class AttackKind:
     aimed: whether it is after a wrong answer; without one there is no success rate.
     several_targets: whether each compromised agent argues for a wrong answer of its own.
     spreads: whether agents that are not compromised may pass it on.
+    reads: names of the settings of its own that it goes by.
     """
 
     name: ClassVar[str] = NONE
@@ -44,6 +45,7 @@ class AttackKind:
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: AttackSettings) -> None:
         self.settings = settings

@@ -22,6 +22,7 @@ class Poison(AttackKind):
 
     name = "poison"
     acts_on = "evidence"
+    reads = ("source",)
 
     def check(self, attackers: Sequence[str]) -> None:
         if attackers:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.errors import UserError
 from actors.messages import Heard, Message, Turn, derive_seed
 from experiments.attacks.kind import AttackContext, AttackKind
 
@@ -24,10 +22,7 @@ class Tamper(AttackKind):
 
     name = "tamper"
     acts_on = "messages"
-
-    def check(self, attackers: Sequence[str]) -> None:
-        if not 0 <= self.settings.share <= 1:
-            raise UserError(f"attack.share={self.settings.share}: expected a number from 0 to 1")
+    reads = ("share",)
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         def arrived(heard: Heard) -> Heard:

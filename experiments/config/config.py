@@ -37,7 +37,7 @@ class Config:
     """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence;
     `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go; `behaviour`: what
     irrelevant evidence and colleagues who are wrong make of one agent's answers."""
-    seed: int = 0
+    seed: int = at_least(-(2**63), default=0, most=2**63 - 1)
     output: str = "runs"
     """Where run folders go."""
     cache: str | None = None
@@ -46,7 +46,10 @@ class Config:
     """A run folder to go on with."""
     dry_run: bool = False
     """Say how many turns and about how many tokens the run would take, and do nothing."""
-    concurrency: int = at_least(1, default=64)
+    runtime: Literal["ray", "inline"] = "ray"
+    """`ray`: agents, replicas and learners are processes of their own; `inline`: all in one, without Ray (a sweep: in
+    one for each of its `parallel` trials), for a debugger or a laptop. The records are the same."""
+    concurrency: int = at_least(1, default=64, most=100_000)
     """Discussions held at once; answers do not depend on it."""
     methods: list[str] = field(
         default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"]
@@ -87,7 +90,7 @@ class Config:
 _OF_A_MODEL = """replicas capacity cpus gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()
 RUNTIME_KEYS = (
-    *("concurrency", "ray", "wandb", "completions", "costs", "retrieval.web_key_env"),
+    *("concurrency", "runtime", "ray", "wandb", "completions", "costs", "cache", "retrieval.web_key_env"),
     *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
 )
 

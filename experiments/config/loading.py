@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cache
-from math import inf
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
-from yaml import YAMLError
+from yaml import MarkedYAMLError, YAMLError
 
 from actors.backends.backends import find_backend
 from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.settings import AT_LEAST, SHARE
 from experiments.attacks.catalogue import attack_kind
 from experiments.config.config import RUNTIME_KEYS, Config, may_change, of_any_role
-from experiments.config.references import KEYS, check_named_again
+from experiments.config.references import check_named_again, check_outside, flat
 from experiments.config.role_files import read_roles
+from experiments.config.saved import check_keys, check_literal, read_tree
+from experiments.config.secrets import check_secrets
 from experiments.config.settings import RoleSettings
+from experiments.config.values import check_bounds, check_shape, shown
 from experiments.datasets.catalogue import dataset_kind
+from experiments.records.recorder import RunFolder
 
 PRESETS = Path(__file__).parents[1] / "presets"
 READERS = PRESETS / "readers"
+KEY_CHARACTERS, LINE_CHARACTERS = 300, 600
 
 
 def experiments() -> dict[str, str]:
@@ -41,7 +44,8 @@ def experiments() -> dict[str, str]:
 def load(words: Sequence[str]) -> Config:
     """The configuration of a command line such as `experiment=mmqa_prune topology.rounds=4`.
 
-    `experiment` is a name of ours or the path of a preset of the user's own, a YAML file.
+    `experiment` is a name of ours or the path of a preset of the user's own, a YAML file. Of several words for one key
+    the last one counts, so that a script's own words can be followed by others.
 
     Raises:
         UserError: an unknown experiment or key (with the nearest right one), or a value that is not allowed.
@@ -49,16 +53,47 @@ def load(words: Sequence[str]) -> Config:
     values = dict(_key_and_value(word) for word in words)
     if "resume" in values:
         return _resumed(Path(values["resume"]), words)
-    preset = _preset(values.get("experiment", ""))
+    config = _typed(_layers(words))
+    check_secrets(config)
+    check_kinds(config)  # now, because a wrong name must not be noticed after minutes of starting
+    return config
+
+
+@dataclass(frozen=True)
+class Said:
+    """The dotted keys that a command line says, and those that its preset does.
+
+    ours: whether the preset is one of this project's; alone: what the preset is by itself.
+    """
+
+    words: tuple[str, ...]
+    preset: tuple[str, ...]
+    ours: bool
+    alone: Config
+
+
+def said(words: Sequence[str]) -> Said | None:
+    """What a command line says, which `load` can read; None of one that resumes a run."""
+    values = dict(_key_and_value(word) for word in words)
+    if "resume" in values:
+        return None
+    preset, named, *others = _layers(words)
+    trees: Any = map(OmegaConf.to_container, others)
+    keys = tuple(dict.fromkeys(key for tree in trees for key, _ in flat(tree)))
+    ours = _preset(values["experiment"]).parent == PRESETS
+    return Said(keys, tuple(key for key, _ in flat(preset)), ours, _typed([preset, named]))
+
+
+def _layers(words: Sequence[str]) -> list[Any]:
+    """What a preset says, its name, and what each word after it says."""
+    preset = _preset(dict(map(_key_and_value, words)).get("experiment", ""))
     others = [word for word in words if not word.startswith("experiment=")]
     tree = _mapping(
         preset,
         f"{preset} cannot be read as a preset",
         f"{preset} is not a preset: expected keys and values, such as `seed: 1`",
     )
-    config = _typed([_expanded(tree), OmegaConf.create({"experiment": preset.stem}), *map(_override, others)])
-    check_kinds(config)  # now, because a wrong name must not be noticed after minutes of starting
-    return config
+    return [_expanded(tree), {"experiment": preset.stem}, *map(_override, others)]
 
 
 def check_kinds(config: Config) -> None:
@@ -112,11 +147,14 @@ def varied(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def read(path: Path) -> Config:
-    """A saved configuration; nothing that it names is imported. Raises UserError when the file is not one."""
+    """A saved configuration; nothing that it names is imported. Raises UserError when the file is not a whole one."""
     try:
+        tree = read_tree(path)
         # Not `load`, whose check_kinds would import code that the file names.
-        return _typed([OmegaConf.load(path)])
-    except (OSError, YAMLError, UserError) as error:
+        config = _typed([tree])
+        check_keys(tree, asdict(config))
+        return config
+    except (OSError, UnicodeError, RecursionError, YAMLError, OmegaConfBaseException, UserError) as error:
         raise UserError(f"{path} is not a saved configuration ({_line(error)}); give an intact run folder") from error
 
 
@@ -131,33 +169,31 @@ def _preset(name: str) -> Path:
         return path
     known = experiments()
     if name not in known:
-        raise UserError(f"unknown experiment {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+        raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
     return PRESETS / f"{name}.yaml"
 
 
 def _resumed(folder: Path, words: Sequence[str]) -> Config:
-    """The saved configuration with other runtime keys; code that it names has to be named again."""
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise UserError(f"resume={folder} is not a run folder: it has no config.yaml; give one that a run printed")
-    saved = read(path)
+    """The saved configuration with other runtime keys; what it names outside the folder has to be named again."""
+    check_outside(folder)
+    saved = read(RunFolder.open(folder).config)
     others = [word for word in words if not word.startswith("resume=") and word != f"experiment={saved.experiment}"]
     overrides = [_override(word) for word in others]
     for word, override in zip(others, overrides, strict=True):
         key, _ = _key_and_value(word)
-        allowed = may_change(key)
-        # Code may be named again, as `check_named_again` requires, but only with the saved value.
-        again = any(f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.") for name in KEYS)
-        if not allowed and not (again and _typed([override], saved) == saved):
+        # What `check_named_again` requires may be named again, with the saved value.
+        if not may_change(key) and _typed([override], saved) != saved:
             raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
-    check_named_again(saved, _typed(overrides))
-    return _typed([OmegaConf.structured(saved), *overrides, OmegaConf.create({"resume": str(folder)})])
+    resumed = _typed([*overrides, {"resume": str(folder)}], saved)
+    check_secrets(resumed)
+    check_named_again(resumed, _typed(overrides), folder)
+    return resumed
 
 
 def _key_and_value(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
-    if not equals or not key.strip("."):
-        raise UserError(f"{word!r} is not of the form key=value, such as seed=1 or data.limit=20")
+    if not equals or len(key) > KEY_CHARACTERS or not re.fullmatch(r"[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*", key):
+        raise UserError(f"{shown(word)!r} is not of the form key=value, such as seed=1 or data.limit=20")
     return key, value
 
 
@@ -165,8 +201,10 @@ def _override(word: str) -> DictConfig:
     key, _ = _key_and_value(word)
     try:
         tree = OmegaConf.from_dotlist([word])
-    except (OmegaConfBaseException, YAMLError, ValueError) as error:
-        raise UserError(f"{word!r} cannot be read: {_line(error)}") from error
+    # RecursionError: brackets in brackets without end.
+    except (OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
+        # The word may hold a password.
+        raise UserError(f"the value of {key} cannot be read: {_line(error)}") from error
     # Only a group's name has a short form, and a role's model: another dotted key already says what it sets.
     short = "." not in key or key.startswith("roles.")
     return OmegaConf.create(_expanded(OmegaConf.to_container(tree))) if short else tree
@@ -215,7 +253,8 @@ def _mapping(path: Path, unreadable: str, no_mapping: str) -> Any:
     """The keys and values of a YAML file. Raises UserError with the first text and why, or with the second."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, YAMLError) as error:
+    # ValueError: another encoding than UTF-8, or a number without end; RecursionError: lists in lists without end.
+    except (OSError, YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
         raise UserError(f"{unreadable}: {_line(error)}") from error
     if not isinstance(tree, dict):
         raise UserError(no_mapping)
@@ -232,38 +271,24 @@ def _groups_with_kinds() -> frozenset[str]:
 def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Config:
     """The layers over the base as a checked configuration, the last one winning."""
     try:
+        for layer in layers:
+            tree = OmegaConf.to_container(layer) if isinstance(layer, DictConfig) else layer
+            check_literal(tree)
+            check_shape(tree, Config)
         config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), *layers))
     except ConfigKeyError as error:
         raise UserError(_unknown_key(error)) from error
-    # TypeError: a list where a group belongs.
-    except (OmegaConfBaseException, ValueError, TypeError) as error:
+    # OverflowError: a whole number that no float is; RecursionError: lists in lists without end.
+    except (OmegaConfBaseException, ValueError, TypeError, OverflowError, RecursionError) as error:
         key = getattr(error, "full_key", None)
         raise UserError(f"{key}: {_line(error)}" if key else _line(error)) from error
     # For the type checker: to_object gives the class of the structured base.
     assert isinstance(config, Config)
-    _check_bounds(config)
+    check_bounds(config)
     for role, settings in config.roles.items():
-        _check_bounds(settings, f"roles.{role}.")
+        check_bounds(settings, f"roles.{role}.")
         for_role(config, role)
     return config
-
-
-def _check_bounds(group: Any, prefix: str = "") -> None:
-    """Checks the bounds that settings classes state for their fields, and runs their own `check_values`."""
-    for f in fields(group):
-        key, value = f"{prefix}{f.name}", getattr(group, f.name)
-        if is_dataclass(value):
-            _check_bounds(value, f"{key}.")
-            continue
-        least = f.metadata.get(AT_LEAST)
-        # Written as `not least <= value` because NaN compares false with everything.
-        if least is not None and value is not None and not least <= value < inf:
-            raise UserError(f"{key}={value}: expected at least {least}, and a finite number")
-        if SHARE in f.metadata and not 0 <= value <= 1:
-            raise UserError(f"{key}={value}: expected a number from 0 to 1")
-    check = getattr(group, "check_values", None)
-    if check is not None:
-        check(prefix.rstrip("."))
 
 
 def _unknown_key(error: ConfigKeyError) -> str:
@@ -294,5 +319,9 @@ def _paths(group: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _line(error: BaseException) -> str:
-    """An error's first line; OmegaConf adds lines about its own internals."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    """An error in one line; OmegaConf adds lines about its own internals, and YAML begins with where it was."""
+    if isinstance(error, MarkedYAMLError) and error.problem and error.problem_mark:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # OmegaConf quotes a value that it cannot take, however long.
+    return first if len(first) <= LINE_CHARACTERS else f"{first[:LINE_CHARACTERS]}..."

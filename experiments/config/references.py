@@ -1,71 +1,179 @@
-"""Code that a configuration names, and which of it may be imported.
+"""What a configuration names outside of its run folder: code, addresses, keys, models to load, another cache.
 
-A configuration may name a method, attack, data set, model, encoder or agent of the user's own as `package.module:Name`.
 The command line, and the preset that it names, are the user's own words. A saved configuration is not: a run folder may
-come from anybody, so what it names is imported only where the command line of the resumption names it again.
+come from anybody, so what it names is imported, contacted, loaded or written only where the command line of the
+resumption names it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
-from actors.lookup import is_reference
-from experiments.config.config import Config
+from actors.lookup import installed, is_reference
+from experiments.config.config import Config, of_any_role
+from retrieval.embed import ENCODERS
 
-# Every setting that may name code, by its dotted key.
-KEYS = (
-    *("methods", "attack.kind", "data.kind", "model.kind", "judge.kind"),
-    *("retrieval.encoder", "retrieval.picture_encoder", "roles", "sweep"),
-)
-# `retrieval.encoder=late:<name>` chooses how an encoder of that name is used, and imports nothing.
-_NO_MODULE = ("late",)
+# Settings that may name code, by the group of entry points in which an installed package may have it.
+_CODE = {
+    **{"methods": "methods", "attack.kind": "attacks", "data.kind": "datasets", "roles.<role>.agent": "agents"},
+    **dict.fromkeys(("model.kind", "judge.kind", "roles.<role>.model.kind"), "models"),
+}
+_ENCODERS = ("retrieval.encoder", "retrieval.picture_encoder")
+_MODELS = ("model", "judge", "roles.<role>.model")
+# Their models are files, of a folder or of the Hugging Face Hub, that a process loads.
+_LOADING = ("vllm", "transformers")
+# Groups whose name alone stands for their kind.
+_SHORT = (*_MODELS, "data", "attack")
+# Files that are settings, or are copied into a folder.
+_FILES = ("roles.file", "reader", "roles.<role>.reader", "retrieval.web_file")
+_AXES, _POINTS = "sweep.axes.", "sweep.points"
+
+Leaf = tuple[str, Any]
 
 
-def references(config: Config) -> dict[str, list[str]]:
-    """Code that a configuration names, by the key that names it; keys that name none are left out."""
-    by_key = {key: list(_references(_code_at(config, key))) for key in KEYS}
-    return {key: names for key, names in by_key.items() if names}
+def resumption(config: Config, folder: Path) -> str:
+    """The words that resume a run, ready for a shell, with what it wants named again."""
+    return " ".join([f"resume={shlex.quote(str(folder))}", *words_again(config, folder)])
 
 
-def check_named_again(saved: Config, named: Config) -> None:
-    """Checks that the command line too names all code that a saved configuration names. Raises UserError otherwise.
+def words_again(config: Config, folder: Path) -> list[str]:
+    """The words that a resumption has to repeat: `key=value` for all that a configuration names outside of its folder,
+    ready for a shell."""
+    shown = dict.fromkeys(shown for shown, _, _ in _outside(config, folder))
+    tree = asdict(config)
+    return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in shown]
+
+
+def check_named_again(saved: Config, named: Config, folder: Path) -> None:
+    """Checks that the command line too names all that a saved configuration names outside of its folder.
 
     Args:
         named: the command line's own words, everything else at its default.
+
+    Raises UserError, with the words to add, otherwise.
     """
-    # Under whatever key: a reference that the user typed is trusted anywhere.
-    allowed = {reference for group in references(named).values() for reference in group}
-    for key, names in references(saved).items():
-        if missing := [reference for reference in names if reference not in allowed]:
-            raise UserError(
-                f"the saved configuration names code of its own, {key}={','.join(missing)}: a resumed run imports it "
-                f"only if the command line names it too; add the same {key}=... if you trust the folder"
-            )
+    allowed = set(_pairs(named))
+    if any((key, _hashable(value)) not in allowed for _, key, value in _outside(saved, folder)):
+        raise UserError(
+            "the saved configuration names code, addresses or files outside of its folder: a resumed run imports, "
+            "contacts and loads them only if the command line names them too; if you trust the folder, add "
+            f"{' '.join(words_again(saved, folder))}"
+        )
 
 
-def _code_at(config: Config, key: str) -> Any:
-    if key == "roles":
-        # A model's name at an endpoint may look like a reference (`llama:latest`), and names no code.
-        return [(role.agent, role.model.get("kind")) for role in config.roles.values()]
-    value: Any = config
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
+def check_outside(folder: Path) -> None:
+    """Raises UserError where Python would look for modules in a run folder: one of them could take another's place."""
+    place = folder.resolve()
+    # Ray's processes look in the working directory, too.
+    for path in (".", *sys.path):
+        if Path(path or ".").resolve().is_relative_to(place):
+            raise UserError(f"{folder}: Python would import modules from this folder; start from another one")
 
 
-def _references(value: Any) -> Iterator[str]:
-    """Every string in a value, however nested, that has a reference's form."""
-    if isinstance(value, str):
-        if is_reference(value) and value.partition(":")[0] not in _NO_MODULE:
-            yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _references(part)
-    elif isinstance(value, (list, tuple)):
+def _outside(config: Config, folder: Path) -> Iterator[tuple[str, str, Any]]:
+    """(the key that says it, the setting's own key, the value) of all that leads out of the folder."""
+    said = list(leaves(config))
+    kinds = {value for _, key, value in said if key.endswith(".kind") and isinstance(value, str)}
+    loads = any(kind in _LOADING or _is_code(kind, "models") for kind in kinds)
+    for shown, key, value in said:
+        own = key if key == "roles.file" else of_any_role(key)
+        if value not in (None, "", {}, []) and _leads_out(own, value, loads, config, folder):
+            yield shown, key, value
+
+
+def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) -> bool:
+    if key in _CODE:
+        return _is_code(value, _CODE[key])
+    if key in _ENCODERS:
+        return value not in ENCODERS
+    group, _, name = key.rpartition(".")
+    if group in _MODELS:
+        return name in ("base_url", "key_env") or (name == "name" and loads)
+    if key.startswith(tuple(f"{group}.engine" for group in _MODELS)):
+        return loads
+    if key in _FILES:
+        return True
+    if key == "costs.model":
+        return value not in ("auto", "none")
+    if key == "retrieval.web":
+        return bool(value == "serper")
+    if key in ("retrieval.web_url", "retrieval.web_key_env"):
+        # At their defaults they say no more than `retrieval.web` does.
+        return config.retrieval.web == "serper" and value != _value(asdict(Config()), key)
+    if key == "cache":
+        return Path(value).resolve() != folder.resolve().parent / "cache"
+    return key == "ray.address" or (key, value) == ("wandb.mode", "online")
+
+
+def _is_code(value: Any, group: str) -> bool:
+    return isinstance(value, str) and (is_reference(value) or value in installed(group))
+
+
+def _pairs(config: Config) -> Iterator[Leaf]:
+    return ((key, _hashable(value)) for _, key, value in leaves(config))
+
+
+def leaves(config: Config) -> Iterator[tuple[str, str, Any]]:
+    """(the key that says it, the setting's own key, one value) of everything that a configuration, or a trial of its
+    sweep, says."""
+    for key, value in flat(asdict(config)):
+        if key == _POINTS:
+            for point in value:
+                yield from ((key, own, one) for name, of_point in flat(point) for own, one in _parts(name, of_point))
+        elif key.startswith(_AXES):
+            for one in value if isinstance(value, list) else [value]:
+                yield from ((key, own, part) for own, part in _parts(key.removeprefix(_AXES), one))
+        else:
+            yield from ((key, key, part) for part in (value if isinstance(value, list) else [value]))
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
+    """Every setting by its dotted key."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _parts(key: str, value: Any) -> Iterator[Leaf]:
+    """A trial's value as its settings: it may be a list, a group or, as on the command line, a group's kind."""
+    if isinstance(value, list):
         for part in value:
-            yield from _references(part)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _references(getattr(value, name))
+            yield from _parts(key, part)
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _parts(f"{key}.{name}", part)
+    else:
+        yield (f"{key}.kind" if of_any_role(key) in _SHORT else key), value
+
+
+def _hashable(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _value(tree: Any, key: str) -> Any:
+    """What stands under a dotted key, parts of which may have dots themselves."""
+    if key in tree:
+        return tree[key]
+    names = key.split(".")
+    for n in range(len(names) - 1, 0, -1):
+        group = tree.get(".".join(names[:n]))
+        if isinstance(group, Mapping):
+            return _value(group, ".".join(names[n:]))
+    raise KeyError(key)
+
+
+def _written(value: Any) -> str:
+    """A value as the command line takes it."""
+    # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
+    plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
+    return value if plain else json.dumps(value)

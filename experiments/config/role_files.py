@@ -53,7 +53,7 @@ def read_roles(name: str) -> dict[str, Any]:
         )
     try:
         roles = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, YAMLError, UnicodeError, OmegaConfBaseException) as error:
+    except (OSError, YAMLError, ValueError, OmegaConfBaseException, RecursionError) as error:
         raise UserError(f"{where} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(roles, list) or not roles:
         raise UserError(f"{where}: expected a list of roles, each with a name and an instruction")

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors.errors import UserError
-from actors.settings import at_least
-from topologies.learning.settings import Inference
+from actors.settings import at_least, within
+from topologies.learning.settings import Graph, Inference
+
+MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
 
 @dataclass
@@ -53,6 +55,8 @@ class RoleSettings:
     models are equal share one pool, of one replica unless `replicas` is said."""
     reader: dict[str, Any] = field(default_factory=dict)
     """What the embedded reader has otherwise than `reader` for this role, by the same keys."""
+    instances: int | None = at_least(1, default=None, most=10_000)
+    """How many agents of the team have the role (null: `topology.instances`)."""
     instruction: str = ""
     """What the role is told to do (empty: as we tell it). One of your own is called `text_<name>` or `visual_<name>`
     here, and `<name>` in `topology.text` or `topology.visual`."""
@@ -80,11 +84,20 @@ class ReplaySettings:
 
 @dataclass
 class CostSettings:
-    """The cost of tokens, for `dry_run=true`: prices in any currency per million tokens, and speeds of all replicas
-    together."""
+    """What `dry_run=true` reckons with: prices in any currency, speeds of all replicas together, and the cost model."""
 
+    model: str = "auto"
+    """Who predicts time, memory and disk: `auto`, ours for the runtime; a file of your own, which `python -m
+    experiments.estimate fit <run folders>` writes; `none`."""
+    cores: int | None = at_least(1, default=None)
+    """Cores of the machine that the run would have (null: as many as the one on which the cost model was fitted)."""
     prompt_price: float | None = at_least(0, default=None)
+    """For a million tokens."""
+    cached_price: float | None = at_least(0, default=None)
+    """For a million prompt tokens that a prefix cache serves (null: as other prompt tokens)."""
     completion_price: float | None = at_least(0, default=None)
+    """For a million tokens."""
+    gpu_hour_price: float | None = at_least(0, default=None)
     prompt_tokens_per_s: float | None = at_least(1e-9, default=None)
     completion_tokens_per_s: float | None = at_least(1e-9, default=None)
 
@@ -99,13 +112,23 @@ class TopologySettings:
     """Textual roles."""
     visual: list[str] = field(default_factory=lambda: ["critic", "data_analyst", "knowledge_expert", "scientist"])
     """Visual roles."""
-    rounds: int = 2
+    instances: int = at_least(1, default=1, most=10_000)
+    """How many agents have each role, where the role itself does not say. Those of `text_critic` are then called
+    `text_critic_1`, `text_critic_2`, ... and share one process."""
+    rounds: int = at_least(1, default=2, most=100)
     """T of the paper."""
     evidence: Literal["all", "own_modality"] = "all"
     """What each agent of the team is shown. `all`: everything that was retrieved, as in the paper (Eq. 1);
     `own_modality`: textual roles passages and table rows, visual ones pictures, so that an agent knows of the other
     kind only what it hears. That is for studying what edges between modalities carry, and makes shorter prompts.
     Whoever decides or answers alone is shown everything, and agents of other systems what their systems show them."""
+    candidates: Graph = Graph.COMPLETE
+    """The edges that methods which learn by policy gradient may choose among: all, or those of a sparser graph, in
+    either direction."""
+    tied: bool = False
+    """Such a method learns one probability for each pair of roles, which all their instances share. With this and with
+    sparse candidates it learns from utility alone: the terms of rank, noise and alignment are of matrices of all
+    pairs."""
     inference: Inference = Inference.THRESHOLD
     """How to answer with what was learned: `threshold` (one deterministic wiring) or `sampled`."""
 
@@ -114,9 +137,14 @@ class TopologySettings:
 class TrainingSettings:
     """How discussions are drawn for learning; a stage has `pruning.steps` steps."""
 
-    samples: int = at_least(1, default=10)
+    samples: int = at_least(1, default=10, most=10_000)
     """K of the paper: wirings sampled for each question of a step."""
-    questions_per_step: int = at_least(1, default=1)
+    questions_per_step: int = at_least(1, default=1, most=10_000)
+    share: bool = True
+    """Where several graphs are learned, `effects` learns from the discussions of the first of the others that tries all
+    edges (`m3prune`, `m3prune_rloo`, `agentprune` or `agentdropout`), while that one does, and holds none of its own.
+    The others learn from their own alone: a policy gradient is that of the policy's own draws. What another prunes
+    early, `effects` sees less of, and an agent that it is certain to be misled by goes from its own graph alone."""
 
 
 @dataclass
@@ -124,7 +152,7 @@ class RedundancySettings:
     """Definition 1, measured: `job: redundancy` takes every edge away in turn, and compares with what is redundant what
     the learned ones among the methods prune."""
 
-    questions: int = 40
+    questions: int = at_least(1, default=40)
     """Evaluated questions on which each edge's absence is tried."""
 
 
@@ -132,9 +160,9 @@ class RedundancySettings:
 class BehaviourSettings:
     """`job: behaviour`: what one agent makes of irrelevant evidence and of colleagues who are wrong."""
 
-    irrelevant: list[int] = field(default_factory=lambda: [4, 16])
+    irrelevant: list[int] = field(default_factory=lambda: [4, 16], metadata=within(1, 1_000))
     """How many passages and rows that look relevant, and are not, stand among the relevant ones."""
-    colleagues: list[int] = field(default_factory=lambda: [1, 3])
+    colleagues: list[int] = field(default_factory=lambda: [1, 3], metadata=within(1, 1_000))
     """How many colleagues give the same wrong answer."""
 
     def check_values(self, key: str) -> None:
@@ -156,16 +184,16 @@ class SweepSettings:
     or a group itself."""
     points: list[dict[str, Any]] = field(default_factory=list)
     """Settings that go together, by dotted key; each is combined with all axes."""
-    seeds: int = 1
+    seeds: int = at_least(1, default=1, most=MOST_TRIALS)
     """Every trial once for each of so many seeds, from `seed` on."""
     search: Literal["grid", "random"] = "grid"
-    samples: int | None = None
+    samples: int | None = at_least(1, default=None, most=MOST_TRIALS)
     """random: how many of the combinations of points and axes to draw, each for every seed."""
     stop: Literal["none", "asha"] = "none"
     """asha: trials whose mean training utility falls behind end early, without an evaluation."""
-    grace: int = 10
+    grace: int = at_least(1, default=10)
     """asha: training steps that every trial gets."""
-    reduction: int = 3
+    reduction: int = at_least(2, default=3, most=1_000)
     """asha: one in so many goes on at every rung."""
-    parallel: int = 2
+    parallel: int = at_least(1, default=2, most=1_000)
     """Trials under way at once."""

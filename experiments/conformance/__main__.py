@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors.errors import UserError
+from actors.visible import visible
 from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.datasets import check_dataset
@@ -24,10 +25,10 @@ def main(words: list[str]) -> int:
     try:
         checked = _check(words)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(visible(f"error: {error}"), file=sys.stderr)
         return 2
     except NotConforming as error:
-        print(f"does not conform: {error}", file=sys.stderr)
+        print(visible(f"does not conform: {error}"), file=sys.stderr)
         return 1
     print("\n".join(f"conforms: {name}" for name in checked))
     return 0

@@ -59,7 +59,7 @@ def check_attack(name: str) -> None:
 
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
     """The turns of one discussion as they reach the agents, by id."""
-    wiring = constant_wiring(complete(len(TEAM)), ROUNDS)
+    wiring = constant_wiring(complete(len(TEAM)), len(TEAM), ROUNDS)
     team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(1)))
     walk = Wired("full", TEAM, wiring)
     asyncio.run(attack.run_discussion(walk, item, item.question, team, SEED, phase="evaluate", number=number))

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.messages import Kind, Role, Status, Trace, Turn
+from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.require import require
@@ -31,7 +32,6 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.records.traces import encode
-from experiments.running.local import Local
 from experiments.running.methods import make_topology, methods_of
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
@@ -93,7 +93,8 @@ class MethodInWorld:
         return make_topology(self.method, self.config, TEAM, {self.method.name: learned}, cast(Any, library), watched)
 
     async def _watched(self) -> tuple[Trace, ...]:
-        wired = Wired("calibrate", TEAM, constant_wiring(complete(len(TEAM)), self.config.topology.rounds))
+        full = constant_wiring(complete(len(TEAM)), len(TEAM), self.config.topology.rounds)
+        wired = Wired("calibrate", TEAM, full)
         question = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
         team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(20)))
         return (await wired.answer(question, team.ask, 7),)

@@ -9,20 +9,23 @@ label by name and no other label.
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Container, Iterator
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import check_image, from_record
+from experiments.datasets.files import check_image, from_record, read_table
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.kind import OF_A_RELEASE, DataRequest, DatasetKind
+from experiments.datasets.layouts.crisismmd import POST, Post
+from experiments.datasets.layouts.fields import checked_value
 from experiments.datasets.subset import limited
+from experiments.datasets.unique import once
 
 RELEASE = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
 # In order of preference: posts with agreed labels first.
@@ -68,8 +71,6 @@ CHOICES["humanitarian_merged"] = CHOICES["humanitarian"] | {
 
 log = logging.getLogger(__name__)
 
-Row = dict[str, str]
-
 
 class CrisisMmd:
     """Trains on the official train split and evaluates on `split`; a post with several pictures is in one of them only.
@@ -89,19 +90,20 @@ class CrisisMmd:
         train: int | None = None,
         limit: int | None = None,
         seed: int = 0,
+        allow_links: bool = False,
     ) -> None:
-        self._root = root
+        self._release = Folder(root, RELEASE, allow_links=allow_links)
         self._task: Task = task
         self._split = split
         self._train = train
         self._limit = limit
         self._seed = seed
-        self._read: dict[str, list[Row]] = {}  # by split, because the corpus and the questions need the same rows
+        self._read: dict[str, list[Post]] = {}  # by split, because the corpus and the questions need the same rows
 
     def train(self) -> Iterator[Item]:
         # One post may have several pictures, and these may stand in different splits.
-        evaluated = {row["tweet_id"] for row in self._rows(self._split)}
-        return self._items([row for row in self._rows("train") if row["tweet_id"] not in evaluated], self._train)
+        evaluated = {row.tweet_id for row in self._rows(self._split)}
+        return self._items([row for row in self._rows("train") if row.tweet_id not in evaluated], self._train)
 
     def evaluate(self) -> Iterator[Item]:
         return self._items(self._rows(self._split), self._limit)
@@ -114,7 +116,7 @@ class CrisisMmd:
         """
         seen: set[str] = set()
         for split in (self._split, "train"):
-            if split == "train" and not self._path(split).is_file():
+            if split == "train" and self._release.file(*self._path(split)) is None:
                 continue  # an evaluation that learns nothing needs no training file
             for row in self._rows(split):
                 for source in self._sources(row):
@@ -129,70 +131,68 @@ class CrisisMmd:
         """Accuracy: the answer must name the right class by its words or letter, and no other."""
         return choice_score(item, answer)
 
-    def _items(self, rows: list[Row], count: int | None) -> Iterator[Item]:
-        return map(self._item, limited(rows, itemgetter("image_id"), count, self._seed))
+    def _items(self, rows: list[Post], count: int | None) -> Iterator[Item]:
+        return map(self._item, limited(rows, attrgetter("image_id"), count, self._seed))
 
-    def _item(self, row: Row) -> Item:
+    def _item(self, row: Post) -> Item:
         own = tuple(source.doc for source in self._sources(row))
         classes = CHOICES[self._task]
         return Item(
             # By picture, because a post may have several. Merged classes share a text, which is one choice only.
-            question=Question(row["image_id"], QUESTIONS[self._task], tuple(dict.fromkeys(classes.values()))),
-            gold=(classes[row["label"]],),
+            question=Question(row.image_id, QUESTIONS[self._task], tuple(dict.fromkeys(classes.values()))),
+            gold=(classes[row.label],),
             # The post is all the evidence that its label was given on, so every method is shown it.
             pool=own,
             supporting=own,
             own=own,
-            tags={"task": self._task, "event": row["event_name"]},
+            tags={"task": self._task, "event": row.event_name},
         )
 
-    def _sources(self, row: Row) -> tuple[Source, Source]:
+    def _sources(self, row: Post) -> tuple[Source, Source]:
         """The text and the picture of a post, both titled with the name of the disaster."""
-        text, picture, title = f"{row['tweet_id']}:text", row["image_id"], row["event_name"].replace("_", " ")
-        file = self._root / row["image"]
+        text, picture, title = f"{row.tweet_id}:text", row.image_id, row.event_name.replace("_", " ")
+        file = from_record(row.image, self._release.file, f"{self._release}, image_id {picture}")
         return (
-            Source(text, text, Kind.TEXT, title, row["tweet_text"]),
-            Source(picture, picture, Kind.IMAGE, title, "", str(file) if file.is_file() else None),
+            Source(text, text, Kind.TEXT, title, row.tweet_text),
+            Source(picture, picture, Kind.IMAGE, title, "", str(file) if file else None),
         )
 
-    def _rows(self, split: str) -> list[Row]:
+    def _rows(self, split: str) -> list[Post]:
         if split not in self._read:
-            self._read[split] = self._parsed(self._path(split))
+            names = self._path(split)
+            path = self._release.file(*names)
+            if path is None:
+                raise UserError(
+                    f"missing data file {self._release.root.joinpath(*names)}: copy it there from {RELEASE}"
+                )
+            self._read[split] = self._parsed(path)
         return self._read[split]
 
-    def _parsed(self, path: Path) -> list[Row]:
+    def _parsed(self, path: Path) -> list[Post]:
         """Raises UserError with file and line for a missing column, an unknown label and a picture named twice."""
-        if not path.is_file():
-            raise UserError(f"missing data file {path}: copy it there from {RELEASE}")
-        rows: list[Row] = []
+        posts: list[Post] = []
         seen: set[str] = set()
-        try:
-            with path.open(encoding="utf-8", newline="") as lines:
-                # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-                # Numbers start at 2, because the header is line 1.
-                for number, record in enumerate(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
-                    row = from_record(record, self._checked, f"{path}, line {number}")
-                    if row["image_id"] in seen:
-                        raise UserError(f"{path}, line {number}: image_id {row['image_id']} is there twice")
-                    seen.add(row["image_id"])
-                    rows.append(row)
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8 text ({error}): download it again") from error
-        if not rows:
+        # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
+        rows = read_table(path, quoted=False)
+        _, header = next(rows, (0, []))
+        if missing := [name for name in COLUMNS if name not in header]:
+            expected = ", ".join(COLUMNS)
+            raise UserError(f"{path} has no {missing[0]!r} as the official release has: expected {expected}")
+        for number, values in rows:
+            where = f"{path}, line {number}"
+            if len(values) < len(header):
+                raise UserError(f"{where}: fewer values than columns; the file may be truncated, download it again")
+            post = checked_value(POST, dict(zip(header, values, strict=False)), where)
+            if post.label not in CHOICES[self._task]:
+                raise UserError(f"{where}: unknown label {post.label!r} of task {self._task}")
+            from_record(post.image_id, lambda id: once(id, seen, "image_id"), where)
+            posts.append(post)
+        if not posts:
             raise UserError(f"{path} has no posts: copy it again from {RELEASE}")
-        return rows
+        return posts
 
-    def _checked(self, record: Row) -> Row:
-        row = {name: record[name] for name in COLUMNS}
-        # DictReader fills the columns that a short line lacks with None.
-        if None in row.values():
-            raise ValueError("fewer values than columns")
-        if row["label"] not in CHOICES[self._task]:
-            raise ValueError(f"unknown label {row['label']!r} of task {self._task}")
-        return row
-
-    def _path(self, split: str) -> Path:
-        return self._folder / LAYOUTS[self._folder.name].format(task=self._file_task, split=split)
+    def _path(self, split: str) -> tuple[str, str]:
+        return self._folder, LAYOUTS[self._folder].format(task=self._file_task, split=split)
 
     @property
     def _file_task(self) -> str:
@@ -200,21 +200,28 @@ class CrisisMmd:
         return self._task.removesuffix("_merged")
 
     @cached_property
-    def _folder(self) -> Path:
+    def _folder(self) -> str:
         """The first of the release's folders that holds the task's evaluated split."""
         for name, pattern in LAYOUTS.items():
-            if (self._root / name / pattern.format(task=self._file_task, split=self._split)).is_file():
+            if self._release.file(name, pattern.format(task=self._file_task, split=self._split)):
                 log.info("crisismmd: posts of %s", name)
-                return self._root / name
+                return name
         raise UserError(
-            f"neither {' nor '.join(LAYOUTS)} in {self._root} holds the {self._split} split of the task "
+            f"neither {' nor '.join(LAYOUTS)} in {self._release} holds the {self._split} split of the task "
             f"{self._file_task}: copy one there from {RELEASE}"
         )
 
 
 def _make(request: DataRequest) -> CrisisMmd:
     data = request.settings
-    return CrisisMmd(request.root, task=data.task, train=request.train, limit=data.limit, seed=request.seed)
+    return CrisisMmd(
+        request.root,
+        task=data.task,
+        train=request.train,
+        limit=data.limit,
+        seed=request.seed,
+        allow_links=data.allow_links,
+    )
 
 
-CRISISMMD = DatasetKind("crisismmd", RELEASE, _make)
+CRISISMMD = DatasetKind("crisismmd", RELEASE, _make, reads=(*OF_A_RELEASE, "task"))

@@ -9,7 +9,10 @@ from typing import Literal
 
 from actors.errors import UserError
 from experiments.datasets.item import Dataset
+from experiments.datasets.questions import check_questions
 from experiments.datasets.settings import DataSettings
+
+OF_A_RELEASE = ("root", "allow_links")  # settings that every data set goes by that is read from files
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class DatasetKind:
     rubric: by what its paper judges answers: a grade from 1 to 5, or whether they are the same as the reference.
     scope: what the benchmark searches for a question, its own pool or the whole corpus.
     pictures_for: the questions that pictures are retrieved for, all or those with a picture of their own.
+    reads: names of the settings that it goes by, beside the kind and the limit.
     """
 
     name: str
@@ -63,7 +67,15 @@ class DatasetKind:
     rubric: Literal["graded", "same_answer"] = "graded"
     scope: Literal["question", "corpus"] = "question"
     pictures_for: Literal["all", "pictured"] = "all"
+    reads: tuple[str, ...] = OF_A_RELEASE
 
     def open(self, request: DataRequest) -> Dataset:
-        """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault."""
-        return self.make(replace(request, release=self.release))
+        """The data set, opened. Raises UserError when the release is missing or broken, with the part at fault.
+
+        Every question is read once, so that none ends a run that has begun.
+        """
+        dataset = self.make(replace(request, release=self.release))
+        root = request.settings.root
+        where = f"data={self.name} in {root}" if root else f"data={self.name}"
+        check_questions(dataset, where, trains=request.held_out > 0)
+        return dataset

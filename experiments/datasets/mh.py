@@ -28,10 +28,13 @@ from pathlib import Path
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
-from experiments.datasets.files import find
+from experiments.datasets.files import check_image, from_record
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, text_score
-from experiments.datasets.kind import DatasetKind
-from experiments.datasets.sheets import read_records, read_rows
+from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.layouts.fields import checked_value
+from experiments.datasets.layouts.mh import NODE, QUESTION, RELATION, AskedQuestion
+from experiments.datasets.sheets import read_placed, read_records
 from experiments.datasets.subset import choose, limited
 
 RELEASE = "the data of github.com/wbw520/MH-MMKG"
@@ -45,7 +48,6 @@ TASKS = {  # Table 1; the release numbers its questions from 0, and in other pro
     "5": "cross monster analysis",
 }
 BATTLE = "battle screen"  # the title of questions' pictures; by a monster's name they would be that entity's
-NODE_COLUMNS, RELATION_COLUMNS = 5, 5  # at least; they are read by their places
 OF_NO_MONSTER = ("Element", "Pierce Pod")  # parts of names that mean the same in every monster's sheets
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
@@ -73,8 +75,16 @@ class Mh:
     name = "mh"
     metric = "EM"
 
-    def __init__(self, root: Path, *, train: int | None = None, limit: int | None = None, seed: int = 0) -> None:
-        self._root = root
+    def __init__(
+        self,
+        root: Path,
+        *,
+        train: int | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        allow_links: bool = False,
+    ) -> None:
+        self._release = Folder(root, RELEASE, allow_links=allow_links)
         self._train = train
         self._limit = limit
         self._seed = seed
@@ -92,15 +102,19 @@ class Mh:
     def corpus(self, docs: Container[str] | None = None) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures; with `docs`, those only.
 
-        Pictures are not decoded here: there are thousands, and they are of 4K.
+        Pictures are opened and not decoded here: there are thousands, and they are of 4K.
         """
+        for source in self._sources():
+            if docs is None or source.doc in docs:
+                if source.image is not None:
+                    check_image(Path(source.image), decode=False)
+                yield source
+
+    def _sources(self) -> Iterator[Source]:
         for entity in self._entities.values():
-            if docs is None or entity.name in docs:
-                yield from sources_of(entity)
+            yield from sources_of(entity)
         for id in self._records:
-            for source in self._pictures(id):
-                if docs is None or source.doc in docs:
-                    yield source
+            yield from self._pictures(id)
 
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
@@ -117,11 +131,11 @@ class Mh:
 
     def _item(self, id: str) -> Item:
         record = self._records[id]
-        paths = paths_of(record["Search Route"], record["Monster Name"], self._monsters)
+        paths = paths_of(record.route, record.monster, self._monsters)
         own = tuple(dict.fromkeys(source.doc for source in self._pictures(id)))
         return Item(
             question=Question(id, question_text(record)),
-            gold=(record["Answer"],),
+            gold=(record.answer,),
             pool=(*own, *self._documents),
             # An entity that the sheets only name has no source, so it is in no pool and cannot support.
             supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self._documents),
@@ -129,8 +143,8 @@ class Mh:
             paths=paths,
             topics=self._topics,
             tags={
-                "task": TASKS[record["Type"]],
-                "monster": record["Monster Name"],
+                "task": TASKS[record.task],
+                "monster": record.monster,
                 # A path of n entities has n - 1 edges.
                 "hops": str(max(map(len, paths)) - 1),
             },
@@ -138,57 +152,68 @@ class Mh:
 
     def _pictures(self, id: str) -> tuple[Source, ...]:
         record = self._records[id]
-        if not record["Image"] and not record["Perception"]:
+        if not record.image and not record.perception:
             return ()
-        frames = frames_of(self._root / "questions_mh" / record["File"], record["Image"])
-        return pictures(f"{id}:picture", BATTLE, record["Perception"], frames)
+        frames = self._frames(f"{self._list}, question {id}", record.image, "questions_mh", record.file)
+        return pictures(f"{id}:picture", BATTLE, record.perception, frames)
+
+    @property
+    def _list(self) -> Path:
+        return self._release.find("questions_mh/question_list.xlsx")
 
     @cached_property
-    def _records(self) -> dict[str, dict[str, str]]:
+    def _records(self) -> dict[str, AskedQuestion]:
         """The rows by id: the `File`, with a number where several questions are about one."""
-        path = find(self._root / "questions_mh", "question_list.xlsx", RELEASE)
+        path = self._list
         counted: Counter[str] = Counter()
-        records = {}
-        for record in read_records(path, COLUMNS):
-            file = record["File"]
-            counted[file] += 1
-            where = f"{path}, question {file}"
-            if record["Type"] not in TASKS or not record["Search Route"]:
-                raise UserError(f"{where}: expected a Type from 0 to 5 and a Search Route; copy the file again")
+        records: dict[str, AskedQuestion] = {}
+        for cells in read_records(path, COLUMNS):
+            where = f"{path}, question {cells['File']}"
+            record = checked_value(QUESTION, cells, where)
+            if not paths_of(record.route, record.monster, ()):
+                raise UserError(f"{where}: Search Route: expected a path such as A>B, found {record.route!r}")
+            counted[record.file] += 1
             # The first question on a file keeps its name, so that ids of files with one question have no number.
-            records[file if counted[file] == 1 else f"{file}#{counted[file]}"] = record
+            id = record.file if counted[record.file] == 1 else f"{record.file}#{counted[record.file]}"
+            if id in records:
+                raise UserError(f"{where}: the id {id} is there twice: give one of the files another name")
+            records[id] = record
+        if not records:
+            raise UserError(f"{path} has no questions: copy it again from {RELEASE}")
         return records
 
     @cached_property
     def _monsters(self) -> frozenset[str]:
-        return frozenset(record["Monster Name"] for record in self._records.values()) | set(self._folders)
+        return frozenset(record.monster for record in self._records.values()) | set(self._monster_folders)
 
     @cached_property
     def _topics(self) -> tuple[str, ...]:
-        return tuple(sorted(self._folders))
+        return tuple(self._monster_folders)
 
     @cached_property
-    def _folders(self) -> dict[str, Path]:
-        graph = self._root / "mmkg"
-        if not graph.is_dir():
-            raise UserError(f"missing folder {graph}, the knowledge graph: unpack it there from {RELEASE}")
-        # Sorted: file systems list in different orders, and the first sheet with content for an entity wins.
-        return {folder.name: folder for folder in sorted(graph.iterdir()) if folder.is_dir()}
+    def _monster_folders(self) -> tuple[str, ...]:
+        if self._release.folder("mmkg") is None:
+            raise UserError(
+                f"missing folder {self._release.root / 'mmkg'}, the knowledge graph: unpack it there from {RELEASE}"
+            )
+        # Sorted, as the first sheet with content for an entity wins.
+        return tuple(self._release.folders("mmkg"))
 
     @cached_property
     def _entities(self) -> dict[str, Entity]:
         """By name; an entity that several monsters' sheets name has the first row with any content."""
         entities: dict[str, Entity] = {}
-        for monster, folder in self._folders.items():
-            for name, picture, _, caption, information, *_ in read_rows(
-                find(folder, "Node.xlsx", RELEASE), NODE_COLUMNS
-            ):
-                entity = entity_name(name, monster, self._monsters)
+        for monster in self._monster_folders:
+            path = self._release.find(f"mmkg/{monster}/Node.xlsx")
+            for row in read_placed(path, NODE):
+                entity = entity_name(row.name, monster, self._monsters)
                 known = entities.get(entity)
                 # Another monster's sheet may only mention it, with empty columns.
                 if known is None or not (known.frames or known.caption or known.information):
-                    frames = frames_of(folder / "Knowledge_Images", picture)
-                    entities[entity] = Entity(entity, frames, caption, information)
+                    frames = self._frames(
+                        f"{path}, entity {row.name}", row.picture, "mmkg", monster, "Knowledge_Images"
+                    )
+                    entities[entity] = Entity(entity, frames, row.caption, row.information)
         return entities
 
     @cached_property
@@ -199,16 +224,31 @@ class Mh:
     @cached_property
     def _triples(self) -> dict[str, Triple]:
         triples = {}
-        for monster, folder in self._folders.items():
+        for monster in self._monster_folders:
             # The authors' description calls it Relation.xlsx, their code Relations.xlsx.
-            name = "Relation.xlsx" if (folder / "Relation.xlsx").is_file() else "Relations.xlsx"
-            for head, relation, _, condition, tail, *_ in read_rows(find(folder, name, RELEASE), RELATION_COLUMNS):
-                ends = [entity_name(end, monster, self._monsters) for end in (head, tail)]
-                stated = f"{relation} (if {condition})" if condition else relation
+            first = self._release.file(f"mmkg/{monster}/Relation.xlsx")
+            path = first or self._release.find(f"mmkg/{monster}/Relations.xlsx")
+            for row in read_placed(path, RELATION):
+                ends = [entity_name(end, monster, self._monsters) for end in (row.head, row.tail)]
+                stated = f"{row.relation} (if {row.condition})" if row.condition else row.relation
                 # Several monsters' sheets may state one edge: by its text it counts once.
                 id = f"{ends[0]} | {stated} | {ends[1]}"
                 triples[id] = Triple(id, ends[0], stated, ends[1])
         return triples
+
+    def _frames(self, where: str, name: str, *folder: str) -> tuple[str, ...]:
+        """The files of a picture, which is one or a folder of frames, in their order in time; none where it is missing.
+
+        Raises UserError, beginning with `where`, for a name that leads outside of the release.
+        """
+        return from_record(name, lambda name: self._found(*folder, name), where) if name else ()
+
+    def _found(self, *names: str) -> tuple[str, ...]:
+        if self._release.folder(*names):
+            files = [file for file in self._release.files_below(*names) if file.suffix.lower() in SUFFIXES]
+            return tuple(str(file) for file in sorted(files, key=_in_time))
+        file = self._release.file(*names)
+        return (str(file),) if file else ()
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
@@ -230,24 +270,12 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
     return tuple(paths)
 
 
-def question_text(record: dict[str, str]) -> str:
+def question_text(record: AskedQuestion) -> str:
     """The question after its extra information, with the monster's name in every gap; gaps have no spaces around."""
-    monster, extra = record["Monster Name"], record["Extra Information"]
-    parts = [f"In Monster Hunter: World, in a fight with {monster}:", extra, record["Question"]]
-    text = " ".join(" ".join(parts).replace("{}", f" {monster} ").split())
+    parts = [f"In Monster Hunter: World, in a fight with {record.monster}:", record.extra, record.question]
+    text = " ".join(" ".join(parts).replace("{}", f" {record.monster} ").split())
     # A name filled into a gap may now be followed by a space and then punctuation ("Rathian 's").
     return re.sub(r" (?=[.,?!'\u2019])", "", text)
-
-
-def frames_of(folder: Path, name: str) -> tuple[str, ...]:
-    """The files of a picture, which is one or a folder of frames, in their order in time; none where it is missing."""
-    if not name:
-        return ()
-    path = folder / name
-    if path.is_dir():
-        files = [file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES]
-        return tuple(str(file) for file in sorted(files, key=_in_time))
-    return (str(path),) if path.is_file() else ()
 
 
 def _in_time(file: Path) -> tuple[list[int], str]:
@@ -276,11 +304,10 @@ ADVICE = (  # the rules of the game that the authors give their expansion agent
     "pick only the one that the question is about."
 )
 
-MH = DatasetKind(
-    "mh",
-    RELEASE,
-    lambda r: Mh(r.root, train=r.train, limit=r.settings.limit, seed=r.seed),
-    directed=True,
-    advice=ADVICE,
-    rubric="same_answer",
-)
+
+def _make(request: DataRequest) -> Mh:
+    data = request.settings
+    return Mh(request.root, train=request.train, limit=data.limit, seed=request.seed, allow_links=data.allow_links)
+
+
+MH = DatasetKind("mh", RELEASE, _make, directed=True, advice=ADVICE, rubric="same_answer")

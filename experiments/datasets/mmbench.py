@@ -10,7 +10,6 @@ All items of one question have its index as their `group`.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -20,9 +19,12 @@ from string import ascii_uppercase
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
-from experiments.datasets.files import from_record
+from experiments.datasets.files import from_record, read_table
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.layouts.fields import checked_value
+from experiments.datasets.layouts.mmbench import ROW, Row
 from experiments.datasets.subset import parted
 from experiments.metrics.text import choice_of
 
@@ -30,8 +32,6 @@ RELEASE = "the MMBench_DEV_*.tsv files that github.com/open-compass/MMBench link
 ROTATION = 1_000_000  # from a row's index to that of its next rotation
 # An image of at most so many characters is the index of the row that holds the picture: base64 is longer.
 REFERENCE = 64
-
-Row = dict[str, str]
 
 
 class MmBench:
@@ -43,8 +43,17 @@ class MmBench:
     name = "mmbench"
     metric = "accuracy"
 
-    def __init__(self, root: Path, cache: Path, *, train: int = 0, limit: int | None = None, seed: int = 0) -> None:
-        self._root = root
+    def __init__(
+        self,
+        root: Path,
+        cache: Path,
+        *,
+        train: int = 0,
+        limit: int | None = None,
+        seed: int = 0,
+        allow_links: bool = False,
+    ) -> None:
+        self._folder = Folder(root, RELEASE, allow_links=allow_links)
         self._cache = cache
         self._train = train
         self._limit = limit
@@ -63,20 +72,20 @@ class MmBench:
         """
         files: dict[str, Path] = {}
         for row in self._rows():
-            group = row["index"]
+            group = row.index
             if group not in self._groups:
                 continue  # a rotation has the picture and hint of its question's first row
             hint, picture = own_docs(group)
-            if row["hint"] and (docs is None or hint in docs):
-                yield Source(hint, hint, Kind.TEXT, "Hint", row["hint"])
+            if row.hint and (docs is None or hint in docs):
+                yield Source(hint, hint, Kind.TEXT, "Hint", row.hint)
             if docs is None or picture in docs:
                 where = f"{self._file}, row {group}"
-                file = files.get(row["image"], self._cache / f"{self._file.stem}-{group}.jpg")
-                if row["image"] not in files:
+                file = files.get(row.image, self._cache / f"{self._file.stem}-{group}.jpg")
+                if row.image not in files:
                     # `files` knows rows by index, so a reference to an earlier row was found there.
-                    if len(row["image"]) <= REFERENCE:
-                        raise UserError(f"{where}: no row before it holds the picture {row['image']}")
-                    write_picture(file, row["image"], where)
+                    if len(row.image) <= REFERENCE:
+                        raise UserError(f"{where}: no row before it holds the picture {row.image}")
+                    write_picture(file, row.image, where)
                 files[group] = file
                 yield Source(picture, picture, Kind.IMAGE, "Picture", "", str(file))
 
@@ -96,8 +105,8 @@ class MmBench:
         """Each question's items by its index, in file order: what the file holds, or rotated here."""
         groups: dict[str, list[Item]] = {}
         for row in self._rows():
-            group = str(int(row["index"]) % ROTATION)
-            groups.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row['index']}"))
+            group = str(int(row.index) % ROTATION)
+            groups.setdefault(group, []).append(from_record(row, item, f"{self._file}, row {row.index}"))
         # As the authors' script does, a rotation without its question's first row is left out.
         whole = {group: items for group, items in groups.items() if items[0].question.id == group}
         if not whole:
@@ -105,56 +114,46 @@ class MmBench:
         return {group: tuple(items) if len(items) > 1 else rotated(items[0]) for group, items in whole.items()}
 
     def _rows(self) -> Iterator[Row]:
-        # A picture is one field, and the default limit is 128 KiB; more than this overflows where a C long has 32 bits.
-        csv.field_size_limit(2**31 - 1)
-        try:
-            with self._file.open(encoding="utf-8", newline="") as lines:
-                rows = csv.DictReader(lines, delimiter="\t")
-                if missing := {"index", "question", "A", "B", "answer", "image"} - set(rows.fieldnames or ()):
-                    tail = " (a test file has no answers: its authors score it)" if "answer" in missing else ""
-                    raise UserError(f"{self._file} has no column {', '.join(sorted(missing))}{tail}: copy {RELEASE}")
-                for number, row in enumerate(rows, start=1):
-                    yield from_record(row, checked, f"{self._file}, row {number}")
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise UserError(f"{self._file} is not a tab-separated UTF-8 file ({error}): download it again") from error
+        rows = read_table(self._file, quoted=True)
+        _, header = next(rows, (0, []))
+        if missing := {"index", "question", "A", "B", "answer", "image"} - set(header):
+            tail = " (a test file has no answers: its authors score it)" if "answer" in missing else ""
+            raise UserError(f"{self._file} has no column {', '.join(sorted(missing))}{tail}: copy {RELEASE}")
+        for number, (_, values) in enumerate(rows, start=1):
+            where = f"{self._file}, row {number}"
+            if len(values) != len(header):
+                raise UserError(
+                    f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, download "
+                    "it again"
+                )
+            yield checked_value(ROW, dict(zip(header, values, strict=True)), where)
 
     @cached_property
     def _file(self) -> Path:
-        files = sorted(self._root.glob("*.tsv"))
+        files = [file for file in self._folder.files() if file.suffix == ".tsv"]
         if len(files) != 1:
             names = ", ".join(file.name for file in files) or "none"
-            raise UserError(f"{self._root} must hold one .tsv file and holds {names}: copy one of {RELEASE} there")
+            raise UserError(f"{self._folder} must hold one .tsv file and holds {names}: copy one of {RELEASE} there")
         return files[0]
 
 
-def checked(row: Row) -> Row:
-    """A row with all its values, index a whole number, `hint` empty where there is none."""
-    # DictReader keeps surplus values under the key None and fills missing ones with None.
-    if None in row or None in row.values():
-        raise ValueError("its number of values is not that of the columns; the file may be truncated")
-    if not row["index"].isdigit():
-        raise ValueError(f"index {row['index']!r} is not a number")
-    return row | {"hint": row.get("hint", "").strip()}
-
-
 def item(row: Row) -> Item:
-    """The item of one row. Raises ValueError for an answer that is not the letter of a choice."""
-    # Questions with two or three choices leave the other columns empty.
-    choices = tuple(row[letter] for letter in ascii_uppercase if row.get(letter))
-    place = ascii_uppercase.find(row["answer"])
+    """The item of one row. Raises UserError for an answer that is not the letter of a choice."""
+    choices = row.choices
+    place = ascii_uppercase.find(row.answer)
     # The length counts too: `find` gives 0 for "" and for "AB".
-    if len(row["answer"]) != 1 or not 0 <= place < len(choices):
-        raise ValueError(f"answer {row['answer']!r} of {len(choices)} choices")
-    group = str(int(row["index"]) % ROTATION)
+    if len(row.answer) != 1 or not 0 <= place < len(choices):
+        raise UserError(f"answer {row.answer!r} of {len(choices)} choices: expected the letter of one")
+    group = str(int(row.index) % ROTATION)
     hint, picture = own_docs(group)
-    own = (*((hint,) if row["hint"] else ()), picture)
+    own = (*((hint,) if row.hint else ()), picture)
     return Item(
-        question=Question(row["index"], row["question"], choices),
+        question=Question(row.index, row.question, choices),
         gold=(choices[place],),
         pool=own,
         supporting=own,
         own=own,
-        tags={"ability": row.get("l2-category", ""), "skill": row.get("category", "")},
+        tags={"ability": row.ability, "skill": row.category},
         group=group,
     )
 
@@ -176,8 +175,15 @@ def own_docs(group: str) -> tuple[str, str]:
 
 
 def _make(request: DataRequest) -> MmBench:
-    cache, limit = request.cache / "mmbench", request.settings.limit
-    return MmBench(request.root, cache, train=request.held_out, limit=limit, seed=request.seed)
+    cache, data = request.cache / "mmbench", request.settings
+    return MmBench(
+        request.root,
+        cache,
+        train=request.held_out,
+        limit=data.limit,
+        seed=request.seed,
+        allow_links=data.allow_links,
+    )
 
 
 MMBENCH = DatasetKind("mmbench", RELEASE, _make)

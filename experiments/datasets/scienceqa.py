@@ -15,7 +15,6 @@ A question without a picture is about none, so no picture of another problem is 
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import logging
 from collections import Counter
@@ -26,9 +25,12 @@ from typing import Literal, get_args
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import Record, check_image, find, from_record, read_json
+from experiments.datasets.files import check_image, from_record, read_json
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score
-from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.json_members import read_members
+from experiments.datasets.kind import OF_A_RELEASE, DataRequest, DatasetKind
+from experiments.datasets.layouts.scienceqa import CAPTION, LETTERING_OF, PROBLEM, SPLITS, Problem, Splits
 from experiments.datasets.subset import limited
 
 RELEASE = "the data/ folder of github.com/lupantech/ScienceQA"
@@ -60,10 +62,11 @@ class ScienceQa:
         limit: int | None = None,
         seed: int = 0,
         pictures: bool = False,
+        allow_links: bool = False,
     ) -> None:
         if split not in get_args(Split):
             raise UserError(f"unknown evaluation split {split!r} of scienceqa: use one of {', '.join(get_args(Split))}")
-        self._root = root
+        self._folder = Folder(root, RELEASE, allow_links=allow_links)
         self._split = split
         self._train = train
         self._limit = limit
@@ -97,30 +100,32 @@ class ScienceQa:
 
     def _items(self, split: str, count: int | None) -> Iterator[Item]:
         # A folder may hold a part of the release.
-        present = [pid for pid in self._splits[split] if pid in self._problems]
+        present = [pid for pid in getattr(self._splits, split) if pid in self._problems]
         if not present:
-            raise UserError(f"no problem of split {split} is in {self._root / 'problems.json'}: copy more of {RELEASE}")
+            raise UserError(
+                f"no problem of split {split} is in {self._folder.root / 'problems.json'}: copy more of {RELEASE}"
+            )
         if self._pictures:
-            present = [pid for pid in present if self._problems[pid]["image"]]
+            present = [pid for pid in present if self._problems[pid].image]
         return map(self._item, limited(present, str, count, self._seed))
 
     def _item(self, pid: str) -> Item:
         problem = self._problems[pid]
         own = tuple(source.doc for source in self._own_sources(pid))
-        lecture = lecture_id(problem["lecture"])
+        lecture = lecture_id(problem.lecture)
         return Item(
-            question=Question(pid, problem["question"], tuple(problem["choices"])),
-            gold=(problem["choices"][problem["answer"]],),
+            question=Question(pid, problem.question, problem.choices),
+            gold=(problem.choices[problem.answer],),
             pool=own,
             supporting=own,
             own=own,
             withheld=(lecture,) if lecture in self._lectures else (),
             tags={
-                "subject": SUBJECTS[problem["subject"]],
+                "subject": SUBJECTS[problem.subject],
                 "context": context(problem),
                 # The two grade bands of the paper's tables.
-                "grade": "G1-6" if int(problem["grade"].removeprefix("grade")) <= 6 else "G7-12",
-                "topic": problem["topic"],
+                "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
+                "topic": problem.topic,
             },
         )
 
@@ -129,24 +134,27 @@ class ScienceQa:
 
         Raises UserError for a picture about which nothing is known: no file, no caption, no lettering.
         """
+        return from_record(pid, self._sources, f"{self._folder.root / 'problems.json'}, problem {pid}")
+
+    def _sources(self, pid: str) -> tuple[Source, ...]:
         problem = self._problems[pid]
-        title = problem["category"]
+        title = problem.category
         sources = []
-        if problem["hint"]:
-            sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem["hint"]))
-        if not problem["image"]:
+        if problem.hint:
+            sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem.hint))
+        if not problem.image:
             return tuple(sources)
-        folder = self._root / "images" / problem["split"] / pid
         # Sorted: of two files with one stem, the same one counts on every machine.
-        files = {file.stem: str(file) for file in sorted(folder.iterdir())} if folder.is_dir() else {}
+        files = {file.stem: str(file) for file in self._folder.files("images", problem.split, pid)}
         known = self._known_of_picture(pid)
         if "image" not in files and not known:
+            expected = self._folder.root / "images" / problem.split / pid / problem.image
             raise UserError(
-                f"question {pid} has no source for its picture: copy {folder / problem['image']},"
+                f"question {pid} has no source for its picture: copy {expected},"
                 f" or captions.json with its caption, from {RELEASE}"
             )
         sources.append(Source(f"{pid}:image", f"{pid}:image", Kind.IMAGE, title, known, files.get("image")))
-        for number, choice in enumerate(problem["choices"]):
+        for number, choice in enumerate(problem.choices):
             if file := files.get(f"choice_{number}"):
                 id = f"{pid}:choice_{number}"
                 sources.append(Source(id, id, Kind.IMAGE, title, f"Picture of the choice {choice}.", file))
@@ -158,85 +166,61 @@ class ScienceQa:
         return " ".join(part for part in parts if part)
 
     @cached_property
-    def _splits(self) -> dict[str, list[str]]:
-        path = find(self._root, "pid_splits.json", RELEASE)
-        splits: dict[str, list[str]] = read_json(path, dict)
-        if missing := {"train", self._split} - splits.keys():
-            raise UserError(f"{path} has no split {' or '.join(sorted(missing))}: copy it again from {RELEASE}")
-        return splits
+    def _splits(self) -> Splits:
+        return read_json(self._folder.find("pid_splits.json"), SPLITS)
 
     @cached_property
-    def _problems(self) -> dict[str, Record]:
-        path = find(self._root, "problems.json", RELEASE)
+    def _problems(self) -> dict[str, Problem]:
+        path = self._folder.find("problems.json")
         # The release's other splits (minival, minitest, trainval) are made of these three.
-        listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self._splits.get(split, ()))
-        problems: dict[str, Record] = {}
-        for pid, record in read_json(path, dict).items():
-            problems[pid] = from_record(record, checked, f"{path}, problem {pid}")
+        listed = dict.fromkeys((*self._splits.train, *self._splits.val, *self._splits.test))
+        problems: dict[str, Problem] = {}
+        for pid, problem in read_members(path, PROBLEM, "problem"):
+            from_record(problem, check_answer, f"{path}, problem {pid}")
+            problems[pid] = problem
         if missing := sum(pid not in problems for pid in listed):
             log.info("%s has %d of the %d problems listed; %d are skipped", path, len(problems), len(listed), missing)
         return problems
 
     @cached_property
     def _captions(self) -> dict[str, str]:
-        path = find(self._root, "captions.json", RELEASE)
-        return from_record(read_json(path, dict), lambda record: dict(record["captions"]), str(path))
+        return dict(read_members(self._folder.find("captions.json"), CAPTION, "problem", inside="captions"))
 
     @cached_property
     def _lettering(self) -> dict[str, str]:
-        path = self._root / "ocrs.json"
-        if not path.is_file():
-            return {}
-        texts = read_json(path, dict)
-        return {pid: from_record({"ocr": text}, lettering, f"{path}, problem {pid}") for pid, text in texts.items()}
+        path = self._folder.file("ocrs.json")
+        return {} if path is None else dict(read_members(path, LETTERING_OF, "problem"))
 
     @cached_property
     def _lectures(self) -> dict[str, tuple[str, str]]:
         """Category and text by id, of the lectures that two or more training problems share."""
-        training = [self._problems[pid] for pid in self._splits["train"] if pid in self._problems]
+        training = [self._problems[pid] for pid in self._splits.train if pid in self._problems]
         # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
-        uses = Counter(lecture_id(problem["lecture"]) for problem in training)
+        uses = Counter(lecture_id(problem.lecture) for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
         for problem in training:
-            id = lecture_id(problem["lecture"])
-            if problem["lecture"] and uses[id] > 1:
+            id = lecture_id(problem.lecture)
+            if problem.lecture and uses[id] > 1:
                 # The category is that of the first problem with the lecture.
-                lectures.setdefault(id, (problem["category"], problem["lecture"]))
+                lectures.setdefault(id, (problem.category, problem.lecture))
         return lectures
 
 
-def checked(record: Record) -> Record:
-    """The fields of a problem that are used: its solution does not get past here.
-
-    Raises KeyError or ValueError for a record of another form.
-    """
-    used = ("question", "choices", "answer", "hint", "image", "grade", "subject", "topic", "category", "split")
-    problem = {field: record[field] for field in used}
-    if problem["subject"] not in SUBJECTS:
-        raise ValueError(f"unknown subject {problem['subject']!r}")
-    if not 0 <= problem["answer"] < len(problem["choices"]):
-        raise ValueError(f"answer {problem['answer']} of {len(problem['choices'])} choices")
-    problem["hint"] = problem["hint"].strip()
-    # Stripped: a hint or lecture of blanks alone is none.
-    problem["lecture"] = record["lecture"].strip()
-    return problem
+def check_answer(problem: Problem) -> None:
+    """Raises UserError for an answer that is none of the choices."""
+    if not 0 <= problem.answer < len(problem.choices):
+        raise UserError(f"answer {problem.answer} of {len(problem.choices)} choices: expected the place of one, from 0")
 
 
-def context(problem: Record) -> str:
+def context(problem: Problem) -> str:
     """TXT with a hint, IMG with a picture, NO without either; a question with both counts in both, "IMG+TXT"."""
-    parts = [tag for tag, present in (("IMG", problem["image"]), ("TXT", problem["hint"])) if present]
+    parts = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
     return "+".join(parts) or "NO"
 
 
 def lecture_id(text: str) -> str:
     """The document id of a lecture, equal for lectures that differ in white space only."""
     return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()
-
-
-def lettering(record: Record) -> str:
-    """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
-    # Python literals, not JSON; literal_eval runs no code.
-    return "; ".join(word for _, word, _ in ast.literal_eval(record["ocr"]))
 
 
 def _make(request: DataRequest) -> ScienceQa:
@@ -248,7 +232,10 @@ def _make(request: DataRequest) -> ScienceQa:
         limit=data.limit,
         seed=request.seed,
         pictures=data.pictures,
+        allow_links=data.allow_links,
     )
 
 
-SCIENCEQA = DatasetKind("scienceqa", RELEASE, _make, pictures_for="pictured")
+SCIENCEQA = DatasetKind(
+    "scienceqa", RELEASE, _make, pictures_for="pictured", reads=(*OF_A_RELEASE, "split", "pictures")
+)

@@ -14,7 +14,6 @@ collection, and so does the default here; a question's pool is every page of its
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Container, Iterator
@@ -24,9 +23,14 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.files import Record, check_image, find, from_record, read_json
+from experiments.datasets.files import check_image, from_record, read_json
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, text_score
+from experiments.datasets.json_members import read_elements
 from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.layouts.limits import MB, WHOLE
+from experiments.datasets.layouts.vidoseek import EXAMPLE, RECOGNISED, Example
+from experiments.datasets.lines import reading
 from experiments.datasets.subset import parted
 from retrieval import ocr
 
@@ -34,7 +38,7 @@ RELEASE = "huggingface.co/datasets/autumncc/ViDoSeek, laid out as data/ExampleDa
 QUESTIONS = ("rag_dataset.json", "vidoseek.json")
 SOURCES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
 # The document takes all it can: only the last underscore separates the page.
-_PAGE = re.compile(r"(?P<document>.+)_(?P<page>\d+)")
+_PAGE = re.compile(r"(?P<document>.+)_(?P<page>\d{1,9})")
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +53,16 @@ class ViDoSeek:
     metric = "EM"
 
     def __init__(
-        self, root: Path, *, train: int = 0, limit: int | None = None, seed: int = 0, read: ocr.Ocr | None = None
+        self,
+        root: Path,
+        *,
+        train: int = 0,
+        limit: int | None = None,
+        seed: int = 0,
+        read: ocr.Ocr | None = None,
+        allow_links: bool = False,
     ) -> None:
-        self._root = root
+        self._folder = Folder(root, RELEASE, allow_links=allow_links)
         self._train = train
         self._limit = limit
         self._seed = seed
@@ -89,7 +100,7 @@ class ViDoSeek:
                 "%d pages of %s have no recognised text and are described by their titles: run "
                 "`pip install '.[ocr]'`, or the release's OCR scripts",
                 without_text,
-                self._root,
+                self._folder,
             )
 
     def score(self, item: Item, answer: str | None) -> Score:
@@ -103,69 +114,70 @@ class ViDoSeek:
     @cached_property
     def _items(self) -> list[Item]:
         # Where neither is there, `find` reports the first.
-        names = [name for name in QUESTIONS if (self._root / name).is_file()] or QUESTIONS
-        path = find(self._root, names[0], RELEASE)
-        examples = read_json(path, dict).get("examples")
-        if not isinstance(examples, list) or not examples:
-            raise UserError(f'{path} has no list "examples": copy it again from {RELEASE}')
-        return [from_record(record, self._item, f"{path}, example {n}") for n, record in enumerate(examples)]
+        name = next(filter(self._folder.file, QUESTIONS), QUESTIONS[0])
+        path = self._folder.find(name)
+        examples = read_elements(path, EXAMPLE, "example", inside="examples")
+        items = [from_record(record, self._item, f"{path}, example {number}") for number, record in examples]
+        if not items:
+            raise UserError(f"{path} has no examples: copy it again from {RELEASE}")
+        return items
 
-    def _item(self, record: Record) -> Item:
-        meta = record["meta_info"]
-        document = meta["file_name"].removesuffix(".pdf")
+    def _item(self, record: Example) -> Item:
+        meta = record.meta_info
+        document = meta.file_name.removesuffix(".pdf")
         pages = self._pages.get(document)
         if not pages:
             raise UserError(
-                f"question {record['uid']} has no pages img/{document}_<page>.jpg in {self._root}: run the release's "
+                f"question {record.uid} has no pages img/{document}_<page>.jpg in {self._folder}: run the release's "
                 "scripts/pdf2images.py, which draws them from pdf/"
             )
-        referenced = [int(page) for page in meta["reference_page"]]
-        if missing := [page for page in referenced if page not in pages]:
-            raise UserError(f"question {record['uid']} refers to page {missing[0]} of {document}, which is not in img/")
-        answer = str(record["reference_answer"])
-        if not answer.strip():
-            raise UserError(f"question {record['uid']} has no reference_answer")
+        if missing := [page for page in meta.reference_page if page not in pages]:
+            raise UserError(f"question {record.uid} refers to page {missing[0]} of {document}, which is not in img/")
         return Item(
-            question=Question(record["uid"], record["query"]),
-            gold=(answer,),
+            question=Question(record.uid, record.query),
+            gold=(record.reference_answer,),
             pool=tuple(f"{document}_{page}" for page in pages),
-            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in referenced)),
-            tags={"source": source_type(meta["source_type"]), "hop": hop(meta["query_type"])},
+            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in meta.reference_page)),
+            tags={"source": source_type(meta.source_type), "hop": hop(meta.query_type)},
         )
 
     @cached_property
     def _pages(self) -> dict[str, dict[int, Path]]:
         """Picture files by document and page number, both in order."""
-        folder = self._root / "img"
-        if not folder.is_dir():
-            raise UserError(f"missing folder {folder}: pages as <document>_<page>.jpg, from {RELEASE}")
+        if self._folder.folder("img") is None:
+            raise UserError(
+                f"missing folder {self._folder.root / 'img'}: pages as <document>_<page>.jpg, from {RELEASE}"
+            )
         pages: dict[str, dict[int, Path]] = {}
-        for file in folder.iterdir():
+        for file in self._folder.files("img"):
             if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):
-                pages.setdefault(page["document"], {})[int(page["page"])] = file
+                found = pages.setdefault(page["document"], {})
+                if other := found.get(int(page["page"])):
+                    raise UserError(f"{other} and {file} are one page: remove one of the two")
+                found[int(page["page"])] = file
         # By number, so that page 10 comes after page 9; folders list in any order.
         return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
 
     def _words(self, id: str, picture: Path) -> str:
         """The text that the release's scripts recognised, or else the OCR of this run."""
-        plain, structured = self._root / "ppocr" / f"{id}.txt", self._root / "vlmocr" / f"{id}.json"
-        if plain.is_file():
-            # OCR output of any tool: a stray byte must not end the run.
-            return plain.read_text(encoding="utf-8", errors="replace").strip()
-        if structured.is_file():
-            try:
-                return "\n".join(_strings(json.loads(structured.read_bytes())))
-            except ValueError as error:
-                raise UserError(f"{structured}: broken JSON ({error}): remove it or write it again") from error
+        if plain := self._folder.file("ppocr", f"{id}.txt"):
+            with reading(plain), plain.open(encoding="utf-8", errors="replace") as file:
+                # OCR output of any tool: a stray byte must not end the run.
+                words = file.read(WHOLE + 1)
+            if len(words) > WHOLE:
+                raise UserError(f"{plain} has more than {WHOLE // MB} MB: no page has so many words")
+            return words.strip()
+        if structured := self._folder.file("vlmocr", f"{id}.json"):
+            return "\n".join(_strings(read_json(structured, RECOGNISED)))
         return self._read.text(picture) if self._read else ""
 
 
 def source_type(name: str) -> str:
-    """text, table, chart or layout, as ViDoRAG's tables group questions; ValueError for another."""
+    """text, table, chart or layout, as ViDoRAG's tables group questions; UserError for another."""
     try:
         return SOURCES[name.lower()]
     except KeyError:
-        raise ValueError(f"unknown source_type {name!r}: one of {', '.join(SOURCES)}") from None
+        raise UserError(f"unknown source_type {name!r}: one of {', '.join(SOURCES)}") from None
 
 
 def hop(query_type: str) -> str:
@@ -188,7 +200,15 @@ def _make(request: DataRequest) -> ViDoSeek:
     if not request.whole_corpus:
         log.warning("vidoseek asks over all documents; retrieval.scope=question searches a question's own alone")
     recogniser = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
-    return ViDoSeek(root, train=request.held_out, limit=request.settings.limit, seed=request.seed, read=recogniser)
+    data = request.settings
+    return ViDoSeek(
+        root,
+        train=request.held_out,
+        limit=data.limit,
+        seed=request.seed,
+        read=recogniser,
+        allow_links=data.allow_links,
+    )
 
 
 VIDOSEEK = DatasetKind("vidoseek", RELEASE, _make, scope="corpus")

@@ -8,21 +8,27 @@ test file has no answers and is not read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
 from experiments.datasets.encoded import write_picture
-from experiments.datasets.files import Record, find, from_record, read_json
+from experiments.datasets.files import from_record
+from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score
+from experiments.datasets.json_members import read_members
 from experiments.datasets.kind import DataRequest, DatasetKind
+from experiments.datasets.layouts.limits import MB, OFFSETS, ROW
+from experiments.datasets.layouts.webqa import QUESTION, AskedQuestion, Picture, Snippet
+from experiments.datasets.lines import reading
 from experiments.datasets.subset import limited
 from experiments.metrics.keyword_overlap import CATEGORIES, lemmatiser, overlap
 
 RELEASE = "the downloads that github.com/WebQnA/WebQA links"
 NO_KEYWORDS = ("", "TBD")  # the release's placeholders for keywords that it does not give
+PICTURES = "imgs.tsv"
 LINES = 10_000_000  # a picture's line is the rest of its id by this
 
 log = logging.getLogger(__name__)
@@ -46,8 +52,9 @@ class WebQa:
         limit: int | None = None,
         seed: int = 0,
         all_pictures: bool = False,
+        allow_links: bool = False,
     ) -> None:
-        self._root = root
+        self._folder = Folder(root, RELEASE, allow_links=allow_links)
         self._cache = cache
         self._train = train
         self._limit = limit
@@ -71,8 +78,8 @@ class WebQa:
         """
         written = self._written_pictures
         seen: set[str] = set()
-        for id, record in self._questions.items():
-            for source in from_record(record, facts, f"{self._path}, question {id}"):
+        for record in self._questions.values():
+            for source in facts(record):
                 if source.id in seen or (docs is not None and source.doc not in docs):
                     continue
                 seen.add(source.id)
@@ -87,7 +94,7 @@ class WebQa:
         return Score(best.accuracy, best.f1)
 
     def _items(self, split: str, count: int | None) -> Iterator[Item]:
-        ids = [id for id, record in self._questions.items() if record["split"] == split]
+        ids = [id for id, record in self._questions.items() if record.split == split]
         if not ids:
             raise UserError(f"{self._path} has no question of the split {split}: copy it again from {RELEASE}")
         for id in limited(ids, str, count, self._seed):
@@ -95,15 +102,11 @@ class WebQa:
 
     @property
     def _path(self) -> Path:
-        return self._root / "WebQA_train_val.json"
+        return self._folder.root / "WebQA_train_val.json"
 
     @cached_property
-    def _questions(self) -> dict[str, Record]:
-        questions = read_json(find(self._root, self._path.name, RELEASE), dict)
-        for id, record in questions.items():
-            # Checked once here, so that what follows may read every record's split.
-            from_record(record, lambda record: record["split"], f"{self._path}, question {id}")
-        return questions
+    def _questions(self) -> dict[str, AskedQuestion]:
+        return dict(read_members(self._folder.find(self._path.name), QUESTION, "question"))
 
     @property
     def _written_pictures(self) -> Container[str]:
@@ -113,7 +116,7 @@ class WebQa:
             return ()  # there are no pictures to write
         pools = {doc for record in questions for doc in item(record).pool}
         for split, count in (("train", self._train), ("val", self._limit)):
-            if any(record["split"] == split for record in self._questions.values()):
+            if any(record.split == split for record in self._questions.values()):
                 pools.update(doc for chosen in self._items(split, count) for doc in chosen.pool)
         return pools
 
@@ -122,19 +125,19 @@ class WebQa:
             return source
         file = self._cache / f"{source.doc}.jpg"
         if source.doc in written:
-            write_picture(file, self._encoded(source.doc), f"{self._root / 'imgs.tsv'}, picture {source.doc}")
+            write_picture(file, self._encoded(source.doc), f"{self._folder.root / PICTURES}, picture {source.doc}")
         # A picture that no chosen question can be shown is named all the same, so that one index serves any choice.
         return Source(source.id, source.doc, source.kind, source.title, source.text, str(file))
 
     def _encoded(self, id: str) -> str:
         starts, line = self._starts or (), int(id) % LINES
-        path = self._root / "imgs.tsv"
+        path = self._folder.find(PICTURES)
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {RELEASE}")
-        with path.open("rb") as lines:
+        with reading(path), path.open("rb") as lines:
             lines.seek(starts[line])  # instead of reading tens of gigabytes
             # A wrong offset may lead anywhere: undecodable bytes then fail the comparison of ids below.
-            stored, _, encoded = lines.readline().decode("ascii", errors="replace").partition("\t")
+            stored, _, encoded = lines.readline(ROW).decode("ascii", errors="replace").partition("\t")
         if stored != id:
             # Cut, because a wrong offset may give a whole picture for an id.
             raise UserError(f"{path} has picture {stored[:40]!r} where imgs.lineidx has {id}: copy both again")
@@ -143,46 +146,54 @@ class WebQa:
     @cached_property
     def _starts(self) -> tuple[int, ...] | None:
         """The start of each line of imgs.tsv, in bytes; None without the file."""
-        if not (self._root / "imgs.tsv").is_file():
-            log.warning("webqa: %s has no imgs.tsv, so that pictures are described by title and caption", self._root)
+        if self._folder.file(PICTURES) is None:
+            log.warning("webqa: %s has no imgs.tsv, so that pictures are described by title and caption", self._folder)
             return None
-        path = find(self._root, "imgs.lineidx", RELEASE)
+        path = self._folder.find("imgs.lineidx")
+        with reading(path), path.open("rb") as file:
+            content = file.read(OFFSETS + 1)
+        if len(content) > OFFSETS:
+            raise UserError(f"{path} has more than {OFFSETS // MB} MB: no official release has so much")
         try:
-            return tuple(int(line) for line in path.read_text().split())
+            starts = tuple(map(int, content.split()))
         except ValueError as error:
             raise UserError(f"{path} is not a list of whole numbers ({error}): copy it again from {RELEASE}") from error
+        if any(not 0 <= start < 2**63 for start in starts):
+            raise UserError(f"{path} has a number that is no place in a file: copy it again from {RELEASE}")
+        return starts
 
 
-def item(record: Record) -> Item:
+def item(record: AskedQuestion) -> Item:
     """Pool: the question's snippets and pictures, distractors included. Gold: keywords where they are released."""
     pool = tuple(source.doc for source in facts(record))
     if not pool:
         raise UserError("the question has no facts: it needs txt_posFacts or img_posFacts")
-    category = record["Qcate"]
+    category = record.Qcate
     if category not in CATEGORIES:
-        raise ValueError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
-    keywords = unquoted(record.get("Keywords_A", ""))
-    answers = tuple(text for answer in record["A"] if (text := unquoted(answer)))
+        raise UserError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
+    keywords = unquoted(record.Keywords_A)
+    answers = tuple(text for answer in record.A if (text := unquoted(answer)))
     gold = answers if keywords in NO_KEYWORDS else (keywords,)
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
-    positive = {"txt_posFacts": record["txt_posFacts"], "img_posFacts": record["img_posFacts"]}
     return Item(
-        question=Question(record["Guid"], unquoted(record["Q"])),
+        question=Question(record.Guid, unquoted(record.Q)),
         gold=gold,
         pool=tuple(dict.fromkeys(pool)),
-        supporting=tuple(dict.fromkeys(source.doc for source in facts(positive))),
+        supporting=tuple(dict.fromkeys(source.doc for source in stated(record.txt_posFacts, record.img_posFacts))),
         tags={"category": category, "modality": "text" if category == "text" else "image"},
     )
 
 
-def facts(record: Record) -> tuple[Source, ...]:
+def facts(record: AskedQuestion) -> tuple[Source, ...]:
     """Snippets, then pictures; those that hold the answer first, as the release has them."""
-    snippets = [fact for name in ("txt_posFacts", "txt_negFacts") for fact in record.get(name, ())]
-    pictures = [fact for name in ("img_posFacts", "img_negFacts") for fact in record.get(name, ())]
+    return stated(record.txt_posFacts + record.txt_negFacts, record.img_posFacts + record.img_negFacts)
+
+
+def stated(snippets: Sequence[Snippet], pictures: Sequence[Picture]) -> tuple[Source, ...]:
     return (
-        *(Source(f["snippet_id"], f["snippet_id"], Kind.TEXT, f["title"], f["fact"]) for f in snippets),
-        *(Source(str(f["image_id"]), str(f["image_id"]), Kind.IMAGE, f["title"], f["caption"]) for f in pictures),
+        *(Source(fact.snippet_id, fact.snippet_id, Kind.TEXT, fact.title, fact.fact) for fact in snippets),
+        *(Source(str(p.image_id), str(p.image_id), Kind.IMAGE, p.title, p.caption) for p in pictures),
     )
 
 
@@ -202,6 +213,7 @@ def _make(request: DataRequest) -> WebQa:
         limit=request.settings.limit,
         seed=request.seed,
         all_pictures=request.whole_corpus,
+        allow_links=request.settings.allow_links,
     )
 
 

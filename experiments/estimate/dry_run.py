@@ -18,13 +18,17 @@ import numpy as np
 from actors.backends.settings import model_name
 from actors.errors import StoreError, UserError
 from actors.messages import Question, Role, Trace
+from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.estimate.plan import Phase, Plan, Range, Share, hours, plan_table, price, total
-from experiments.estimate.stand_ins import ANSWER, MAIN, REPLY, StandIns, Tally
+from experiments.estimate.plan import Phase, Plan, Range, Share, demand_of, hours, plan_table, price, total
+from experiments.estimate.predicted import predicted, reply_lengths
+from experiments.estimate.replies import ANSWER, REPLY
+from experiments.estimate.stand_ins import MAIN, StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for, counter_of
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import Step
+from experiments.evidence.gleaning import Gleaned
 from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
@@ -32,20 +36,20 @@ from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.extracting import check_extraction, left_to_extract
 from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
-from experiments.running.launched import check_learner
-from experiments.running.local import Local
+from experiments.running.launched import check_learners, donors
 from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric, by_key, role_backends
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
+from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.estimators import resolved
 from topologies.learning.pruned import LearnedTopology
 from topologies.learning.settings import Decision
 from topologies.method import Method
-from topologies.topology import Wired, Wiring
+from topologies.topology import Wired
 
 QUESTIONS = 40  # looked at, of each split
 DISCUSSIONS = 400  # walked to estimate training
@@ -109,24 +113,27 @@ class _Estimate:
     ) -> None:
         self._config, self._dataset, self._evidence, self._counter = config, dataset, evidence, counter
         taking_part = launched_roles(config, roles)
-        self._own = role_backends(config, [role.name for role in taking_part])
+        self._own = role_backends(config, dict.fromkeys(role.played for role in taking_part))
         counters = {key: counter_of(backend) for key, backend in by_key(self._own).items()}
         own = {role: (backend.key, counters[backend.key]) for role, backend in self._own.items()}
-        self._team = StandIns(taking_part, config.agents, counter, own)
+        self._roles, self._lengths = roles, reply_lengths(config)
+        self._team = StandIns(taking_part, config.agents, counter, own, self._lengths)
         self._methods = methods_of(config)
         # Only systems search; for other methods no question has to be held in memory.
         searched = dataset.evaluate() if any(method.needs_library for method in self._methods) else ()
         self._library = LabelledLibrary(evidence, searched, triples=triples_given(dataset))
         # Shared by all phases: a completion of one phase is reused in the next.
         self._seen: set[str] = set()
+        self._prefixes: set[tuple[str, str]] = set()
         self._watched: list[Trace] = []
         self._agents = [role.name for role in roles]
         rounds = config.topology.rounds
         # The two ends of what learning may leave: nobody is heard, or everybody.
-        empty = np.zeros((rounds, len(roles), len(roles)), dtype=bool)
-        self._lower = Wiring(empty, empty, np.zeros(len(roles), dtype=bool))
-        self._upper = constant_wiring(complete(len(roles)), rounds)
-        self._learners = {method: check_learner(config, roles, method) for method in learned_methods(config)}
+        empty = np.zeros((0, 3), dtype=np.int64)
+        self._lower = Wiring(rounds, empty, empty, np.zeros(len(roles), dtype=bool))
+        self._upper = constant_wiring(complete(len(roles)), len(roles), rounds)
+        self._learners = check_learners(config, roles)
+        self._donors = donors(config, roles)
         self._learned = {
             method: LearnedTopology(method, self._agents, Local(learner), config.topology.inference)
             for method, learner in self._learners.items()
@@ -143,9 +150,12 @@ class _Estimate:
         if any(method.needs_calibration for method in self._methods):
             phases.append(await self._calibration())
         for learned, learner in self._learners.items():
+            if learned in self._donors:
+                continue
             phases += [await self._training(learned, stage) for stage in range(1, learner.stages + 1)]
-            # The methods below walk the learned graph, here one that the pruning rate alone has cut.
-            await self._learned[learned].freeze()
+        # The methods below walk the learned graph, here one that the pruning rate alone has cut.
+        for graph in self._learned.values():
+            await graph.freeze()
         items = list(self._dataset.evaluate())
         if not items:
             raise UserError(f"{self._dataset.name} has no question to evaluate; check data.root and the selection")
@@ -155,6 +165,7 @@ class _Estimate:
             phases.append(await self._evaluation(method, questions, len(items)))
         judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
         whole = total(phases)
+        demand = demand_of(phases, config.completions.reuse)
         return Plan(
             phases=tuple(phases),
             judged=judged,
@@ -167,12 +178,19 @@ class _Estimate:
             price=price(config.costs, whole.prompt, whole.completion),
             warnings=tuple(self._warnings(whole)),
             models=self._models(),
+            donors=self._donors,
             costs=config.costs,
+            predicted=predicted(config, self._roles, demand),
+            measured=bool(self._lengths),
         )
 
-    async def _extraction(self, step: Step, questions: Sequence[Question]) -> Phase:
-        """A turn for each source of which nothing is kept; a reply that states much is longer than counted here."""
-        expected = Tally(seen=self._seen)
+    def _tally(self) -> Tally:
+        return Tally(seen=self._seen, prefixes=self._prefixes)
+
+    async def _extraction(self, step: Step | Gleaned, questions: Sequence[Question]) -> Phase:
+        """A turn for each source of which nothing is kept, and one further look at it where there may be any; a reply
+        that states much is longer than counted here."""
+        expected = self._tally()
         for question in spread(questions, QUESTIONS):
             await self._team.run_discussion(step, question, self._config.seed, 0, expected)
         return phase(step.phase, len(questions), expected, expected, expected)
@@ -180,7 +198,7 @@ class _Estimate:
     async def _calibration(self) -> Phase:
         items = watched_items(self._config, self._dataset)
         topology = watched_topology(self._agents, self._config.topology.rounds)
-        expected = Tally(seen=self._seen)
+        expected = self._tally()
         for item in spread(items, QUESTIONS):
             question = self._question(item)
             self._watched.append(await self._team.run_discussion(topology, question, self._config.seed, 0, expected))
@@ -190,6 +208,7 @@ class _Estimate:
         """The plan of a stage: all its steps are sampled and learned; some, evenly spread, are also walked."""
         config, learner = self._config, self._learners[method]
         steps, per_step, k = config.pruning.steps, config.training.questions_per_step, config.training.samples
+        students = [learner, *(self._learners[name] for name, source in self._donors.items() if source == method)]
         needed = steps * per_step
         items = list(islice(self._dataset.train(), (stage - 1) * needed, stage * needed))
         if len(items) < needed:
@@ -199,7 +218,7 @@ class _Estimate:
             )
         # A walked step costs k discussions in each stage, so fewer steps are walked as those grow.
         walked = set(spread(range(steps), max(1, DISCUSSIONS // (learner.stages * k))))
-        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        expected, bounds = self._tally(), (Tally(), Tally())
         for step in range(steps):
             wirings, walks = await self._learned[method].sample(k)
             if step in walked:
@@ -209,9 +228,12 @@ class _Estimate:
                     await self._team.run_discussion(walk, question, config.seed, sample, expected)
                 await self._bounds(question, bounds, every_turn=True)
             # Scores of zero prefer no edge: what is pruned goes by the rate alone.
-            learner.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
-        learner.next_stage()
-        return phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
+            for student in students:
+                student.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
+        for student in students:
+            student.next_stage()
+        learned = phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
+        return replace(learned, steps=steps * len(students), graphs=len(students) if stage == 1 else 0)
 
     async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> Phase:
         topology = make_topology(method, self._config, self._agents, self._learned, self._library, self._watched)
@@ -219,7 +241,9 @@ class _Estimate:
         follows_a_wiring = method in METHODS and not method.needs_library
         # Which turns the answer depends on is known in advance only where the decision agent reads everyone.
         every_turn = not method.needs_graph or self._reads_everyone(method)
-        expected, bounds = Tally(seen=self._seen), (Tally(), Tally())
+        exact = follows_a_wiring and every_turn
+        # Where it is not known what will be asked, no call of another method is taken to answer it.
+        expected, bounds = self._tally() if exact else Tally(), (Tally(), Tally())
         for question in questions:
             await self._team.run_discussion(topology, question, self._config.seed, 0, expected)
             if follows_a_wiring and (method.needs_graph or method.needs_calibration):  # others' edges are certain
@@ -228,7 +252,9 @@ class _Estimate:
         if not bounds[0].discussions:
             bounds = expected, expected
         return replace(
-            phase(f"evaluating {method.name}", total, expected, *bounds), exact=follows_a_wiring and every_turn
+            phase(f"evaluating {method.name}", total, expected, *bounds),
+            exact=exact,
+            answers=total,
         )
 
     def _reads_everyone(self, method: Method) -> bool:
@@ -303,6 +329,9 @@ def phase(name: str, discussions: int, expected: Tally, lower: Tally, upper: Tal
         completion=expected.completion * discussions / n,
         shared=expected.shared * discussions / n,
         distinct=expected.distinct * discussions / n,
+        spared_prompt=expected.spared_prompt * discussions / n,
+        spared_completion=expected.spared_completion * discussions / n,
+        cached=expected.cached * discussions / n,
         longest=max(expected.longest, upper.longest),
         at_most=max(expected.at_most, upper.at_most),
         by_model={

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from experiments.analysis.table import Table
 from experiments.config.settings import CostSettings
+from experiments.cost.demand import Demand
+from experiments.estimate.predicted import Predicted, notes, short
 
 HEADERS = (
     "phase",
@@ -64,8 +66,11 @@ class Phase:
 
     `shared` of the expected prompt tokens are what agents that read the same have in common on a question. `distinct`
     is the number of calls that differ from each other and from those of the phases before, estimated without knowing
-    any reply. `longest` is the size of the longest prompt in tokens, and `at_most` its size if every reply in it had
-    the length allowed. `by_model` is the part of each model, by its key, where there are several.
+    any reply; `spared_prompt` and `spared_completion` are the tokens of the others, and `cached` are the prompt tokens
+    of distinct calls that a prefix cache may serve. `steps` are training steps, once for each learner that takes them,
+    `graphs` those whose learning begins, and `answers` the evaluated ones. `longest` is the size of the longest prompt
+    in tokens, and `at_most` its size if every reply in it had the length allowed. `by_model` is the part of each model,
+    by its key, where there are several.
     """
 
     name: str
@@ -79,6 +84,12 @@ class Phase:
     longest: int
     at_most: int
     exact: bool = True
+    spared_prompt: float = 0.0
+    spared_completion: float = 0.0
+    cached: float = 0.0
+    steps: int = 0
+    graphs: int = 0
+    answers: int = 0
     by_model: Mapping[str, Share] = field(default_factory=dict)
 
 
@@ -90,7 +101,8 @@ class Plan:
 
     `models` says in words by key which they are, where there are several. `rule` says how tokens were counted,
     `questions` how many were looked at for each phase, and `reuse` whether completions are kept. `hours` and `price`
-    are None where no rates are given; `warnings` say what will not go as the user may think.
+    are None where no rates are given; `warnings` say what will not go as the user may think. `donors` are, by
+    method, whose discussions it learns from where they are not its own. `measured`: the lengths of replies were.
     """
 
     phases: tuple[Phase, ...]
@@ -104,12 +116,20 @@ class Plan:
     price: Range | None
     warnings: tuple[str, ...]
     models: Mapping[str, str] = field(default_factory=dict)
+    donors: Mapping[str, str] = field(default_factory=dict)
     costs: CostSettings = field(default_factory=CostSettings)
+    predicted: Predicted | None = None
+    measured: bool = False
 
     @property
     def whole(self) -> Phase:
         """All phases as one, the judge left out."""
         return total(self.phases)
+
+    @property
+    def demand(self) -> Demand:
+        """What the run asks of its processes, as expected."""
+        return demand_of(self.phases, self.reuse)
 
     @property
     def saved(self) -> float:
@@ -136,7 +156,28 @@ def total(phases: Iterable[Phase]) -> Phase:
         longest=max((phase.longest for phase in phases), default=0),
         at_most=max((phase.at_most for phase in phases), default=0),
         exact=all(phase.exact for phase in phases),
+        spared_prompt=sum(phase.spared_prompt for phase in phases),
+        spared_completion=sum(phase.spared_completion for phase in phases),
+        cached=sum(phase.cached for phase in phases),
+        steps=sum(phase.steps for phase in phases),
+        graphs=sum(phase.graphs for phase in phases),
+        answers=sum(phase.answers for phase in phases),
         by_model=by_model,
+    )
+
+
+def demand_of(phases: Iterable[Phase], reuse: bool) -> Demand:
+    """What phases ask of a run's processes; with `reuse`, what the completion cache answers is not made."""
+    whole = total(phases)
+    return Demand(
+        calls=whole.calls,
+        made=whole.distinct if reuse else whole.calls,
+        prompt=whole.prompt.expected - (whole.spared_prompt if reuse else 0.0),
+        cached=whole.cached,
+        completion=whole.completion - (whole.spared_completion if reuse else 0.0),
+        steps=whole.steps,
+        graphs=whole.graphs,
+        answers=whole.answers,
     )
 
 
@@ -178,18 +219,23 @@ def _notes(plan: Plan) -> Iterator[str]:
     if vague := [phase.name for phase in plan.phases if not phase.exact]:
         yield (
             f"Those of {', '.join(vague)} are estimates all the same: which turns are needed is known only when the "
-            "graph is learned, and what a system asks next depends on what it was told."
+            "graph is learned, and what a system asks next depends on what it was told. Of a learned graph they are "
+            "upper bounds: no turn is taken to be left out, nor answered already by another method's."
         )
+    for method, source in plan.donors.items():
+        yield f"{method} learns from the discussions of {source}, so that its training takes none of its own."
+    by_role = " on average, of each role what was measured" if plan.measured else ""
     yield (
         f"Tokens are estimated from the real prompts of {plan.questions:,} questions in each phase, counted as "
-        f"{plan.rule}. Every reply is taken to have {plan.reply_tokens:,} tokens; with the {plan.max_tokens:,} that "
-        f"agents.max_tokens allows there would be {_short(whole.calls * plan.max_tokens)} completion tokens."
+        f"{plan.rule}. A reply is taken to have {plan.reply_tokens:,} tokens{by_role}; with the "
+        f"{plan.max_tokens:,} that agents.max_tokens allows there would be {short(whole.calls * plan.max_tokens)} "
+        "completion tokens."
     )
     for model, share in whole.by_model.items():
         rates = price(plan.costs, Range(share.prompt, share.prompt, share.prompt), share.completion)
         yield (
-            f"Of these, {plan.models[model]} has {share.calls:,} calls with {_short(share.prompt)} prompt and "
-            f"{_short(share.completion)} completion tokens expected"
+            f"Of these, {plan.models[model]} has {share.calls:,} calls with {short(share.prompt)} prompt and "
+            f"{short(share.completion)} completion tokens expected"
             + (f", {rates.expected:,.2f} of the price." if rates else ".")
         )
     yield "Lowest: nobody is heard; expected: along edges drawn and pruned as planned; highest: everybody is heard."
@@ -212,8 +258,10 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"Hours at the given rates: {_range(plan.hours)} (without any cache)."
     if plan.price:
         yield f"Price at the given rates: {_range(plan.price)} (without any cache)."
-    if plan.judged and (plan.hours or plan.price):
-        yield "The judge is in neither."
+    if plan.predicted:
+        yield from notes(plan.predicted)
+    if plan.judged and (plan.hours or plan.price or plan.predicted):
+        yield "The judge is in none of these."
     yield from (f"Warning: {warning}." for warning in plan.warnings)
 
 
@@ -221,18 +269,9 @@ def _cells(phase: Phase) -> tuple[str, ...]:
     return (
         phase.name,
         *(f"{n:,}" for n in (phase.discussions, phase.turns, phase.calls)),
-        *(_short(n) for n in (phase.prompt.lower, phase.prompt.expected, phase.prompt.upper, phase.completion)),
+        *(short(n) for n in (phase.prompt.lower, phase.prompt.expected, phase.prompt.upper, phase.completion)),
     )
 
 
 def _range(value: Range) -> str:
     return f"{value.expected:,.2f} expected, {value.lower:,.2f} to {value.upper:,.2f}"
-
-
-def _short(tokens: float) -> str:
-    """Three digits: 812, 45.6k, 7.89M."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= size:
-            value = tokens / size
-            return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{unit}"
-    return f"{tokens:.0f}"

@@ -12,17 +12,10 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Field, Message, Question, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
+from experiments.estimate.replies import ANSWER, CONFIDENCE, Replies
 from experiments.estimate.token_count import Counter
 from topologies.topology import Topology
 
-# Made up, of an ordinary length: its tokens are taken for those of every reply.
-REPLY = (
-    "{key} The passage about the bridge says that it was opened by the mayor in 1931, and the table lists the same "
-    "year next to its name; the second picture shows the date above the northern arch, so the colleague who named "
-    "another year had mistaken it for the older one."
-)
-ANSWER = "the northern bridge"
-CONFIDENCE = 0.85
 MAIN = "model"  # the key of the run's own model
 
 
@@ -39,24 +32,31 @@ class Asked:
 
 @dataclass
 class Tally(Asked):
-    """Counts of some discussions. `distinct` counts the calls that were not in `seen`, to which they are added;
+    """Counts of some discussions. `distinct` counts the calls that were not in `seen`, to which they are added; the
+    others have the same reply as an earlier one, and the tokens that this spares are in `spared_...`. `cached` are the
+    shared tokens of distinct calls that begin as an earlier one in `prefixes`, which a prefix cache may serve.
     `by_model` are the counts of each model, by its key, where there are several."""
 
     discussions: int = 0
     turns: int = 0
     shared: int = 0
     distinct: int = 0
+    cached: int = 0
+    spared_prompt: int = 0
+    spared_completion: int = 0
     seen: set[str] = field(default_factory=set)
+    prefixes: set[tuple[str, str]] = field(default_factory=set)
     by_model: dict[str, Asked] = field(default_factory=dict)
 
 
 class StandIns:
-    """Agents that answer at once with a reply of one length, and count what a model would have been sent.
+    """Agents that answer at once with replies of a known length, and count what a model would have been sent.
 
     The reply names its request, so that two are the same just where a model that is asked the same says the same.
 
     Args:
         own: key and count of the other models that roles ask, by role.
+        lengths: tokens of a reply by role, and under "" of any other role's (empty: of one made-up reply).
     """
 
     def __init__(
@@ -65,14 +65,15 @@ class StandIns:
         settings: AgentSettings,
         counter: Counter,
         own: Mapping[str, tuple[str, Counter]] = MappingProxyType({}),
+        lengths: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._roles = {role.name: role for role in roles}
         self._memories = {name: Memory() for name in self._roles}
         self._settings = settings
         self._counter = counter
         self._own = own
-        # The key in a reply is the first eight digits of a digest.
-        self.reply_tokens = min(settings.max_tokens, counter.text(reply("0" * 8)))
+        self._replies = Replies(counter.text, settings.max_tokens, lengths)
+        self.reply_tokens = self._replies.usual_tokens
 
     async def run_discussion(
         self, topology: Topology, question: Question, seed: int, sample: int, tally: Tally
@@ -100,10 +101,11 @@ class StandIns:
                 turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
             )
             # What a completion depends on here, so that equal calls are counted once, as the cache would.
-            model, counter = self._own.get(turn.agent, (MAIN, self._counter))
+            model, counter = self._own.get(role.played, (MAIN, self._counter))
             content_key = "\x1f".join((*([model] if self._own else []), request.prefix, request.own, str(request.seed)))
             digest = hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()
-            content = REPLY.format(key=digest[:8])
+            reply = self._replies.of(turn.agent)
+            content = reply.content(digest[:8])
             shared = counter.shared(request)
             prompt = shared + counter.own(request)
             # How much longer the prompt were if every reply in it had the length allowed.
@@ -113,10 +115,16 @@ class StandIns:
                 counts.prompt += prompt
                 counts.longest = max(counts.longest, prompt)
                 counts.at_most = max(counts.at_most, prompt + longer)
-                counts.completion += self.reply_tokens
+                counts.completion += reply.tokens
             tally.shared += shared
-            tally.distinct += digest not in tally.seen
+            if digest in tally.seen:
+                tally.spared_prompt += prompt
+                tally.spared_completion += reply.tokens
+            else:
+                tally.distinct += 1
+                tally.cached += shared if (model, request.prefix) in tally.prefixes else 0
             tally.seen.add(digest)
+            tally.prefixes.add((model, request.prefix))
         answers = role.answers if turn.task is None or turn.task.answers else False
         answer, confidence = (ANSWER, CONFIDENCE) if answers and not role.dummy else (None, None)
         fields = tuple((part.name, _said(part)) for part in turn.task.fields) if turn.task else ()
@@ -131,8 +139,3 @@ def _said(part: Field) -> str:
     if part.values:
         return part.values[0]
     return repr(CONFIDENCE) if part.value is Value.SHARE else ANSWER
-
-
-def reply(key: str) -> str:
-    """A whole reply as a model would write it, for its length."""
-    return f"Reasoning: {REPLY.format(key=key)}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"

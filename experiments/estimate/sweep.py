@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.errors import UserError
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.table import Table
 from experiments.config.config import Config
+from experiments.config.loading import Said
+from experiments.config.settings import SweepSettings
+from experiments.cost.demand import NOTHING
 from experiments.estimate.dry_run import plan_of
 from experiments.estimate.plan import Plan
+from experiments.estimate.predicted import Predicted, predicted
+from experiments.estimate.predicted import notes as predicted_notes
 from experiments.records.progress import Progress
-from experiments.sweeps.trials import Trial, expand
+from experiments.running.launch import team_roles
+from experiments.sweeps.trials import Trial, expand, groups, tell_unused
 
 COUNTED = ("trials", "turns", "calls", "prompt tokens", "completion tokens")
 
@@ -27,7 +33,7 @@ class Estimated:
     trials: int
 
 
-def dry_run_sweep(config: Config) -> list[Estimated]:
+def dry_run_sweep(config: Config, chosen: Said | None = None) -> list[Estimated]:
     """Estimates and prints. Starts no process and makes no run folder.
 
     Seeds draw other questions of the same kind, so one of them stands for all.
@@ -37,21 +43,28 @@ def dry_run_sweep(config: Config) -> list[Estimated]:
     """
     if config.job != "prune":
         raise UserError(f"job={config.job} cannot be swept; leave sweep out")
+    trials = expand(config)
+    tell_unused(chosen, config, trials)
     by_values: dict[str, list[Trial]] = {}
     # JSON as a key, because values may be lists, which cannot be hashed.
-    for trial in expand(config):
+    for trial in trials:
         by_values.setdefault(json.dumps(trial.values), []).append(trial)
     estimated = []
     with Progress() as progress:
         bar = progress.phase("estimating", total=len(by_values))
-        for trials in by_values.values():
-            estimated.append(Estimated(trials[0], plan_of(trials[0].config), len(trials)))
+        for alike in by_values.values():
+            estimated.append(Estimated(alike[0], plan_of(alike[0].config), len(alike)))
             bar.advance()
-    _table(estimated).print()
+    whole = sum((estimate.plan.demand.times(estimate.trials) for estimate in estimated), NOTHING)
+    # Trials of one sweep differ in what they ask for, and share what it is asked of.
+    found = predicted(
+        replace(trials[0].config, sweep=config.sweep), team_roles(trials[0].config), whole, len(groups(trials))
+    )
+    _table(estimated, found, config.sweep).print()
     return estimated
 
 
-def _table(estimated: Sequence[Estimated]) -> Table:
+def _table(estimated: Sequence[Estimated], found: Predicted | None, sweep: SweepSettings) -> Table:
     keys = list(dict.fromkeys(key for estimate in estimated for key in estimate.trial.values))
     rows = []
     totals = [0.0] * len(COUNTED)
@@ -71,6 +84,11 @@ def _table(estimated: Sequence[Estimated]) -> Table:
         if all(range for _, range in ranges):
             expected = sum(trials * range.expected for trials, range in ranges)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
+    if found:
+        notes += predicted_notes(found)
+        notes.append("Trials that ask for the same share completions, which is not reckoned with here: an upper bound.")
+    if sweep.stop == "asha":
+        notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
     return Table(
         columns=(*map(short_keys(keys).__getitem__, keys), *COUNTED),
         rows=[*rows, (*sum_label, *(f"{total:,.0f}" for total in totals))],

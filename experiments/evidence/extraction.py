@@ -1,9 +1,9 @@
 """Triples and captions that a run's model extracts from the corpus: HM-RAG's Eqs. 1-3, MMAPG's Eqs. 1-2, in LightRAG's
 way.
 
-A source is one turn of an agent of its own: `graph_extractor` takes its words apart, `captioner` describes a picture.
-Both ask with a form and see no question, so that no label can reach what is built. HM-RAG gives no prompt for either,
-and LightRAG's gleaning, in which the model is asked for what it forgot, is left out.
+A source is one turn of an agent of its own: `graph_extractor` takes its words apart, a long source in parts (parts.py)
+and with further looks where these are wanted (gleaning.py); `captioner` describes a picture. Both ask with a form and
+see no question, so that no label can reach what is built. HM-RAG gives no prompt for either.
 
 What was extracted lies in a file of JSON lines beside the indexes, by the source's content: a source is taken apart
 once, whatever corpora it is in, and a killed run goes on where it was.
@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from actors.messages import (
@@ -34,6 +35,7 @@ from actors.messages import (
     Value,
     derive_seed,
 )
+from experiments.evidence.parts import PART_WORDS, parts_of
 from experiments.records import jsonl
 from retrieval.extract import Statements
 from topologies.topology import Ask, discussion_id
@@ -87,12 +89,15 @@ class Step:
         words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
         return words if any(map(str.isalpha, words.text)) else None
 
-    def question(self, source: Source) -> Question | None:
-        """What is asked about a source, under an id that equal sources share."""
+    def questions(self, source: Source, part_words: int = PART_WORDS) -> list[Question]:
+        """What is asked about a source, or about each part of a longer one, under ids that equal ones share."""
         shown = self.shown(source)
         if shown is None:
-            return None
-        return Question(source_key(shown), self.asks, evidence=(shown,), own=(shown.doc,))
+            return []
+        # Of a picture the words are one description, whatever their number.
+        texts = [shown.text] if self.role is CAPTIONER else parts_of(shown.text, part_words)
+        parts = (replace(shown, text=text) for text in texts)
+        return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
         """A discussion of one turn. It does not depend on the run's seed, as what is kept serves all runs."""
@@ -130,7 +135,8 @@ def source_key(source: Source) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was extracted from one source; `error` where a reply was not readable, which leaves nothing."""
+    """What was extracted from a source or a part of one; `error` of the first reply that was not readable, of which
+    nothing is left."""
 
     key: str
     values: tuple[str, ...]
@@ -138,10 +144,14 @@ class Kept:
 
     @staticmethod
     def of(step: Step, trace: Trace) -> Kept:
-        """What a discussion gave."""
-        (message,) = trace.turns
+        """What a discussion gave, in the order of its turns."""
         (field,) = step.task.fields
-        return Kept(trace.question, message.said(field.name) if message.status is Status.OK else (), message.error)
+        first, *later = trace.turns
+        values = first.said(field.name) if first.status is Status.OK else ()
+        for message in later:
+            said = message.said(field.name) if message.status is Status.OK else ()
+            values += tuple(value for value in dict.fromkeys(said) if value not in values)
+        return Kept(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
 
     def encode(self) -> str:
         """One line of plain ASCII, without its newline."""
@@ -164,24 +174,26 @@ def read_kept(path: Path) -> dict[str, Kept]:
     return {kept.key: kept for kept in jsonl.records(path, Kept.decode, DAMAGED)}
 
 
-def missing(step: Step, sources: Iterable[Source], kept: Mapping[str, Kept]) -> Iterator[Question]:
-    """The questions about those sources of which nothing is kept, each once."""
+def missing(
+    step: Step, sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS
+) -> Iterator[Question]:
+    """The questions about those sources, or parts of them, of which nothing is kept, each once."""
     seen = set(kept)
     for source in sources:
-        question = step.question(source)
-        if question is not None and question.id not in seen:
-            seen.add(question.id)
-            yield question
+        for question in step.questions(source, part_words):
+            if question.id not in seen:
+                seen.add(question.id)
+                yield question
 
 
-def statements(sources: Iterable[Source], kept: Mapping[str, Kept]) -> Statements:
-    """What a graph is built of; its key is of all that these sources state."""
+def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS) -> Statements:
+    """What a graph is built of; its key is of all that these sources state. What several parts of a source state is one
+    triple of it."""
     digest = hashlib.blake2b(digest_size=12)
 
     def triples_of(source: Source) -> Iterator[Triple]:
-        question = GRAPH.question(source)
-        values = kept[question.id].values if question is not None and question.id in kept else ()
-        number = 0
+        parts = [kept[part.id].values for part in GRAPH.questions(source, part_words) if part.id in kept]
+        values, number = chain.from_iterable(parts), 0
         for value in dict.fromkeys(values):
             head, relation, tail = (part.strip() for part in value.split(" | "))
             if head and tail and head != tail:
@@ -202,9 +214,9 @@ def captioned(
 
     def described() -> Iterator[Source]:
         for source in corpus():
-            question = CAPTIONS.question(source)
-            values = kept[question.id].values if question is not None and question.id in kept else ()
+            questions = CAPTIONS.questions(source)
+            values = kept[questions[0].id].values if questions and questions[0].id in kept else ()
             text = values[0] if values else otherwise
-            yield replace(source, text=text) if question is not None and text else source
+            yield replace(source, text=text) if questions and text else source
 
     return described

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from actors.errors import UserError, WebError
-from experiments.evidence.settings import RetrievalSettings
+from experiments.evidence.settings import SERPER_KEY, RetrievalSettings
 from retrieval.web import RecordedWeb, Serper, Web
 
 RECORDING = "web.jsonl"
@@ -16,8 +16,10 @@ RECORDING = "web.jsonl"
 def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
     """Checks, before anything is started, that the web can be searched. Raises UserError where it cannot."""
     if retrieval.web == "serper" and not replayed and not os.environ.get(retrieval.web_key_env):
+        # Another name than ours may be the key itself, by mistake.
+        named = SERPER_KEY if retrieval.web_key_env == SERPER_KEY else "that retrieval.web_key_env names"
         raise UserError(
-            f"retrieval.web=serper needs a key of serper.dev in the environment variable {retrieval.web_key_env}: "
+            f"retrieval.web=serper needs a key of serper.dev in the environment variable {named}: "
             "export it first, or choose retrieval.web=corpus"
         )
     if retrieval.web == "recorded" and not (retrieval.web_file and Path(retrieval.web_file).is_file()):

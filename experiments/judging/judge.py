@@ -15,7 +15,7 @@ from actors.prompting.faults import still_asked
 from actors.prompting.form import Form, as_json, in_lines, schema
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
 from actors.prompting.reply import Reading, read
-from actors.prompting.text import one_line
+from actors.prompting.text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
 from experiments.datasets.item import Item
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
@@ -39,6 +39,14 @@ class Judgement:
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no judge gives: figures are made of it."""
+        counts = (self.calls, self.prompt_tokens, self.completion_tokens)
+        if self.grade not in (None, 1, 2, 3, 4, 5) or not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError(f"expected a grade from 1 to 5 or none, and counts, not {self.grade!r} and {counts}")
+        if not (isinstance(self.reason, str) and isinstance(self.error, str)):
+            raise ValueError("expected a reason and an error in words")
 
     @property
     def correct(self) -> bool:
@@ -129,15 +137,15 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
 
     It does not depend on which method answered. `enforced` asks for JSON that the model is kept to.
     """
-    question, given = item.question, one_line(answer)
-    reference, choices = tuple(map(one_line, item.gold)), tuple(map(one_line, question.choices))
-    lines = [QUESTION, one_line(question.text)]
+    question, given = item.question, safe_line(answer)
+    reference, choices = tuple(map(safe_line, item.gold)), tuple(map(safe_line, question.choices))
+    lines = [QUESTION, line_of_its_own(question.text)]
     if choices:
         lines += [CHOICES, *(f"({chr(ord('A') + i)}) {choice}" for i, choice in enumerate(choices))]
     lines += [REFERENCE, *(f"- {part}" for part in reference)]
     # Requests with equal `prefix` share this text, so that a server computes it once.
     shared = "\n".join(lines)
-    # Every text is one line (`one_line`), so that no answer can imitate a heading of the prompt.
+    # Every text is one line (`quoted`), so that no answer can imitate a heading of the prompt.
     own = [GIVEN, f"- {given}", REPLY_FORM, as_json(rubric.form) if enforced else in_lines(rubric.form)]
     return Request(
         id=f"judge/{question.id}",

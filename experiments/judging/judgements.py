@@ -42,7 +42,10 @@ class Judged:
     @staticmethod
     def decode(line: str) -> Judged:
         fields = json.loads(line)
-        return Judged(fields.pop("method"), fields.pop("question"), fields.pop("judge"), Judgement(**fields))
+        method, question, judge = said = [fields.pop(name) for name in ("method", "question", "judge")]
+        if not all(isinstance(text, str) for text in said):
+            raise ValueError("expected the names of a method, a question and a judge")
+        return Judged(method, question, judge, Judgement(**fields))
 
 
 def judged(folder: RunFolder) -> Iterator[Judged]:

@@ -55,7 +55,10 @@ class Scene:
     @staticmethod
     def decode(line: str) -> Scene:
         fields = json.loads(line)
-        method, question, entity, judge = (fields.pop(name) for name in ("method", "question", "entity", "judge"))
+        names = ("method", "question", "entity", "judge")
+        method, question, entity, judge = said = [fields.pop(name) for name in names]
+        if not all(isinstance(text, str) for text in said):
+            raise ValueError(f"expected texts as {', '.join(names)}")
         return Scene(method, question, entity, judge, Judgement(**fields))
 
 

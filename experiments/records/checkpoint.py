@@ -5,44 +5,54 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, ClassVar
 
+from pydantic import ConfigDict, Field, TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from actors.errors import UserError
 from experiments.records.atomic import write_atomically
+from experiments.records.schema import STRICT, Count, read_record
+
+LEARNING = "learning.jsonl"
+# The only files that a checkpoint vouches for; resuming cuts them, so no other name may stand there.
+TrainingFile = Annotated[str, Field(pattern=r"^(learning|traces/train-[1-9][0-9]{0,5})\.jsonl$")]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`state` after `step` training steps of `stage`; `sizes` are the bytes of each record file at that moment."""
+    """`state` after `step` training steps of `stage`; `sizes` are the bytes of each record file at that moment, and
+    `digests` their hashes."""
 
     stage: int
     step: int
     state: dict[str, Tensor]
     sizes: dict[str, int]
+    digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
         # Cloned, because safetensors refuses tensors that share memory.
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
-        about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digest": digest(state)}
+        about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
         # One entry: safetensors writes several in an order that changes from process to process.
-        write_atomically(path, save(state, {"about": json.dumps(about)}))
+        write_atomically(path, save(state, {"about": json.dumps(about | {"digest": digest(state, about)})}))
 
     @staticmethod
     def read(path: Path) -> Checkpoint:
         """Raises UserError when the file is damaged, in its header or in any byte of a tensor."""
         try:
             with safe_open(path, framework="pt") as file:
-                about = json.loads((file.metadata() or {})["about"])
+                about = read_record(_ABOUT, (file.metadata() or {})["about"])
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            if digest(state) != about["digest"]:
-                raise ValueError("its tensors have changed")
-            return Checkpoint(about["stage"], about["step"], state, about["sizes"])
+            stated = {"stage": about.stage, "step": about.step, "sizes": about.sizes, "digests": about.digests}
+            if digest(state, stated) != about.digest:
+                raise ValueError("its content has changed")
+            return Checkpoint(about.stage, about.step, state, about.sizes, about.digests)
         # Everything that a damaged header, missing field or wrong type can raise becomes one advice.
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
             raise UserError(
@@ -51,12 +61,28 @@ class Checkpoint:
             ) from error
 
 
-def digest(state: Mapping[str, Tensor]) -> str:
-    """Hash of names, types, shapes and bytes.
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a checkpoint says beside its tensors."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    stage: Count
+    step: Count
+    sizes: dict[TrainingFile, Count]
+    digests: dict[TrainingFile, str]
+    digest: str
+
+
+_ABOUT = TypeAdapter(_About)
+
+
+def digest(state: Mapping[str, Tensor], about: Mapping[str, object]) -> str:
+    """Hash of what is stated, and of names, types, shapes and bytes.
 
     safetensors itself notices a file that was cut short, but no changed byte.
     """
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16)
     # Sorted: a state read back may list its tensors in another order.
     for name in sorted(state):
         tensor = state[name]

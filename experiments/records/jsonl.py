@@ -6,6 +6,7 @@ writer that resumes the file cuts it off.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Container, Iterator
 from io import FileIO
@@ -16,14 +17,22 @@ from actors.errors import UserError
 
 T = TypeVar("T")
 
+REASON_CHARACTERS = 300
+LINE_BYTES = 64_000_000  # no record has so many; a file without line breaks must not fill the memory
+
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The complete lines as bytes, each with its newline; none where there is no file."""
+    """The complete lines as bytes, each with its newline; none where there is no file.
+
+    Raises UserError for a line that no record can be.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:  # bytes: a half-written last line may end inside a character
-        for line in file:
+        while line := file.readline(LINE_BYTES):
             if not line.endswith(b"\n"):
+                if len(line) == LINE_BYTES:
+                    raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
                 return
             yield line
 
@@ -41,8 +50,11 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
     try:
         return decode(line.decode())
     # JSON of another kind fails in `decode` in many ways; the user needs the file, the line and a remedy.
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}, line {number}: not a record of this kind ({error!r}); {remedy}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        # The text of a ValueError says more than its kind.
+        reason = str(error) if isinstance(error, ValueError) else repr(error)
+        reason = " ".join(reason.split())[:REASON_CHARACTERS]
+        raise UserError(f"{path}, line {number}: not a record of this kind ({reason}); {remedy}") from error
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> None:
@@ -52,10 +64,13 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
     """
     content = line.encode() + b"\n"
     try:
+        # A file without a name takes what is written, and nobody will ever read it.
+        if not os.fstat(file.fileno()).st_nlink:
+            raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
         # One call for the whole line, so that a killed run leaves at most its last line torn.
         if file.write(content) != len(content):
             # A nearly full disk takes a part of the line without an error.
-            raise OSError("no space left for a whole line")
+            raise OSError(errno.ENOSPC, "no space left for a whole line", file.name)
         # Without it a killed process loses nothing, but a power cut may: for that a write must have reached the disk.
         if sync:
             os.fsync(file.fileno())

@@ -19,6 +19,8 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
+from actors.visible import visible
+
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 
 
@@ -31,7 +33,7 @@ class Progress:
         if self._console.is_terminal:
             self._bars = RichProgress(
                 SpinnerColumn(finished_text="[green]\u2713"),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=24),  # narrow enough for rate, turns and time on a line of a hundred characters
                 MofNCompleteColumn(),
                 _Rate(),
@@ -54,12 +56,12 @@ class Progress:
 
         A `note` names what the phase is waiting for; it is shown in place of the rate.
         """
-        return Bar(self._console, self._bars, name, total, done, note)
+        return Bar(self._console, self._bars, visible(name), total, done, visible(note))
 
     def print(self, line: str) -> None:
         """Prints a line above the bars."""
         # Texts may hold square brackets, which rich would read as markup.
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar:
@@ -85,7 +87,7 @@ class Bar:
         changed = note not in ("", self._note)
         self._done, self._note = self._done + n, note
         if self._bars and self._task is not None:
-            self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {note}'}")
+            self._bars.update(self._task, advance=n, description=f"{self._name}{note and f', {visible(note)}'}")
             return
         # The last unit is always printed: a log must end with the phase complete.
         self._print(at_once=changed or self._done >= self._total)
@@ -103,7 +105,7 @@ class Bar:
         now = time.monotonic()
         if at_once or now - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = now
-            line = f"{self._name}: {self._done:,}/{self._total:,}, {self._note}"
+            line = f"{self._name}: {self._done:,}/{self._total:,}, {visible(self._note)}"
             if not self._note:
                 fresh = self._done - self._before
                 line = plain(self._name, self._done, self._total, fresh, now - self._begun, self._turns)

@@ -12,21 +12,24 @@
             topology.safetensors           the learner's state after its last training step
 
 A checkpoint holds the sizes of the training records, so they are cut back to these. Evaluated questions need no
-checkpoint: those whose trace and score are both complete are kept.
+checkpoint: those whose trace and score are both complete are kept. A kill leaves at most one trace without its score; a
+loss of power may leave more, and what is complete of it goes into a file of its own, `<name>.unmatched`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from io import FileIO
+from io import BytesIO, FileIO
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -36,12 +39,15 @@ from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records import jsonl
 from experiments.records.atomic import write_atomically
-from experiments.records.checkpoint import Checkpoint
+from experiments.records.checkpoint import LEARNING, Checkpoint
+from experiments.records.plain_files import check_plain
 from experiments.records.records import LearningStep, Scored
 from experiments.records.traces import decode, encode
 
-LEARNING, SCORES = "learning.jsonl", "scores.jsonl"
-DAMAGED = "start a new run"
+SCORES = "scores.jsonl"
+READ_BYTES = 1 << 20
+DAMAGED = "restore the file from a copy, or start a new run"
+LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 
 
 class RunFolder:
@@ -70,7 +76,8 @@ class RunFolder:
                 path.mkdir()
             except OSError as error:
                 # Taken: try the next number. Anything else (no rights, a full disk) would fail for every name.
-                if path.is_dir():
+                # Of a name that is too long, `Path.is_dir` would raise.
+                if os.path.isdir(path):
                     continue
                 raise UserError(f"cannot write a run folder in {output}: {error}; choose another output=") from error
             return cls(path)
@@ -78,11 +85,12 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run folder. Raises UserError when `path` is none."""
+        """An existing run folder. Raises UserError when `path` is none, or holds anything but plain files."""
         run = cls(path.absolute())
         if not run.config.is_file():
             what = "has no config.yaml" if path.is_dir() else "is not a folder"
             raise UserError(f"{path} is not a run folder: it {what}; give a folder that a run printed as `run: ...`")
+        check_plain(run.path)
         return run
 
     def learned(self, method: str) -> RunFolder:
@@ -103,12 +111,23 @@ class RunFolder:
         return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
 
     def scores(self) -> Iterator[Scored]:
-        """Scored answers in the order in which they were recorded."""
-        return jsonl.records(self.path / SCORES, Scored.decode, DAMAGED)
+        """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
+        return (scored for _, scored in _scores(self.path / SCORES))
 
     def checkpoint(self) -> Checkpoint | None:
         """The learner's state, None before the first training step. Raises UserError when it is damaged."""
         return Checkpoint.read(self.topology) if self.topology.exists() else None
+
+
+def _scores(path: Path) -> Iterator[tuple[bytes, Scored]]:
+    """Each line of a file of scores, and what it holds."""
+    seen = set()
+    for number, line in enumerate(jsonl.lines(path), start=1):
+        scored = jsonl.decoded(path, number, line, Scored.decode, DAMAGED)
+        if (scored.method, scored.question) in seen:
+            raise UserError(f"{path}, line {number}: {scored.method} has answered {scored.question} before; {DAMAGED}")
+        seen.add((scored.method, scored.question))
+        yield line, scored
 
 
 class _Writer:
@@ -189,8 +208,9 @@ class Recorder(_Writer):
         kept = {SCORES: 0}
         traces: dict[str, Iterator[bytes]] = {}
         path = self.run.path
-        for number, line in enumerate(jsonl.lines(path / SCORES), start=1):
-            scored = jsonl.decoded(path / SCORES, number, line, Scored.decode, DAMAGED)
+        scores = list(_scores(path / SCORES))
+        self._check_both_there({scored.method for _, scored in scores})
+        for line, scored in scores:
             name = _evaluation(scored.method)
             # Each method's traces stand in the order of its scores.
             trace = next(traces.setdefault(name, jsonl.lines(path / name)), None)
@@ -198,15 +218,28 @@ class Recorder(_Writer):
             if trace is None:
                 break
             finished = done.setdefault(scored.method, set())
-            if jsonl.decoded(path / name, len(finished) + 1, trace, _question, DAMAGED) != scored.question:
-                raise UserError(f"{path / name} and {path / SCORES} list different questions; start a new run")
+            answered = jsonl.decoded(path / name, len(finished) + 1, trace, _answered, DAMAGED)
+            if answered != (scored.question, scored.answer):
+                raise UserError(f"{path / name} and {path / SCORES} list different answers; {DAMAGED}")
             kept[SCORES] += len(line)
             kept[name] = kept.get(name, 0) + len(trace)
             finished.add(scored.question)
         # Also of methods without any complete question: their half-written files become empty.
-        for file in [path / SCORES, *(path / "traces").glob("evaluate-*.jsonl")]:
-            os.truncate(file, kept.get(file.relative_to(path).as_posix(), 0))
+        for file in [path / SCORES, *sorted((path / "traces").glob("evaluate-*.jsonl"))]:
+            _cut_off(file, kept.get(file.relative_to(path).as_posix(), 0))
         self._done = done
+
+    def _check_both_there(self, scored: set[str]) -> None:
+        """Raises UserError where all scores are gone, or all traces of a method with scores: no kill does that."""
+        path = self.run.path
+        traced = {file for file in (path / "traces").glob("evaluate-*.jsonl") if len(_first(file, 2)) > 1}
+        if traced and not scored:
+            raise UserError(
+                f"{path / SCORES} has no scores for {', '.join(sorted(file.name for file in traced))}; {LOST}"
+            )
+        for method in sorted(scored):
+            if not _first(file := path / _evaluation(method), 1):
+                raise UserError(f"{file} has no discussions for the scores of {method} in {path / SCORES}; {LOST}")
 
 
 class LearningRecorder(_Writer):
@@ -225,35 +258,70 @@ class LearningRecorder(_Writer):
     def trained(self, stage: int, trace: Trace) -> None:
         """Records one discussion of a training step."""
         # Before the step that uses it: `learned` then vouches for the file's size.
-        jsonl.append(self._file(f"traces/train-{stage}.jsonl"), encode(trace))
+        self._append(f"traces/train-{stage}.jsonl", encode(trace))
 
     def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
         """Records a training step and makes it the point from which a killed run goes on."""
-        jsonl.append(self._file(LEARNING), step.encode())
+        self._append(LEARNING, step.encode())
         sizes = {}
         for name, file in self._files.items():
             if _is_training(name):
                 os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
                 sizes[name] = file.tell()
-        self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes)
+        digests = {name: self._hashes[name].hexdigest() for name in sizes}
+        self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes, digests)
         self.checkpoint.write(self.run.topology)
+
+    def _append(self, name: str, line: str) -> None:
+        jsonl.append(self._file(name), line)
+        self._hashes.setdefault(name, _hash()).update(f"{line}\n".encode())
 
     def _cut(self) -> None:
         self.checkpoint = self.run.checkpoint()
         # Without a checkpoint learning starts again, so every training record is cut to nothing.
         sizes = self.checkpoint.sizes if self.checkpoint else {}
+        digests = self.checkpoint.digests if self.checkpoint else {}
         present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
-        for name in sorted({LEARNING, *present, *sizes}):
+        names = sorted({LEARNING, *present, *sizes})
+        # All of them before any is cut: what is refused stays as it is.
+        self._hashes = {name: self._hash_of(name, sizes.get(name, 0), digests.get(name)) for name in names}
+        if self.checkpoint:
+            self._check_last_step(self.checkpoint)
+        for name in names:
             # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
             file = self._file(name)
-            if file.tell() < sizes.get(name, 0):
-                raise UserError(
-                    f"{self.run.path / name} is shorter than when the checkpoint was written; restore it from a copy, "
-                    f"or delete {self.run.topology} and resume to learn again from the start"
-                )
             # Discussions after the checkpoint are held again, at the same seeds.
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
+
+    def _check_last_step(self, checkpoint: Checkpoint) -> None:
+        """Raises UserError unless the records that a checkpoint keeps end with its own step."""
+        path = self.run.path / LEARNING
+        kept = path.read_bytes()[: checkpoint.sizes.get(LEARNING, 0)] if path.exists() else b""
+        last = kept.splitlines()[-1:]
+        steps = [jsonl.decoded(path, kept.count(b"\n"), line, LearningStep.decode, DAMAGED) for line in last]
+        if [(step.stage, step.step) for step in steps] != [(checkpoint.stage, checkpoint.step)]:
+            raise UserError(
+                f"{path} does not end with the step of {self.run.topology}; restore them from a copy, or delete "
+                "the second to learn again from the start"
+            )
+
+    def _hash_of(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
+        """The hash of a file's first `size` bytes. Raises UserError where they are not what the checkpoint says."""
+        path, hasher = self.run.path / name, _hash()
+        if size or digest is not None:
+            left = size
+            with path.open("rb") if path.exists() else BytesIO() as file:
+                while left and (part := file.read(min(left, READ_BYTES))):
+                    hasher.update(part)
+                    left -= len(part)
+            if left or hasher.hexdigest() != digest:
+                what = "shorter than" if left else "not what it was"
+                raise UserError(
+                    f"{path} is {what} when the checkpoint was written; restore it from a copy, "
+                    f"or delete {self.run.topology} and resume to learn again from the start"
+                )
+        return hasher
 
 
 def _evaluation(method: str) -> str:
@@ -267,6 +335,31 @@ def _is_training(name: str) -> bool:
     return name == LEARNING or name.startswith("traces/train-")
 
 
-def _question(trace: str) -> Any:
+def _hash() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=16)
+
+
+def _answered(line: str) -> tuple[str, str | None]:
     # Decoding a whole trace of every question would make resumption slow.
-    return json.loads(trace)["question"]
+    trace = json.loads(line)
+    return trace["question"], trace.get("answer")
+
+
+def _first(path: Path, number: int) -> list[bytes]:
+    """The first complete lines of a file, `number` at most."""
+    return list(islice(jsonl.lines(path), number))
+
+
+def _cut_off(path: Path, size: int) -> None:
+    """Cuts a file of records to `size` bytes; complete lines after them are kept beside it."""
+    with path.open("rb") as file:
+        file.seek(size)
+        whole = file.read()
+    whole = whole[: whole.rfind(b"\n") + 1]
+    # One line is what a kill leaves, and it is written again.
+    if whole.count(b"\n") > 1:
+        with path.with_name(f"{path.name}.unmatched").open("ab") as beside:
+            beside.write(whole)
+            beside.flush()
+            os.fsync(beside.fileno())
+    os.truncate(path, size)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
+from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor
 
 from actors.messages import Status, Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.paths import path_metrics
+from experiments.records.schema import STRICT, Count, FileName, Share, read_record
 
-Matrix = list[list[float | None]]
+Matrix = list[list[Share | None]]
 
 # Fields of a group that are the sum over its questions.
 SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns")
@@ -27,25 +29,36 @@ class LearningStep:
     `terms` are the terms of the objective by name, `edges` the edges left per matrix, and `probabilities` the
     matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`, and where
     rounds have weights of their own also `spatial, round 1` and so on.
-    `agents` and `modalities` name rows and columns.
+    `agents` and `modalities` name rows and columns. `source` is the method whose discussions it learned from; empty
+    where they were its own.
     """
 
-    stage: int
-    step: int
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    stage: Count
+    step: Count
     agents: tuple[str, ...]
     modalities: tuple[str, ...]
     terms: Mapping[str, float]
-    edges: Mapping[str, int]
+    edges: Mapping[str, Count]
     probabilities: Mapping[str, Matrix]
+    source: str = ""
 
     def encode(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        fields = asdict(self)
+        if not self.source:
+            del fields["source"]
+        return json.dumps(fields, separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> LearningStep:
-        fields = json.loads(line)
-        # JSON has no tuples.
-        return LearningStep(**fields | {name: tuple(fields[name]) for name in ("agents", "modalities")})
+        step = read_record(_STEP, line)
+        n = len(step.agents)
+        if len(step.modalities) != n or any(
+            len(rows) != n or any(len(row) != n for row in rows) for rows in step.probabilities.values()
+        ):
+            raise ValueError(f"expected modalities and matrices of {n} agents")
+        return step
 
 
 def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
@@ -70,30 +83,32 @@ class Scored:
     that were written before it was kept.
     """
 
-    method: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    method: FileName
     question: str
     text: str
     gold: tuple[str, ...]
     answer: str | None
-    utility: float
-    f1: float
-    prompt_tokens: int
-    completion_tokens: int
-    calls: int
-    edges: int
-    failed_turns: int
-    cut_turns: int = 0
+    utility: Share
+    f1: Share
+    prompt_tokens: Count
+    completion_tokens: Count
+    calls: Count
+    edges: Count
+    failed_turns: Count
+    cut_turns: Count = 0
     tags: Mapping[str, str] = field(default_factory=dict)
-    attack_success: float | None = None
-    infection: tuple[float, ...] = ()
-    carried: tuple[float, ...] = ()
-    path_precision: float | None = None
-    path_recall: float | None = None
-    edge_precision: float | None = None
-    edge_recall: float | None = None
+    attack_success: Share | None = None
+    infection: tuple[Share, ...] = ()
+    carried: tuple[Share, ...] = ()
+    path_precision: Share | None = None
+    path_recall: Share | None = None
+    edge_precision: Share | None = None
+    edge_recall: Share | None = None
     group: str = ""
-    strict_em: float | None = None
-    path_count: int | None = None
+    strict_em: Share | None = None
+    path_count: Count | None = None
 
     @staticmethod
     def of(trace: Trace, item: Item, score: Score, harm: Harm | None = None) -> Scored:
@@ -132,9 +147,12 @@ class Scored:
 
     @staticmethod
     def decode(line: str) -> Scored:
-        fields = json.loads(line)
         # Fields that older records lack take their defaults.
-        return Scored(**fields | {name: tuple(fields.get(name, ())) for name in ("gold", "infection", "carried")})
+        return read_record(_SCORED, line)
+
+
+# Built once: pydantic compiles a validator for each.
+_STEP, _SCORED = TypeAdapter(LearningStep), TypeAdapter(Scored)
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -29,13 +31,15 @@ def decode(line: str) -> Trace:
     """The trace that `encode` wrote. Raises ValueError when the line is anything else."""
     try:
         values: dict[str, Any] = json.loads(line)
+        _check(values, _TRACE_TYPES)
         turns = tuple(_message(message) for message in values.pop("turns"))
         status = Status(values.pop("status"))
         # Unpacking three names also checks that every edge has three parts.
         edges: dict[str, Any] = {
             kind: tuple((t, i, j) for t, i, j in values.pop(kind)) for kind in _EDGES if kind in values
         }
-        lookups = tuple(Lookup(**_tuples(lookup)) for lookup in values.pop("lookups", ()))
+        _check_edges(edges)
+        lookups = tuple(Lookup(**_tuples(_check(lookup, _LOOKUP_TYPES))) for lookup in values.pop("lookups", ()))
         # None (no paths followed) and an empty list (none found) differ.
         paths = tuple(map(tuple, values.pop("paths"))) if "paths" in values else None
         descriptions = tuple((entity, text) for entity, text in values.pop("descriptions", ()))
@@ -48,11 +52,30 @@ def decode(line: str) -> Trace:
             **edges,
             **_tuples(values),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a trace: {error!r} in {line[:80]!r}") from error
 
 
+def _check(values: dict[str, Any], types: Mapping[str, frozenset[type]]) -> dict[str, Any]:
+    """The values themselves. Raises ValueError for one that is not of its field's type: sums and texts of reports are
+    made of them much later."""
+    for name, value in values.items():
+        if type(value) not in types[name] or (type(value) is float and not math.isfinite(value)):
+            raise ValueError(f"{name}: expected {' or '.join(sorted(kind.__name__ for kind in types[name]))}")
+        if type(value) is list and name in _NAMES and not all(type(part) is str for part in value):
+            raise ValueError(f"{name}: expected a list of texts")
+    return values
+
+
+def _check_edges(edges: Mapping[str, Sequence[tuple[Any, Any, Any]]]) -> None:
+    for kind, listed in edges.items():
+        for edge in listed:
+            if not all(type(number) is int and number >= 0 for number in edge):
+                raise ValueError(f"{kind}: expected numbers of rounds and agents")
+
+
 def _message(values: dict[str, Any]) -> Message:
+    _check(values, _MESSAGE_TYPES)
     if "status" in values:
         values["status"] = Status(values["status"])
     for pairs in _PAIRS & values.keys():
@@ -73,3 +96,20 @@ def _record(value: Trace | Message | Lookup, defaults: list[tuple[str, Any]]) ->
 _TRACE = [(field.name, field.default) for field in fields(Trace)]
 _LOOKUP = [(field.name, field.default) for field in fields(Lookup)]
 _MESSAGE = [(field.name, field.default) for field in fields(Message)]
+
+
+def _types(kind: type[Trace | Message | Lookup]) -> dict[str, frozenset[type]]:
+    """What JSON may hold for each field, by the first words of its annotation."""
+    found = {}
+    for field in fields(kind):
+        parts = [part.partition("[")[0] for part in str(field.type).split(" | ")]
+        found[field.name] = frozenset(one for part in parts for one in _JSON[part])
+    return found
+
+
+_JSON: Mapping[str, tuple[type, ...]] = {
+    **{"str": (str,), "int": (int,), "float": (float, int), "None": (type(None),)},
+    **{"tuple": (list,), "Status": (str,)},
+}
+_TRACE_TYPES, _LOOKUP_TYPES, _MESSAGE_TYPES = _types(Trace), _types(Lookup), _types(Message)
+_NAMES = frozenset({"agents", "evidence", "decision", "attacked", "found", "heard", "cut", "tampered"})

@@ -1,20 +1,39 @@
-"""Weights & Biases: the run's figures, offline unless configured. Its failures never end a run."""
+"""Weights & Biases: the run's figures, offline unless configured. It never ends a run, nor lets it wait for long.
+
+All calls of W&B are made one after another in a thread of their own, so that one that fails or hangs costs no more than
+what would have come after it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import queue
+import re
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import psutil
+
+from actors.errors import UserError
 from actors.messages import Usage
+from actors.processes import kill
 
 if TYPE_CHECKING:
     import wandb
 
 log = logging.getLogger(__name__)
+
+FINISH_S, STOP_S = 120.0, 10.0  # what W&B gets to store or upload at the end of a run: of a good one, of any other
+GOODBYE_S = 2.0  # what it gets to take note that its service was killed
+SERVICE = "wandb-core"  # the process that does W&B's work
+Act = Callable[[], object]
 
 Mode = Literal["offline", "online", "disabled"]
 
@@ -27,12 +46,18 @@ class WandbSettings:
     project: str = "agora-mm"
     group: str | None = None
 
+    def check_values(self, key: str) -> None:
+        """Raises UserError for names that W&B would refuse when the run has started."""
+        for name, value in (("project", self.project), ("group", self.group)):
+            if value is not None and not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", value):
+                raise UserError(f"{key}.{name}: expected 1 to 128 characters, and none of / \\ # ? % : or a line break")
+
 
 class Tracker:
     """One W&B run. Its id is the run folder's name, so that a resumed run continues it.
 
     `disabled` sends nothing and does not import W&B. `on_step` gets every training step as well. A failure is
-    logged once and ends the tracking.
+    logged once and ends the tracking, as does an end that W&B does not come to in time.
     """
 
     def __init__(
@@ -47,35 +72,57 @@ class Tracker:
     ) -> None:
         self._run: wandb.Run | None = None
         self._on_step = on_step
+        self._path = path
+        self._acts: queue.SimpleQueue[tuple[str, Act] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._left = self._failed = False
         if mode != "disabled":
-            self._try("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
+            self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
+            self._thread.start()
+            self._do("start", lambda: self._start(path, config, mode, project, group, resume_id or path.name))
 
     def log(self, step: Mapping[str, Any]) -> None:
         """Logs one training step: flat names to numbers, `stage` and `step` among them."""
-        # Not through `_try`: a sweep counts on it, and its errors are the sweep's.
+        # Here and not in the thread: a sweep counts on it, and its errors are the sweep's.
         self._on_step(step)
-        if run := self._run:
-            self._try("log", lambda: run.log(dict(step)))
+        logged = dict(step)
+        self._do("log", lambda: self._started.log(logged))
 
     def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), spent: Usage | None = None) -> None:
         """Logs metrics.json, as a table with a row per method and as summary values `<method>/<column>`, and figures.
 
         The usage actually `spent` becomes `usage/<field>`.
         """
-        if run := self._run:
-            self._try("summarise", lambda: _summarise(run, metrics, figures, spent))
+        self._do("summarise", lambda: _summarise(self._started, metrics, figures, spent))
 
     def finish(self, exit_code: int = 0) -> None:
-        """Ends the W&B run; does nothing when called again."""
-        if run := self._run:
-            self._try("finish", lambda: run.finish(exit_code=exit_code))
-            self._run = None
+        """Ends the W&B run, or what there is of it in time; does nothing when called again."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._acts.put(("finish", lambda: self._started.finish(exit_code=exit_code)))
+        self._acts.put(None)
+        wait_s = STOP_S if exit_code else FINISH_S
+        thread.join(wait_s)
+        self._left = thread.is_alive()
+        if self._left:
+            log.warning("W&B did not end within %g s, and was left: `wandb sync` uploads %s", wait_s, self._path)
+        # One that has died would be missed at exit, in a traceback.
+        if self._left or (self._failed and not _serves()):
+            _end_service()
+
+    @property
+    def _started(self) -> wandb.Run:
+        assert self._run is not None
+        return self._run
 
     def _start(
         self, path: Path, config: Mapping[str, Any], mode: Mode, project: str, group: str | None, resume_id: str
     ) -> None:
         # Without this an offline run still asks the network for the error collector's address.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        # What it says beside the settings below, which are the run's alone.
+        os.environ.setdefault("WANDB_SILENT", "true")
         # Imported late: it is slow to import, and `disabled` runs do without it.
         import wandb
 
@@ -93,14 +140,64 @@ class Tracker:
             settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
         )
 
-    def _try(self, what: str, act: Callable[[], object]) -> None:
-        try:
-            act()
-        # Anything may go wrong in another's service, and a run of hours must not end for it. One failure ends
-        # tracking.
-        except Exception as error:
-            self._run = None
-            log.warning("W&B could not %s, the run goes on without it: %s", what, " ".join(str(error).split()))
+    def _do(self, what: str, act: Act) -> None:
+        if self._thread is not None:
+            self._acts.put((what, act))
+
+    def _work(self) -> None:
+        """Makes the calls as they come, until the last one or one that fails."""
+        while task := self._acts.get():
+            what, act = task
+            try:
+                act()
+            # Anything may go wrong in another's service, and a run of hours must not end for it.
+            except Exception as error:
+                self._failed = True
+                reason = " ".join(str(error).split()) or type(error).__name__
+                if not self._left:  # which was said
+                    log.warning("W&B could not %s, the run goes on without it: %s", what, reason)
+                return
+
+
+def _serves() -> bool:
+    """Whether the process that does W&B's work for this one lives."""
+    with suppress(psutil.Error):
+        services = [child for child in psutil.Process().children() if child.name() == SERVICE]
+        return any(service.status() != psutil.STATUS_ZOMBIE for service in services)
+    return False
+
+
+def _end_service() -> None:
+    """Ends the process that W&B waits for, so that it does not wait at the end of this one as well."""
+    with suppress(psutil.Error, OSError):
+        for service in psutil.Process().children():
+            if service.name() == SERVICE:
+                kill([*service.children(recursive=True), service])
+                _remove_sockets(f"wandb*-{service.pid}-*")
+    # Of one that has died and is known by no number any more.
+    _remove_sockets(f"wandb-{os.getpid()}-*")
+    # It cannot say goodbye to it any more, and will not try to at exit. In a thread, which may wait for ever for what
+    # the service was asked, or want to end the process with the service's exit code.
+    goodbye = threading.Thread(target=_teardown, name="tracking", daemon=True)
+    goodbye.start()
+    goodbye.join(GOODBYE_S)
+
+
+def _remove_sockets(pattern: str) -> None:
+    """Removes the sockets of a service that was ended, which it would have removed."""
+    for file in Path(tempfile.gettempdir()).glob(pattern):
+        if file.is_dir():
+            shutil.rmtree(file, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                file.unlink()
+
+
+def _teardown() -> None:
+    import wandb
+
+    with suppress(Exception, SystemExit):
+        wandb.teardown()
 
 
 def _summarise(run: wandb.Run, metrics: Mapping[str, Any], figures: Sequence[Path], spent: Usage | None) -> None:

@@ -7,10 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+from pydantic import ConfigDict, TypeAdapter
 
 from actors.errors import UserError
 from experiments.records import jsonl
+from experiments.records.schema import STRICT, Count, FileName, Share, read_record
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
 
@@ -24,19 +27,48 @@ class TrialResult:
     training steps (0: not stopped), `utility` the mean training utility until then.
     """
 
-    name: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    name: FileName
     values: Mapping[str, Any]
     seed: int
     metrics: Mapping[str, Any]
-    stopped: int = 0
-    utility: float | None = None
+    stopped: Count = 0
+    utility: Share | None = None
 
     def encode(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
     def decode(line: str) -> TrialResult:
-        return TrialResult(**json.loads(line))
+        result = read_record(_RESULT, line)
+        if not result.stopped:
+            _check_metrics(result.metrics)
+        return result
+
+
+_RESULT = TypeAdapter(TrialResult)
+_TEXTS = ("experiment", "model", "dataset", "metric")
+LEARNED_FROM = "learned_from"  # the method whose discussions a graph was learned from, where they were not its own
+
+
+def _check_metrics(metrics: Mapping[str, Any]) -> None:
+    """Raises ValueError unless these are the metrics of a finished trial: numbers, for each of its methods."""
+    methods = metrics.get("methods")
+    if not isinstance(methods, dict) or not all(isinstance(row, dict) and "utility" in row for row in methods.values()):
+        raise ValueError("metrics: expected those of a finished trial, with its methods")
+    for name in _TEXTS:
+        if not isinstance(metrics.get(name, ""), str):
+            raise ValueError(f"metrics.{name}: expected text")
+    for method, row in methods.items():
+        for name, value in row.items():
+            if name == LEARNED_FROM:
+                if not isinstance(value, str) or value not in methods:
+                    raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
+                continue
+            numbers = value if isinstance(value, list) else [value]
+            if not all(number is None or isinstance(number, (int, float)) for number in numbers):
+                raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
@@ -53,7 +85,6 @@ class Results:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self._file = (folder / RESULTS).open("ab", buffering=0)
         try:
             # Released by the kernel when the process dies, so no stale lock stops a resumption.
@@ -68,11 +99,6 @@ class Results:
 
     def __exit__(self, *exception: object) -> None:
         self._file.close()
-
-    @property
-    def done(self) -> set[str]:
-        """Names of the trials that are not to be repeated."""
-        return {result.name for result in read_results(self._folder, stopped=True)}
 
     def append(self, result: TrialResult) -> None:
         """Adds a result, which is on disk when this returns. Raises UserError when there is no room for it."""

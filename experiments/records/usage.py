@@ -14,15 +14,28 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Usage
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
+from experiments.records.schema import STRICT, read_record
 
 USAGE = "usage.jsonl"
 EVERY_S = 20.0  # seconds between lines of a phase: what a killed run forgets at most
-HEADERS = ("phase", "time", "calls made", "answered again", "prompt tokens", "prefix-cached", "completion tokens")
+HEADERS = (
+    *("phase", "time", "per question", "calls made", "answered again", "prompt tokens", "prefix-cached"),
+    "completion tokens",
+)
+EVALUATING = "evaluating "  # before a method's name: the phase in which it answers
+TIMES = (
+    "Times are of the wall clock, with as many discussions at once as concurrency says, and what the completion cache "
+    "answered took none. To compare methods by seconds per question, run them with completions.reuse=false and "
+    "concurrency=1 (and a sweep with sweep.parallel=1): a figure then shows them."
+)
 RECURRING = (
     "The table counts every turn's calls and tokens as if nothing were kept; identical requests recur within a run "
     "(a turn's seed does not depend on the sample), and those are made once."
@@ -50,10 +63,22 @@ class Spent:
 
     @staticmethod
     def decode(line: str) -> Spent:
-        record = json.loads(line)
-        return Spent(
-            record["phase"], record["seconds"], {name: Usage(**usage) for name, usage in record["agents"].items()}
-        )
+        said = read_record(_LINE, line)
+        return Spent(said.phase, said.seconds, {name: Usage(**usage) for name, usage in said.agents.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of usage.jsonl; of an agent's usage zeros are left out."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    phase: str
+    seconds: Annotated[float, Field(ge=0)]
+    agents: Mapping[str, Mapping[str, Annotated[int, Field(gt=-(2**63), lt=2**63)]]]
+
+
+_LINE = TypeAdapter(_Line)
 
 
 class UsageLog:
@@ -194,12 +219,14 @@ def notes(usage: Usage) -> Iterator[str]:
         yield RECURRING
 
 
-def cells(spent: Spent) -> tuple[str, ...]:
-    """One phase's figures as text, in the order of `HEADERS`."""
+def cells(spent: Spent, questions: int) -> tuple[str, ...]:
+    """One phase's figures as text, in the order of `HEADERS`; each method has answered so many questions."""
     usage = spent.total
+    each = f"{spent.seconds / questions:,.2f} s" if questions and spent.phase.startswith(EVALUATING) else ""
     return (
         spent.phase,
         f"{spent.seconds:,.1f} s",
+        each,
         f"{usage.calls:,}",
         f"{usage.reused:,}",
         f"{usage.prompt_tokens:,}",

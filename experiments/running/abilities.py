@@ -11,7 +11,7 @@ from actors.backends.settings import ModelSettings, model_name
 from actors.errors import UserError
 from actors.messages import Abilities
 from actors.prompting.prompt import is_enforced
-from actors.runtime.cluster import Cluster
+from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.records.atomic import write_atomically
@@ -29,7 +29,7 @@ class RoleModel:
     abilities: Abilities
 
 
-async def role_models(config: Config, roles: Iterable[str], cluster: Cluster) -> list[RoleModel]:
+async def role_models(config: Config, roles: Iterable[str], runtime: Runtime) -> list[RoleModel]:
     """What the other models of a run's roles can do. Called once they are up."""
     backends = role_backends(config, roles)
     return [
@@ -37,7 +37,7 @@ async def role_models(config: Config, roles: Iterable[str], cluster: Cluster) ->
             key,
             backend.settings,
             tuple(role for role, asked in backends.items() if asked is backend),
-            await cluster.abilities(key),
+            await runtime.abilities(key),
         )
         for key, backend in by_key(backends).items()
     ]

@@ -24,11 +24,8 @@ CALIBRATION = "calibrate"
 def watched_items(config: Config, dataset: Dataset) -> list[Item]:
     """The first `defence.calibration` training questions; their labels are not used.
 
-    Raises UserError when there are fewer, or when nobody would be left to speak.
+    Raises UserError when there are fewer.
     """
-    agents, dropped = len(config.topology.text) + len(config.topology.visual), config.defence.dropped
-    if dropped >= agents:
-        raise UserError(f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left")
     needed = config.defence.calibration
     items = list(islice(dataset.train(), needed))
     if len(items) < needed:
@@ -40,7 +37,7 @@ def watched_items(config: Config, dataset: Dataset) -> list[Item]:
 
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
     """The complete graph, in which everybody is heard by everybody."""
-    return Wired(CALIBRATION, agents, constant_wiring(complete(len(agents)), rounds))
+    return Wired(CALIBRATION, agents, constant_wiring(complete(len(agents)), len(agents), rounds))
 
 
 async def calibrate(context: RunContext, team: Team, attack: Attack) -> Sequence[Trace]:

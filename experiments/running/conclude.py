@@ -31,6 +31,11 @@ def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.A
     )
 
 
+def timed(config: Config) -> bool:
+    """Whether seconds per question can be compared: one discussion at a time, each of its calls made."""
+    return config.concurrency == 1 and not config.completions.reuse
+
+
 def conclude(
     config: Config, folder: RunFolder, about: summary.About, tracker: Tracker
 ) -> tuple[summary.Metrics, Usage]:
@@ -45,7 +50,7 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = figures.draw(folder, metrics, about.metric)
+    drawn = figures.draw(folder, metrics, about.metric, timed(config))
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))

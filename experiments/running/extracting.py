@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -27,6 +28,7 @@ from experiments.evidence.extraction import (
     read_kept,
     statements,
 )
+from experiments.evidence.gleaning import Gleaned
 from experiments.evidence.knowledge import triples_given
 from experiments.records import jsonl
 from experiments.records.progress import Progress
@@ -73,11 +75,14 @@ def identity(config: Config, step: Step) -> str:
     own = role_backends(config, config.roles.keys() & {name})
     # Its model is said by the backend, without what changes no reply.
     told_of_role = asdict(config.roles[name]) | {"model": None, "reader": None} if name in config.roles else None
-    told = {
+    told: dict[str, Any] = {
         "model": own.get(name, model_backend(config)).identity(),
         "agents": [agents.temperature, agents.max_tokens, agents.replies],
         "role": told_of_role,
     }
+    # The length of parts is in what is asked: equal parts are asked about once, however they were cut.
+    if step is GRAPH and config.retrieval.gleaning:
+        told["gleaning"] = config.retrieval.gleaning
     return json.dumps(told, sort_keys=True)
 
 
@@ -95,7 +100,7 @@ async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Sta
     check_extraction(context.config, context.dataset)
     everything = context.evidence.store.everything
     kept = await extract(GRAPH, context, everything, team, usage)
-    return await asyncio.to_thread(lambda: statements(everything(), kept))
+    return await asyncio.to_thread(lambda: statements(everything(), kept, context.config.retrieval.part_words))
 
 
 async def extract(
@@ -105,7 +110,7 @@ async def extract(
 
     Processes that need the same at once wait for one of them.
 
-    A source whose turn failed states nothing in this run, and is asked about again by the next.
+    A source or part of one whose turn failed states nothing in this run, and is asked about again by the next.
 
     Raises:
         UserError: a replay has nothing to ask.
@@ -117,7 +122,8 @@ async def extract(
     try:
         jsonl.cut(path)
         kept = read_kept(path)
-        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
+        part_words = context.config.retrieval.part_words
+        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept, part_words)))
         if left and team.recorded:
             raise UserError(
                 f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
@@ -139,8 +145,10 @@ async def _ask(
     bar = progress.phase(step.phase, total=done + len(questions), done=done)
     counted = CountedTeam(team, bar)
 
+    asked = turns_of(context.config, step)
+
     async def ask(question: Question) -> Trace:
-        return await run_discussion(step, question, counted, 0)
+        return await run_discussion(asked, question, counted, 0)
 
     unread: list[str] = []
     with path.open("ab", buffering=0) as file:
@@ -157,14 +165,20 @@ async def _ask(
         )
 
 
+def turns_of(config: Config, step: Step) -> Step | Gleaned:
+    """The step, with the further looks at each source that a configuration asks for."""
+    looks = config.retrieval.gleaning
+    return Gleaned(step, looks) if step is GRAPH and looks else step
+
+
 def left_to_extract(
     config: Config, dataset: Dataset, store: Store, caption: str
-) -> Iterator[tuple[Step, list[Question]]]:
+) -> Iterator[tuple[Step | Gleaned, list[Question]]]:
     """Each step with the questions that a run would ask, for its estimate; `caption` stands for one not written yet."""
     folder = store.folder.parent
     corpus = dataset.corpus
     for step in extracts(config):
         kept = read_kept(kept_file(folder, step, identity(config, step)))
-        yield step, list(missing(step, corpus(), kept))
+        yield turns_of(config, step), list(missing(step, corpus(), kept, config.retrieval.part_words))
         if step is CAPTIONS:
             corpus = captioned(dataset.corpus, kept, caption)

@@ -16,8 +16,8 @@ from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.running.models import model_backend, role_backends
-from topologies.topology import DECISION_AGENT, EQUAL, Wiring, needed_turns
-from topologies.wiring import Bools, Floats, receiver_weights
+from topologies.edge_lists import Wiring, needed_turns, weighed_senders
+from topologies.topology import DECISION_AGENT
 
 FILE = "team.json"
 
@@ -49,8 +49,9 @@ def export_team(
     Raises:
         ValueError: an agent's name is not an identifier.
     """
-    rounds, needed = len(wiring.spatial), needed_turns(wiring)
-    spatial, temporal = _weights(wiring.spatial, wiring.spatial_p), _weights(wiring.temporal, wiring.temporal_p)
+    rounds, needed = wiring.rounds, needed_turns(wiring)
+    spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
+    temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
     client = ModelClient(model.model(), choice=model)
     clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
@@ -58,10 +59,10 @@ def export_team(
         for i, agent in enumerate(agents):
             if not needed[t, i]:
                 continue
-            # Earlier turns of an agent that speaks are needed too, so all these nodes exist.
-            own = [node(agent, r) for r in range(1, t + 1)]
-            hears = {node(agents[j], t + 1): weight for j, weight in spatial[t][i].items()}
-            hears |= {node(agents[j], t): weight for j, weight in temporal[t][i].items()}
+            # An agent that speaks remembers the turns that it took before, all of which are needed too.
+            own = [node(agent, r + 1) for r in range(t) if needed[r, i]]
+            hears = {node(agents[j], t + 1): weight for j, weight in spatial.get((t, i), {}).items()}
+            hears |= {node(agents[j], t): weight for j, weight in temporal.get((t, i), {}).items()}
             asked = clients.get(agent, client)
             speaker = RoleChatAgent(roles[agent], asked, node(agent, t + 1), t + 1, hears, own, seed, settings)
             # Its last own turn is enough to wait for: that one has waited for those before it.
@@ -103,23 +104,12 @@ def write_team(
     (a replay's, or one of the user's own), and where an AutoGen agent of the user's own plays a role.
     """
     model = model_backend(config).choice()
-    own = {role: backend.choice() for role, backend in role_backends(config, roles).items()}
-    of_roles = {role: choice for role, choice in own.items() if choice is not None}
-    if model is None or len(of_roles) < len(own) or any(role.agent for role in roles.values()):
+    own = role_backends(config, dict.fromkeys(role.played for role in roles.values()))
+    choices = {role: backend.choice() for role, backend in own.items()}
+    if model is None or None in choices.values() or any(role.agent for role in roles.values()):
         return None
+    of_roles = {name: choice for name, role in roles.items() if (choice := choices.get(role.played)) is not None}
     team = export_team(wiring, agents, roles, config.seed, model, config.agents, of_roles)
     path = folder / FILE
     path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
     return path
-
-
-def _weights(present: Bools, probabilities: Floats | None) -> list[list[dict[int, float]]]:
-    """[round][receiver] -> the weight of each sender."""
-    weights = receiver_weights(EQUAL if probabilities is None else probabilities, present)
-    return [
-        [
-            {j: float(weights[t, j, i]) for j in range(len(senders)) if senders[j]}
-            for i, senders in enumerate(present[t].T.tolist())
-        ]
-        for t in range(len(present))
-    ]

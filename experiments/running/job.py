@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,18 @@ from experiments.evidence.web import open_web
 from experiments.judging import judgements
 from experiments.judging.scenes import HasCaptions, judge_scenes
 from experiments.records.recorder import LearningRecorder
-from experiments.records.usage import UsageLog
+from experiments.records.usage import EVALUATING, UsageLog
 from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
 from experiments.running.extracting import extract_graph, extracts, write_captions
 from experiments.running.launch import attackable, closing_roles, learner_settings
-from experiments.running.launched import Launched
+from experiments.running.launched import Launched, donors
 from experiments.running.learning import Training
 from experiments.running.methods import make_topology, methods_of
 from experiments.running.models import answer_rubric
 from experiments.running.replay import replayed_folder
+from experiments.running.student import Student
 from retrieval.extract import BY_RULES
 from topologies.graphs import to_networkx
 from topologies.learning.pruned import LearnedTopology
@@ -84,8 +86,7 @@ class Job:
         if any(method.needs_calibration for method in methods):
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
-        for learned in self.learners:
-            await self.learn(learned)
+        await self.learn()
         questions = sum(1 for _ in context.dataset.evaluate())
         library = LabelledLibrary(
             context.evidence,
@@ -97,7 +98,7 @@ class Job:
         )
         for method in methods:
             topology = make_topology(method, config, context.agents, self.learned, library, watched)
-            with self.usage.phase(f"evaluating {method.name}"):
+            with self.usage.phase(f"{EVALUATING}{method.name}"):
                 await self.evaluate(topology, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
@@ -121,16 +122,31 @@ class Job:
                         context.progress,
                     )
 
-    async def learn(self, method: str) -> None:
-        """Optimises and prunes a method's graph, and writes down the edges that are left, in a folder of its own."""
-        topology, learner = self.learned[method], self.learners[method]
-        with LearningRecorder(self.context.recorder.run.learned(method)) as recorder:
-            training = Training(self.context, self.agents.team, self.attack, topology, learner, recorder)
-            await training.run(self.usage)
+    async def learn(self) -> None:
+        """Optimises and prunes every learned method's graph, and writes down the edges that are left, each in a folder
+        of its own; those that learn from another's discussions together with that one."""
+        sources = donors(self.context.config, self.context.roles)
+        for method in self.learners:
+            if method in sources:
+                continue
+            beside = [receiver for receiver, source in sources.items() if source == method]
+            with ExitStack() as recorders:
+                own, *others = [self._student(each, sources.get(each, ""), recorders) for each in (method, *beside)]
+                await Training(self.context, self.agents.team, self.attack, own, others).run(self.usage)
+            for each in (method, *beside):
+                await self._conclude(each)
+
+    def _student(self, method: str, source: str, recorders: ExitStack) -> Student:
+        recorder = recorders.enter_context(LearningRecorder(self.context.recorder.run.learned(method)))
+        return Student(self.context, self.learned[method], self.learners[method], recorder, source)
+
+    async def _conclude(self, method: str) -> None:
+        """Freezes what a method has learned, and writes it down."""
+        topology, folder = self.learned[method], self.context.recorder.run.learned(method).path
         await self._warn(method)
         # Also in a resumed run that has nothing left to learn: the frozen wiring lives in memory only.
         await topology.freeze()
-        folder, scores = recorder.run.path, await learner.edge_scores()
+        scores = await self.learners[method].edge_scores()
         write_edge_scores(folder, topology.agents, self.attack.attackers, scores)
         export_topology(folder, topology)
         self._export_team(folder, topology)
@@ -176,11 +192,12 @@ class Job:
 def export_topology(folder: Path, topology: LearnedTopology) -> None:
     """The learned graph as GraphML and as networkx's node-link JSON."""
     wiring = topology.wiring
-    # Of the last round, as no temporal edge leads into the first.
-    edges = Edges(wiring.spatial[-1], wiring.temporal[-1])
-    probabilities = None
-    if wiring.spatial_p is not None and wiring.temporal_p is not None:
-        probabilities = Edges(wiring.spatial_p, wiring.temporal_p)
-    graph = to_networkx(edges, topology.agents, probabilities)
+    edges, p = Edges(wiring.spatial, wiring.temporal), Edges(wiring.spatial_p, wiring.temporal_p)
+    if not wiring.by_round:
+        # Of the last round, as no temporal edge leads into the first.
+        last = [kind[:, 0] == wiring.rounds - 1 for kind in edges]
+        edges = Edges(*(kind[of_last, 1:] for kind, of_last in zip(edges, last, strict=True)))
+        p = Edges(*(each if each is None else each[of_last] for each, of_last in zip(p, last, strict=True)))
+    graph = to_networkx(edges, topology.agents, p, wiring.speaks)
     nx.write_graphml(graph, folder / "topology.graphml")
     (folder / "topology.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -10,14 +11,14 @@ from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Modality, Role
-from experiments.attacks.attackers import choose_attackers
+from experiments.attacks.attackers import check_phases, choose_attackers
 from experiments.config.config import Config
 from experiments.config.role_files import field_of
 from experiments.datasets.catalogue import dataset_kind
 from experiments.evidence.web import check_web
 from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
-from experiments.running.models import check_models
+from experiments.running.models import check_models, replicas
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.peers import VARIANTS, Peer
 from topologies.learning.settings import LearnerSettings, PruningSettings
@@ -25,7 +26,7 @@ from topologies.systems.bdog.blueprints import read_blueprints
 
 
 def team_roles(config: Config) -> list[Role]:
-    """The team's roles, textual ones first, with what each is shown; those that the ablation silences are dummies.
+    """The team's agents, textual ones first, with what each is shown; those that the ablation silences are dummies.
 
     Raises UserError for a role that does not exist, one named twice, a team of nobody, an agent that is not there, or
     an attack on one of those that discuss that cannot be.
@@ -46,7 +47,12 @@ def team_roles(config: Config) -> list[Role]:
             known += [of.removeprefix(f"{modality}_") for of in _told(config) if of.startswith(f"{modality}_")]
             raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
         roles.append(replace(_held(config, role), dummy=modality is silenced, reads=reads))
-    present = [role.name for role in (*(roles if _team_is_asked(config) else ()), *_beside(config))]
+    if not roles or len(set(roles)) < len(roles):
+        raise UserError("topology.text and topology.visual must name at least one role, and each role once")
+    roles = [agent for role in roles for agent in _instances(config, role)]
+    present = list(
+        dict.fromkeys(role.played for role in (*(roles if _team_is_asked(config) else ()), *_beside(config)))
+    )
     # A file may have more roles for the team than a run takes.
     spare = [name for name in _told(config) if name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))]
     for name in config.roles:
@@ -58,11 +64,23 @@ def team_roles(config: Config) -> list[Role]:
     for role in _beside(config):
         if role.name in config.roles and config.roles[role.name].form:
             raise UserError(f"roles.{role.name}.form: only roles of the team have a form of their own")
-    if not roles or len(set(roles)) < len(roles):
-        raise UserError("topology.text and topology.visual must name at least one role, and each role once")
+        if role.name in config.roles and config.roles[role.name].instances:
+            raise UserError(f"roles.{role.name}.instances: only roles of the team have several agents")
+    names = Counter(role.name for role in roles)
+    if several := [name for name, number in names.items() if number > 1]:
+        raise UserError(f"{several[0]} would be the name of two agents: give a role of your own another name")
     # For its errors alone: an attack that cannot be must not end the run after the launch.
     choose_attackers(config.attack, attackable(config, roles), config.seed)
     return roles
+
+
+def _instances(config: Config, role: Role) -> list[Role]:
+    """The agents that have a role: it alone, or so many, each with a name of its own."""
+    own = config.roles.get(role.name)
+    number = (own and own.instances) or config.topology.instances
+    if number == 1:
+        return [role]
+    return [replace(role, name=f"{role.name}_{count}", of=role.name) for count in range(1, number + 1)]
 
 
 def attackable(config: Config, team: Sequence[Role]) -> list[str]:
@@ -76,6 +94,11 @@ def attackable(config: Config, team: Sequence[Role]) -> list[str]:
 def launched_roles(config: Config, team: Sequence[Role]) -> tuple[Role, ...]:
     """All roles that take part in a run: the team, where a method asks it, and those beside it."""
     return (*team, *closing_roles(config)) if _team_is_asked(config) else closing_roles(config)
+
+
+def processes(config: Config, team: Sequence[Role]) -> int:
+    """How many actors a run's agents and models are: one for each role, however many agents it has, and replica."""
+    return len({role.played for role in launched_roles(config, team)}) + replicas(config)
 
 
 def closing_roles(config: Config) -> tuple[Role, ...]:
@@ -120,6 +143,17 @@ def _held(config: Config, role: Role) -> Role:
     return replace(role, agent=role_settings.agent)
 
 
+def _rounds(config: Config) -> int | None:
+    """The last round in which an agent that can be compromised speaks; None where systems say that themselves."""
+    return config.topology.rounds if _team_is_asked(config) else None
+
+
+def _questions(config: Config) -> int | None:
+    """The most questions of a phase of a run; None where the data set says how many."""
+    learned = 2 * config.pruning.steps * config.training.questions_per_step if learned_methods(config) else 0
+    return None if config.data.limit is None else max(config.data.limit, learned, config.defence.calibration)
+
+
 def learned_methods(config: Config) -> tuple[str, ...]:
     """The methods of a run that learn a graph: those that are named, or else M3Prune's, where another needs one."""
     methods = methods_of(config)
@@ -137,6 +171,7 @@ def learner_options(config: Config, method: str) -> dict[str, Any]:
             f"ablation=no_alignment: learner.estimator={settings.estimator} has no alignment term to go without; "
             f"choose {able}"
         )
+    check_samples(settings, config.training.samples)
     # The settings are copies, so the configuration that is saved and compared stays as it is.
     if config.ablation == "no_inter":
         settings.inter = False
@@ -168,10 +203,33 @@ def learner_settings(config: Config, method: str) -> tuple[LearnerSettings, Prun
     return adopted
 
 
+def _check_dropped(config: Config) -> None:
+    """Raises UserError where a defence would silence the whole team."""
+    agents, dropped = len(team_roles(config)), config.defence.dropped
+    if dropped >= agents:
+        raise UserError(f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left")
+
+
+def check_samples(settings: LearnerSettings, samples: int) -> None:
+    """Raises UserError where an estimator gets too few samples of each question to learn from."""
+    if samples < (least := ESTIMATORS[settings.estimator].least_samples):
+        raise UserError(
+            f"training.samples={samples}: {settings.estimator} compares the samples of a question with each other and "
+            f"needs {least}; raise it, or choose another estimator"
+        )
+
+
 def check(config: Config) -> None:
     """Raises UserError for methods, models, a web or a file of graphs that would end the run at its start or later."""
-    methods_of(config)
+    methods = methods_of(config)
     dataset_kind(config.data.kind)
+    if config.runtime == "inline" and config.ray.address is not None:
+        raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")
+    if config.replay.run is not None and config.model.kind != "replay":
+        raise UserError(f"replay.run={config.replay.run} is read with model=replay alone: name that too, or drop it")
+    check_phases(config.attack, _rounds(config), _questions(config))
+    if any(method.needs_calibration for method in methods):
+        _check_dropped(config)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
     # Read for its errors; the method reads it again when it is made.

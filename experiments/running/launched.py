@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import Backend
 from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.memory import available_bytes
 from actors.messages import Role, Usage
 from actors.models import Model
-from actors.runtime.agent_actor import AgentHandles
 from actors.runtime.cluster import Cluster
-from actors.runtime.replica_actor import PoolHandle
+from actors.runtime.inline import Inline
+from actors.runtime.runtime import Agents, ModelPool, Runtime
 from actors.settings import RaySettings
 from actors.signals import handlers_kept
 from experiments.config.config import Config
@@ -27,9 +26,15 @@ from experiments.judging.judge import Judge
 from experiments.records.progress import PLAIN_EVERY_S, Progress
 from experiments.running.launch import launched_roles, learned_methods, learner_options
 from experiments.running.models import COMPLETIONS, by_key, judge_backend, model_backend, role_backends
+from experiments.running.pools import Pool, check_gpus, check_memory, gpu_memory, plan_pools
 from topologies.discussion import Team
+from topologies.learning import sharing
+from topologies.learning.candidates import around, edges_of
 from topologies.learning.learner import Learner
+from topologies.learning.list_learner import DENSE, ListLearner
+from topologies.learning.settings import Graph
 
+JUDGE = "judge"  # the key of the judge's settings, and the name of its pool
 Say = Callable[[str], None]
 
 
@@ -46,7 +51,7 @@ class Launched:
 
 
 def launch_agents(
-    config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, recorded: Team | None, say: Say
+    config: Config, roles: Sequence[Role], runtime: Runtime, cache: Path, recorded: Team | None, say: Say
 ) -> Launched:
     """The team and the judge, each over its own pool of replicas, as are roles with a model of their own. A `recorded`
     team (of a replay) needs no model.
@@ -54,20 +59,21 @@ def launch_agents(
     `say` gets a line for each model that has settings by its machine. Raises UserError where memory does not suffice.
     """
     judge = None
-    if judge_model := judge_backend(config):
-        model = cluster.model(_launch_pool(config, judge_model, cluster, cache, say), "judge")
+    pools = _pools(config, () if recorded else launched_roles(config, roles), runtime, recorded is None)
+    if JUDGE in pools:
+        model = runtime.model(_launch_pool(config, pools[JUDGE], runtime, cache, say), JUDGE)
         judge = Judge(model, model_name(config.judge), config.agents.replies)
     if recorded:  # the judge of a replay is a live one
         return Launched(recorded, judge)
-    return Launched(_launch_team(config, roles, cluster, cache, say).team(), judge)
+    return Launched(_launch_team(config, roles, pools, runtime, cache, say).team(), judge)
 
 
 @dataclass(frozen=True)
 class Shared:
     """The agents and the judge's pool that the processes of a sweep share."""
 
-    agents: AgentHandles
-    judge: tuple[PoolHandle, Reuse | None] | None
+    agents: Agents
+    judge: tuple[ModelPool, Reuse | None] | None
 
     def judge_model(self, sender: str) -> Model | None:
         """The judge's model for one process, which closes it; `sender` is a name that no other process has."""
@@ -77,41 +83,105 @@ class Shared:
         return pool.model(sender, reuse)
 
 
-def launch_shared(config: Config, roles: Sequence[Role], cluster: Cluster, cache: Path, say: Say) -> Shared:
+def launch_shared(config: Config, roles: Sequence[Role], runtime: Runtime, cache: Path, say: Say) -> Shared:
     """Launches the agents and the judge's pool of a sweep; each of its processes makes a judge of its own."""
     judge = None
-    if judge_model := judge_backend(config):
-        reuse = _launch_pool(config, judge_model, cluster, cache, say)
-        judge = cluster.pool("judge"), reuse
-    return Shared(_launch_team(config, roles, cluster, cache, say), judge)
+    pools = _pools(config, launched_roles(config, roles), runtime)
+    if JUDGE in pools:
+        reuse = _launch_pool(config, pools[JUDGE], runtime, cache, say)
+        judge = runtime.pool(JUDGE), reuse
+    return Shared(_launch_team(config, roles, pools, runtime, cache, say), judge)
 
 
-def _launch_team(config: Config, team: Sequence[Role], cluster: Cluster, cache: Path, say: Say) -> AgentHandles:
+def _pools(config: Config, roles: Sequence[Role], runtime: Runtime, team: bool = True) -> dict[str, Pool]:
+    """The pools of the judge and (with `team`) of all models that roles ask, by key, in the order of their launch.
+
+    Raises UserError where they do not fit together, before any model is loaded.
+    """
+    judge = judge_backend(config)
+    backends = [judge] if judge else []
+    if team:
+        # The run's own comes after those of roles, as it may take all GPUs that are left.
+        own = role_backends(config, dict.fromkeys(role.played for role in roles))
+        backends += [*by_key(own).values(), model_backend(config)]
+    pools = plan_pools(backends, runtime.gpus)
+    # Other nodes may have more than this one, and a cluster may grow.
+    if config.ray.address is None:
+        if runtime.gpus:
+            check_gpus(pools, int(runtime.gpus), gpu_memory())
+        else:
+            check_memory(pools, available_bytes())
+    return {pool.key: pool for pool in pools}
+
+
+def _launch_team(
+    config: Config, team: Sequence[Role], pools: Mapping[str, Pool], runtime: Runtime, cache: Path, say: Say
+) -> Agents:
     """All agents that take part, and a pool of replicas for each model that they ask."""
     roles = launched_roles(config, team)
-    own = role_backends(config, [role.name for role in roles])
-    kept = {key: _launch_pool(config, backend, cluster, cache, say) for key, backend in by_key(own).items()}
-    # After those of roles, as it may take all GPUs that are left.
-    reuse = _launch_pool(config, model_backend(config), cluster, cache, say)
+    own = role_backends(config, dict.fromkeys(role.played for role in roles))
+    kept = {key: _launch_pool(config, pool, runtime, cache, say) for key, pool in pools.items() if key != JUDGE}
     others = {role: (backend.key, kept[backend.key]) for role, backend in own.items()}
-    return cluster.launch_agents(roles, config.agents, reuse, others=others)
+    return runtime.launch_agents(roles, config.agents, kept[model_backend(config).key], others=others)
 
 
-def check_learner(config: Config, roles: Sequence[Role], method: str) -> Learner:
-    """A method's learner in this process. Raises UserError for settings that it cannot have."""
-    try:
-        return Learner([role.modality for role in roles], **learner_options(config, method))
-    except ValueError as error:
-        raise UserError(str(error)) from error
+def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
+    """The learner of each learned method in this process. Raises UserError for settings that one cannot have."""
+    learners = {}
+    for method in learned_methods(config):
+        kind, options = _learner(config, roles, method)
+        try:
+            learners[method] = kind(**options)
+        except ValueError as error:
+            raise UserError(f"{method}: {error}") from error
+    return learners
 
 
-def launch_learners(config: Config, roles: Sequence[Role], cluster: Cluster) -> dict[str, Any]:
+def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
+    """By learned method, the one whose discussions it learns from instead of its own (`training.share`)."""
+    if not config.training.share:
+        return {}
+    return sharing.donors(check_learners(config, roles))
+
+
+def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> dict[str, Any]:
     """A topology actor for each learned method, by its name. Raises UserError for settings that one cannot have."""
-    methods = learned_methods(config)
-    for method in methods:
-        check_learner(config, roles, method)
-    modalities = [role.modality for role in roles]
-    return {method: cluster.launch(Learner, modalities, **learner_options(config, method)) for method in methods}
+    made = {method: _learner(config, roles, method) for method in check_learners(config, roles)}
+    return {method: runtime.launch(f"{method}'s learner", kind, **options) for method, (kind, options) in made.items()}
+
+
+def _learner(config: Config, roles: Sequence[Role], method: str) -> tuple[type[Learner], dict[str, Any]]:
+    """The class of a method's learner, and its arguments."""
+    if len(roles) > DENSE:
+        raise UserError(
+            f"{method}: a run that learns records matrices of all pairs, and there are {len(roles)} agents; ask for "
+            f"{DENSE} at most, with topology.instances"
+        )
+    topology = config.topology
+    options = {"modalities": [role.modality for role in roles], **learner_options(config, method)}
+    if not topology.tied and topology.candidates == Graph.COMPLETE:
+        return Learner, options
+    options["candidates"] = around(edges_of(topology.candidates, len(roles), config.seed))
+    options["roles"] = [role.played for role in roles] if topology.tied else None
+    return ListLearner, options
+
+
+def runtime_started(config: Config, progress: Progress) -> AbstractContextManager[Runtime]:
+    """What a run's agents, models and learners run on, for a block."""
+    if config.runtime == "ray":
+        return cluster_started(config.ray, progress)
+    return Inline()
+
+
+@contextmanager
+def runtime_beside(config: Config, progress: Progress) -> Iterator[Runtime]:
+    """The same for a sweep, whose trials are Ray's processes whatever holds their agents."""
+    with cluster_started(config.ray, progress) as cluster:
+        if config.runtime == "ray":
+            yield cluster
+        else:
+            with Inline() as inline:
+                yield inline
 
 
 @contextmanager
@@ -124,9 +194,9 @@ def cluster_started(settings: RaySettings, progress: Progress) -> Iterator[Clust
         yield cluster
 
 
-async def wait(cluster: Cluster, progress: Progress) -> None:
+async def wait(runtime: Runtime, progress: Progress) -> None:
     """Waits until all that was launched is up, and shows the progress."""
-    loading, begun = cluster.loading, time.monotonic()
+    loading, begun = runtime.loading, time.monotonic()
 
     def left() -> str:
         return f"{loading} {'replica' if loading == 1 else 'replicas'} still loading" if loading else ""
@@ -142,29 +212,22 @@ async def wait(cluster: Cluster, progress: Progress) -> None:
             await asyncio.sleep(PLAIN_EVERY_S)
             bar.advance(0, note=left() and f"{left()}, {time.monotonic() - begun:.0f} s")
 
-    bar = progress.phase("starting replicas and agents", total=cluster.starting, note=left())
+    bar = progress.phase("starting replicas and agents", total=runtime.starting, note=left())
     ticking = asyncio.create_task(tick())
     try:
-        await cluster.wait_until_ready(started, on_event=progress.print)
+        await runtime.wait_until_ready(started, on_event=progress.print)
     finally:
         ticking.cancel()
 
 
-def _launch_pool(config: Config, backend: Backend, cluster: Cluster, cache: Path, say: Say) -> Reuse | None:
+def _launch_pool(config: Config, pool: Pool, runtime: Runtime, cache: Path, say: Say) -> Reuse | None:
     """A pool of replicas by the name of the backend's `key`. Returns where their completions are kept."""
-    backend, taken = backend.on(cluster.gpus)
-    model = backend.settings
-    # A backend says how many processes it needs on the GPUs that there are. Where the judge has taken all of them, the
-    # cluster refuses what comes beside it.
-    processes, gpus = backend.processes(cluster.free_gpus or cluster.gpus)
-    # Other nodes may have more memory than this one.
-    if not cluster.gpus and config.ray.address is None:
-        backend.check_memory(processes, available_bytes())
-    if taken:
+    backend, model = pool.backend, pool.backend.settings
+    if pool.taken:
         waits = "" if config.ray.start_timeout_s else f" ray.start_timeout_s={backend.start_timeout_s:g}"
-        say(f"{taken}{waits}")
-    cluster.launch_replicas(
-        backend.maker(), processes, model.cpus, gpus, model.capacity, backend.key, backend.start_timeout_s
+        say(f"{pool.taken}{waits}")
+    runtime.launch_replicas(
+        backend.maker(), pool.replicas, model.cpus, pool.gpus, model.capacity, pool.key, backend.start_timeout_s
     )
     completions = config.completions
     if not completions.reuse:

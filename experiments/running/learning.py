@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
-import torch
 
 from actors.errors import UserError
 from actors.messages import Trace
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
-from experiments.records.recorder import LearningRecorder
-from experiments.records.records import LearningStep, matrix
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
-from experiments.running.launch import learner_settings
+from experiments.running.student import Scores, Student
 from topologies.discussion import Team
-from topologies.learning.learner import StepReport
-from topologies.learning.pruned import LearnedTopology
 from topologies.wiring import Wirings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,38 +40,61 @@ class _Step:
 class Training:
     """Two stages of `pruning.steps` steps, each on questions of its own, from wherever the checkpoint is.
 
-    `learner` is the topology actor (the methods of `topologies.learning.learner.Learner` as coroutines); it gets
-    scores, no labels. `recorder` writes into the folder of the learned graph.
+    student: the one along whose wirings the discussions are held. beside: those that learn from the same ones.
     """
 
     context: RunContext
     team: Team
     attack: Attack
-    topology: LearnedTopology
-    learner: Any
-    recorder: LearningRecorder
+    student: Student
+    beside: Sequence[Student] = ()
 
     async def run(self, usage: UsageLog) -> None:
-        """Learns until the last stage is over. Raises UserError when there are too few training questions."""
-        method, steps = self.topology.method, self.context.config.pruning.steps
-        resumed = self.recorder.checkpoint
-        if resumed:
-            await self.learner.load(resumed.state)
-        stage, step, finished = await self._position()
+        """Learns until the last stage is over.
+
+        Raises UserError when there are too few training questions, or when what is recorded of `beside` is not of these
+        discussions.
+        """
+        method, steps = self.student.method, self.context.config.pruning.steps
+        for student in self._all:
+            await student.resume()
+        for other in self.beside:
+            await self._check(other)
+        stage, step, finished = await self.student.position()
+        if self.beside and not finished:
+            names = ", ".join(other.method for other in self.beside)
+            line = f"{names} learns from the discussions of {method} and holds none of its own (training.share=true)"
+            log.info(line)
+            self.context.progress.print(line)
         while not finished:
             items = self._items(stage)
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
-            # The state before the first step, unless a run that was killed has already recorded it.
-            if step == 0 and not (resumed and (resumed.stage, resumed.step) == (stage, 0)):
-                await self._record(stage, 0, {}, await self.learner.edges_left())
+            for student in self._all:
+                await student.begin(stage)
             with usage.phase(f"learning {method}, stage {stage}"):
                 await self._learn(stage, step, items, bar)
-            await self.learner.next_stage()
-            stage, step, finished = await self._position()
+            for student in self._all:
+                await student.end(stage)
+            stage, step, finished = await self.student.position()
 
-    async def _position(self) -> tuple[int, int, bool]:
-        state = await self.learner.state()
-        return int(state["stage"]), int(state["step"]), bool(state["finished"])
+    @property
+    def _all(self) -> tuple[Student, ...]:
+        # The one whose discussions they are comes last: it goes on where its record ends, so that the others, which
+        # skip what they have recorded, must never be behind it.
+        return (*self.beside, self.student)
+
+    async def _check(self, other: Student) -> None:
+        """Raises UserError where a student beside cannot go on: it lacks steps that will not be held again, or has
+        learned part of its own discussions."""
+        _, _, finished = await other.position()
+        first = next(iter(other.recorder.run.learning()), None)
+        own = first is not None and first.source != other.source
+        if other.reached < self.student.reached or (own and not finished):
+            mine, theirs = (student.recorder.run.topology for student in (other, self.student))
+            raise UserError(
+                f"{other.method} cannot go on learning from the discussions of {other.source}: what is recorded of it "
+                f"is not of the same steps; delete {mine} and {theirs} and resume, to learn both from the start"
+            )
 
     def _items(self, stage: int) -> list[list[Item]]:
         """The questions of every step of a stage; no two steps share one, nor do the stages."""
@@ -90,7 +110,7 @@ class Training:
         return [items[start : start + per_step] for start in range(0, needed, per_step)]
 
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
-        """Runs the steps of a stage from `first` on, and learns from them in their order.
+        """Runs the steps of a stage from `first` on, and learns from them in their order, until all has settled.
 
         Where the learner can sample ahead, discussions of later steps fill up what concurrency leaves free.
         """
@@ -102,15 +122,21 @@ class Training:
         under_way: deque[_Step] = deque()
         async with asyncio.TaskGroup() as group:
             for number in range(first, len(items)):
+                # No discussions are under way at a look, so that none is held in vain.
+                if all([await student.settled() for student in self._all]):
+                    line = f"{self.student.method}, stage {stage}: settled after {number} of {len(items)} steps"
+                    log.info(line)
+                    self.context.progress.print(line)
+                    break
                 # Limited by concurrency, by what the estimator can sample ahead, and by the end of the stage.
-                foreseen = min(number + fill, number + await self.learner.foresight(), len(items) - 1)
+                foreseen = min(number + fill, number + await self.student.learner.foresight(), len(items) - 1)
                 for later in range(number + len(under_way), foreseen + 1):
                     under_way.append(await self._begin(stage, later, later - number, items[later], team, gate, group))
                 # The oldest first: the learner takes steps in their order, whichever ends first.
-                report, tokens = await self._learned(stage, under_way.popleft())
-                terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
-                terms["tokens"] = float(tokens)
-                await self._record(stage, number + 1, terms, report.edges)
+                step = under_way.popleft()
+                scores = await self._scored(stage, step)
+                for student in self._all:
+                    await student.learn(stage, number + 1, step.wirings, scores)
                 bar.advance()
 
     async def _begin(
@@ -129,7 +155,7 @@ class Training:
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         before = ((stage - 1) * config.pruning.steps + number) * len(items)
         questions = await asyncio.gather(*(self.context.evidence.question(item) for item in items))
-        wirings, walks = await self.topology.sample(k * len(items), ahead)
+        wirings, walks = await self.student.topology.sample(k * len(items), ahead, len(items))
 
         async def discuss_along(walk: int) -> Trace:
             # The walks of one question are consecutive, k for each.
@@ -148,23 +174,25 @@ class Training:
 
         return _Step(items, wirings, [group.create_task(discuss_along(walk)) for walk in range(len(walks))])
 
-    async def _learned(self, stage: int, step: _Step) -> tuple[StepReport, int]:
-        """Scores the discussions of a step, and learns from them; with the tokens that they took."""
+    async def _scored(self, stage: int, step: _Step) -> Scores:
+        """Records the discussions of a step, and scores them."""
         k, dataset = self.context.config.training.samples, self.context.dataset
         utilities, turn_scores, tokens = [], [], 0
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
         for number, trace in enumerate(await asyncio.gather(*step.discussions)):
             item = step.items[number // k]
-            self.recorder.trained(stage, trace)
+            self.student.recorder.trained(stage, trace)
             utilities.append(dataset.score(item, trace.answer).utility)
             turn_scores.append(self._turn_scores(item, trace))
             tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
-        # The question of each discussion, so that the learner can compare answers to the same one.
-        groups = np.arange(len(utilities)) // k
-        # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
-        scores = np.nan_to_num(np.array(turn_scores)), np.array(utilities)
-        report: StepReport = await self.learner.learn(step.wirings, *scores, groups)
-        return report, tokens
+        return Scores(
+            # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
+            turns=np.nan_to_num(np.array(turn_scores)),
+            utilities=np.array(utilities),
+            # The question of each discussion, so that the learner can compare answers to the same one.
+            groups=np.arange(len(utilities)) // k,
+            tokens=tokens,
+        )
 
     def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
         """The score of each agent's own answer, [rounds, agents]; none (NaN) of an agent whose form has no answer."""
@@ -175,27 +203,5 @@ class Training:
             for turn in trace.turns
         }
         rounds = range(1, config.topology.rounds + 1)
-        # Every turn is there: in training nobody's turn is left out.
-        return [[scores[f"{number}/{agent}"] for agent in trace.agents] for number in rounds]
-
-    async def _record(self, stage: int, step: int, terms: dict[str, float], edges: dict[str, int]) -> None:
-        context = self.context
-        matrices = (await self.learner.probabilities())._asdict()
-        if learner_settings(context.config, self.topology.method)[0].per_round:
-            for number in range(1, context.config.topology.rounds + 1):
-                for kind, p in (await self.learner.probabilities(number))._asdict().items():
-                    if kind == "spatial" or number > 1:  # no round comes before the first
-                        matrices[f"{kind}, round {number}"] = p
-        record = LearningStep(
-            stage=stage,
-            step=step,
-            agents=self.topology.agents,
-            modalities=tuple(str(role.modality) for role in context.roles),
-            terms=terms,
-            edges=edges,
-            probabilities={kind: matrix(torch.tensor(p), torch.tensor(p > 0)) for kind, p in matrices.items()},
-        )
-        # The checkpoint, from which a killed run goes on: after the discussions that the step has learned from.
-        self.recorder.learned(record, await self.learner.state())
-        values = {"stage": stage, "step": step, **terms, **edges}
-        context.tracker.log({f"{self.topology.method}/{name}": value for name, value in values.items()})
+        # In training nobody's turn is left out but that of an agent which takes no part in the round.
+        return [[scores.get(f"{number}/{agent}", math.nan) for agent in trace.agents] for number in rounds]

@@ -60,9 +60,10 @@ def models_named(config: Config) -> str:
 
 
 def replicas(config: Config) -> int:
-    """Replicas of all models that agents ask."""
+    """Replicas of all models that agents ask, and of the judge's."""
     own = by_key(role_backends(config, config.roles)).values()
-    return sum(backend.replicas for backend in (model_backend(config), *own))
+    judge = judge_backend(config)
+    return sum(backend.replicas for backend in (model_backend(config), *own, *([judge] if judge else ())))
 
 
 def judge_backend(config: Config) -> Backend | None:

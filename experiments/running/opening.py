@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -14,6 +16,7 @@ from experiments.datasets.item import Dataset
 from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.settings import RetrievalSettings, settled
+from experiments.running.calibration import watched_items
 from experiments.running.methods import methods_of
 from retrieval.embed import Encoder, make_encoder
 from retrieval.store import Store
@@ -74,6 +77,19 @@ def open_dataset(config: Config, cache: Path) -> Dataset:
     return dataset_kind(config.data.kind).open(request)
 
 
+def check_questions(config: Config, dataset: Dataset, stages: int) -> None:
+    """Raises UserError where a data set has too few training questions for all `stages` of learning and for what some
+    defences watch."""
+    if any(method.needs_calibration for method in methods_of(config)):
+        watched_items(config, dataset)
+    needed = stages * config.pruning.steps * config.training.questions_per_step
+    if (there := sum(1 for _ in islice(dataset.train(), needed))) < needed:
+        raise UserError(
+            f"learning takes {needed:,} training questions, each once in {stages} stages, and {dataset.name} has only "
+            f"{there:,}: lower pruning.steps or training.questions_per_step"
+        )
+
+
 def open_evidence(config: Config, dataset: Dataset, cache: Path) -> Evidence:
     """What is retrieved for the questions of an opened data set, from its index."""
     return Evidence(open_store(config, dataset, cache), _retrieval(config))
@@ -83,14 +99,18 @@ def _retrieval(config: Config) -> RetrievalSettings:
     return settled(config.retrieval, dataset_kind(config.data.kind))
 
 
-def check_room(output: Path, actors: int) -> None:
-    """Raises UserError when memory or disk would run out before the run does."""
+def check_room(folders: Sequence[Path], actors: int) -> None:
+    """Raises UserError when memory, or the disk of a folder that is written to, would run out before the run does."""
     free_mb = psutil.virtual_memory().available // 2**20
     if free_mb < actors * ACTOR_MB:
         raise UserError(
             f"{free_mb} MB of memory are free and {actors} actors need about {actors * ACTOR_MB} MB: close other "
             "programs, or use fewer roles (topology.text, topology.visual) and model.replicas"
         )
-    disk_mb = shutil.disk_usage(output).free // 2**20
-    if disk_mb < FREE_DISK_MB:
-        raise UserError(f"{disk_mb} MB are free in {output}, expected {FREE_DISK_MB}: make room or set output=<folder>")
+    for folder in folders:
+        disk_mb = shutil.disk_usage(folder).free // 2**20
+        if disk_mb < FREE_DISK_MB:
+            raise UserError(
+                f"{disk_mb} MB are free in {folder}, expected {FREE_DISK_MB}: make room, or set output=<folder> and "
+                "cache=<folder>"
+            )

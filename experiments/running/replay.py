@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
 from experiments.config.config import Config, of_any_role
 from experiments.config.loading import read as read_config
+from experiments.config.references import check_outside, flat
 from experiments.config.settings import RoleSettings
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records import jsonl
-from experiments.records.recorder import LEARNING, RunFolder
+from experiments.records.checkpoint import LEARNING
+from experiments.records.recorder import RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
@@ -44,6 +46,7 @@ def open_recorded(config: Config) -> tuple[RecordedTeam, Config]:
     if config.replay.run is None:
         raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
     folder = RunFolder.open(Path(config.replay.run))
+    check_outside(folder.path)
     recorded = read_config(folder.config)
     check_same(config, recorded)
     searching = frozenset(method.name for method in methods_of(config) if method.needs_library)
@@ -57,10 +60,14 @@ def replayed_folder(config: Config) -> Path | None:
 
 def answering(recorded: Config) -> str:
     """The name of the model that gave the recorded answers; of a replay, the one behind its recorded run if present."""
-    if recorded.model.kind == "replay" and recorded.replay.run is not None:
-        path = RunFolder(Path(recorded.replay.run)).config
-        if path.is_file():
-            return answering(read_config(path))
+    seen: set[str | None] = set()
+    while recorded.model.kind == "replay" and recorded.replay.run not in (None, *seen):
+        # A folder may say that it replays itself.
+        seen.add(recorded.replay.run)
+        path = RunFolder(Path(str(recorded.replay.run))).config
+        if not path.is_file():
+            break
+        recorded = read_config(path)
     return models_named(recorded)
 
 
@@ -68,7 +75,7 @@ def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
     # A role that is not named has the default settings.
     roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
-    present, past = (dict(_flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
+    present, past = (dict(flat(asdict(replace(one, roles=roles | one.roles)))) for one in (config, recorded))
     differing = [
         f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
         for key in sorted({*present, *past})
@@ -89,14 +96,6 @@ def check_same(config: Config, recorded: Config) -> None:
         raise UserError(
             f"data.limit={_shown(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
         )
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _shown(value: Any) -> str:

@@ -23,6 +23,7 @@ from rich.console import Console
 
 from actors.backends.settings import model_name
 from actors.completions.cache import CachedModel
+from actors.runtime.local import Local
 from actors.runtime.remote import reason
 from experiments.config.config import Config
 from experiments.config.loading import read
@@ -31,13 +32,13 @@ from experiments.evidence.evidence import Evidence
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.starts import Watch
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import learned_methods, team_roles
-from experiments.running.launched import Launched, Shared, check_learner
-from experiments.running.local import Local
+from experiments.running.launched import Launched, Shared, check_learners, donors
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
 from experiments.running.opening import open_cache, open_dataset, open_evidence
@@ -96,7 +97,8 @@ class Opened:
         self._data.move_to_end(key)
         return self._data[key]
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        await self.shared.agents.close()
         if isinstance(self.judge, CachedModel):
             self.judge.close()
 
@@ -136,6 +138,7 @@ async def run_trial(
 async def _reports(
     run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
 ) -> AsyncIterator[Report]:
+    watch = Watch(run.path)
     config = read(run.config)
     roles = team_roles(config)
     dataset, evidence = opened.data(config)
@@ -144,13 +147,16 @@ async def _reports(
     judge = Judge(opened.judge, model_name(config.judge), config.agents.replies) if opened.judge else None
     with Recorder(run) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
-        utilities = [step.terms["utility"] for graph in run.all_learned() for step in graph.learning() if step.terms]
+        recorded = [step for graph in run.all_learned() for step in graph.learning() if step.terms]
+        # Of discussions that two methods learned from once.
+        utilities = [step.terms["utility"] for step in recorded if not step.source]
+        told_by = [f"{method}/utility" for method in learned_methods(config) if method not in donors(config, roles)]
         learned, go = asyncio.Event(), asyncio.Event()
         go.set()  # open unless a scheduler decides after each step
 
         def on_step(step: Mapping[str, Any]) -> None:
             # By the names of the learned methods: `m3prune/utility`.
-            told = [value for name, value in step.items() if name.endswith("/utility")]
+            told = [value for name, value in step.items() if name in told_by]
             if told:
                 utilities.extend(told)
                 learned.set()
@@ -168,11 +174,10 @@ async def _reports(
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            learners = {
-                method: Stepwise(check_learner(config, roles, method), go) for method in learned_methods(config)
-            }
+            learners = {method: Stepwise(learner, go) for method, learner in check_learners(config, roles).items()}
             job = Job(context, Launched(team, judge), learners)
             started()
+            watch.up()
             work = asyncio.create_task(job.run())
             while not work.done():
                 # Waits for whichever comes first: without the work, a failure in it would never be noticed here.
@@ -186,9 +191,11 @@ async def _reports(
                         yield Report(len(utilities), sum(utilities) / len(utilities))
                         go.set()
             await work
+            watch.discussed()
             # Reached only when all went well; `await work` raises what the job raised.
             conclude(config, run, about_methods(config, dataset, models_named(config)), tracker)
             tracker.finish()
+            watch.write()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:
             # Stopped early, or closed with the process: no turn of this trial may outlive it.

@@ -17,47 +17,54 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
 from actors.errors import ClusterError, ModelGone, StoreError, UserError
-from experiments.analysis.compare import POSITION, compare_pairs, in_words, merge, natural_pairs, read_arms
+from actors.visible import visible
+from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_answers
+from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.analysis.report import sweep as report
+from experiments.analysis.run_table import shared_notes
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.analysis.tables.evaluated import of_sweep
 from experiments.analysis.tables.write import tell, write_tables
-from experiments.config.config import Config
-from experiments.config.loading import read, save
-from experiments.config.references import check_named_again
+from experiments.config.config import Config, may_change
+from experiments.config.loading import Said, read, save
+from experiments.config.references import flat
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.trials import TRIALS, Results, TrialResult, read_results
+from experiments.records.starts import Watch
+from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running.abilities import check_abilities, describe, role_models
-from experiments.running.launch import launched_roles, team_roles
-from experiments.running.launched import cluster_started, launch_shared, wait
-from experiments.running.models import models_named, replicas
+from experiments.running.conclude import timed
+from experiments.running.launch import launched_roles, learned_methods, processes, team_roles
+from experiments.running.launched import donors, launch_shared, runtime_beside, wait
+from experiments.running.models import models_named
 from experiments.running.opening import check_room, open_cache, open_dataset, open_store
 from experiments.sweeps.running import Report, data_key
-from experiments.sweeps.trials import Trial, expand, groups
+from experiments.sweeps.trials import Trial, expand, groups, tell_unused
 
 OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 
 
-def run_sweep(config: Config, folder: RunFolder) -> bool:
+def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> bool:
     """Runs the trials that are left of a sweep and sums up all of it. False when trials have failed for good.
 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    trials = _checked(config)
-    _write(config, folder.path, trials)
+    watch = Watch(folder.path)
+    trials = _checked(config, chosen)
+    style.check()
     with Results(folder.path) as results:
-        done = results.done
+        _write(config, folder.path, trials)
+        done = _done(folder.path, trials)
         left = [trial for trial in trials if trial.name not in done]
-        sweep = _Sweep(config, folder.path, results, len(trials))
+        sweep = _Sweep(config, folder.path, results, len(trials), watch)
         if left:
             for trial in left:
                 _wait_for_writer(folder.path / TRIALS / trial.name)
@@ -73,42 +80,73 @@ def run_sweep(config: Config, folder: RunFolder) -> bool:
             f"slowest {max(sweep.warm_s):.2f} s)."
         )
     for name, reason in sweep.failed.items():
-        print(f"failed: {name}: {reason}")
+        print(visible(f"failed: {name}: {reason}"))
+    # What a resumption took tells nothing of the whole.
+    if len(left) == len(trials) and not sweep.failed:
+        watch.write()
     return not sweep.failed
 
 
-def _checked(config: Config) -> list[Trial]:
+def _checked(config: Config, chosen: Said | None = None) -> list[Trial]:
     settings = config.sweep
     if config.job != "prune":
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
     # Checked before any process is started: a sweep that fails after an hour wastes that hour.
-    for name in ("seeds", "parallel", "grace"):
-        if getattr(settings, name) < 1:
-            raise UserError(f"sweep.{name}={getattr(settings, name)}: expected at least 1")
     trials = expand(config)
-    if settings.stop == "asha":
-        if settings.reduction < 2:
-            raise UserError(f"sweep.reduction={settings.reduction}: expected at least 2")
-        if settings.grace > (steps := _steps(trials)):
-            raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
+        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    tell_unused(chosen, config, trials)
     return trials
 
 
 def _steps(trials: Sequence[Trial]) -> int:
-    return max(2 * trial.config.pruning.steps for trial in trials)
+    """The training steps of the longest trial; those that two methods learn from count once."""
+    return max(2 * trial.config.pruning.steps * _taught(trial.config) for trial in trials)
+
+
+def _taught(config: Config) -> int:
+    """How many learned methods hold discussions of their own; 1 where none does."""
+    return max(1, len(learned_methods(config)) - len(donors(config, team_roles(config))))
 
 
 def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
     """Writes a run folder for each trial; all of them are one group in W&B."""
     for trial in trials:
         path = folder / TRIALS / trial.name
+        trial.config.wandb.group = config.wandb.group or folder.name
+        path.mkdir(parents=True, exist_ok=True)
         # A resumed sweep must not change the configuration of a trial that has begun.
-        if not (path / "config.yaml").exists():
-            trial.config.wandb.group = config.wandb.group or folder.name
-            path.mkdir(parents=True, exist_ok=True)
-            save(trial.config, path / "config.yaml")
-        # The process that runs a trial reads this file and imports what it names.
-        check_named_again(read(path / "config.yaml"), trial.config)
+        if (saved := path / "config.yaml").exists():
+            _check_same(read(saved), trial)
+        # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
+        save(trial.config, saved)
+
+
+def _done(folder: Path, trials: Sequence[Trial]) -> set[str]:
+    """The names of the trials that have ended. Raises UserError for a result that is of no trial of the sweep."""
+    by_name = {trial.name: trial for trial in trials}
+    done = set()
+    for result in read_results(folder, stopped=True):
+        trial = by_name.get(result.name)
+        if trial is None:
+            raise UserError(f"{folder / RESULTS}: the sweep has no trial {result.name!r}; start a new sweep")
+        # As JSON holds them.
+        given = json.loads(json.dumps([trial.seed, trial.values]))
+        if result.name in done or [result.seed, result.values] != given:
+            what = "is there twice" if result.name in done else "has another seed or other values"
+            raise UserError(f"{folder / RESULTS}: {result.name} {what}; restore the file, or start a new sweep")
+        done.add(result.name)
+    return done
+
+
+def _check_same(saved: Config, trial: Trial) -> None:
+    """Raises UserError where a trial's saved configuration is not the one that its sweep gives it."""
+    before, now = (dict(flat(asdict(config))) for config in (saved, trial.config))
+    if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key) and not may_change(key)):
+        raise UserError(
+            f"trial {trial.name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "
+            "restore the file from a copy, or start a new sweep"
+        )
 
 
 @dataclass
@@ -117,28 +155,29 @@ class _Sweep:
     folder: Path
     results: Results
     total: int
+    watch: Watch
     failed: dict[str, str] = field(default_factory=dict)
     warm_s: list[float] = field(default_factory=list)
 
     def run(self, left: Sequence[Trial]) -> None:
         """Runs the trials group by group; a group shares its agents. Ends all that it launched, even on errors."""
         config = self.config
-        most = max(len(team_roles(trial.config)) for trial in left) + 2 + max(replicas(trial.config) for trial in left)
-        check_room(Path(config.output), actors=most + PROCESSES * config.sweep.parallel)
+        most = max(processes(trial.config, team_roles(trial.config)) for trial in left)
+        check_room([Path(config.output), open_cache(config)], actors=most + PROCESSES * config.sweep.parallel)
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
         with Progress() as progress:
             self._prepare(left, progress)
-            with _loop_beside() as loop, cluster_started(config.ray, progress) as cluster:
+            with _loop_beside() as loop, runtime_beside(config, progress) as runtime:
                 trials, bar = groups(left), None
                 for group in trials:
                     one, cache = group[0].config, open_cache(config)
-                    shared = launch_shared(one, team_roles(one), cluster, cache, progress.print)
+                    shared = launch_shared(one, team_roles(one), runtime, cache, progress.print)
                     # In the thread's loop, where replicas are watched from then on while Tune blocks this thread.
-                    asyncio.run_coroutine_threadsafe(wait(cluster, progress), loop).result()
-                    abilities = asyncio.run_coroutine_threadsafe(cluster.abilities(), loop).result()
-                    names = [role.name for role in launched_roles(one, team_roles(one))]
-                    others = asyncio.run_coroutine_threadsafe(role_models(one, names, cluster), loop).result()
+                    asyncio.run_coroutine_threadsafe(wait(runtime, progress), loop).result()
+                    abilities = asyncio.run_coroutine_threadsafe(runtime.abilities(), loop).result()
+                    names = dict.fromkeys(role.played for role in launched_roles(one, team_roles(one)))
+                    others = asyncio.run_coroutine_threadsafe(role_models(one, names, runtime), loop).result()
                     for trial in group:
                         check_abilities(trial.config, abilities, RunFolder(self.folder / TRIALS / trial.name), others)
                     for line in describe(one, abilities, others):
@@ -147,9 +186,12 @@ class _Sweep:
                     bar = bar or progress.phase("trials", total=self.total, done=self.total - len(left))
                     by_name = {trial.name: trial for trial in group}
                     ended = partial(self._ended, by_name, bar)
-                    run_trials(list(by_name), shared, self.folder, config.sweep, _steps(group), ended, progress.print)
+                    steps, hung_s = _steps(group), config.ray.hung_s
+                    self.watch.up()
+                    run_trials(list(by_name), shared, self.folder, config.sweep, steps, hung_s, ended, progress.print)
+                    self.watch.discussed()
                     # Ends this group's actors, which makes room for the next group's.
-                    cluster.clear()
+                    runtime.clear()
 
     def _prepare(self, left: Sequence[Trial], progress: Progress) -> None:
         """Prepares each data set and index once, so that no two trials build the same one at once."""
@@ -182,17 +224,21 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     results = read_results(folder, stopped=True)
     if not results:
         return
+    finished = [result for result in results if not result.stopped]
+    # First, since it says which trial's records are not there.
+    read_once = read_answers(folder, finished)
     metric = open_dataset(first, open_cache(first)).metric
     rows = sweep_rows(folder, results, config.seed)
     write(folder, rows, failed, config.experiment)
-    drawn = draw_sweep(folder, [result for result in results if not result.stopped], metric)
+    alone = config.sweep.parallel == 1 and timed(first)
+    drawn = draw_sweep(folder, finished, read_once, metric, alone)
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
-    arms = merge(read_arms(folder, results), over=[POSITION])
+    arms = merge(arms_of(read_once, results), over=[POSITION])
     compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
     laid_out = write_tables(folder, config.experiment, of_sweep(folder, results), config.seed)
-    notes = list(compared)
+    notes = [*compared, *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     settings = sweep_table(shown, metric, models_named(config), notes)

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+from actors.visible import visible
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.config.config import Config
-from experiments.config.loading import varied
-from experiments.config.settings import SweepSettings
-from experiments.running.launch import check, launched_roles, learned_methods, team_roles
-from experiments.running.launched import check_learner
+from experiments.config.loading import Said, varied
+from experiments.config.settings import MOST_TRIALS, SweepSettings
+from experiments.config.values import shown
+from experiments.running.launch import check, launched_roles, team_roles
+from experiments.running.launched import check_learners
 from experiments.running.models import role_backends
+from experiments.running.unused import check_used
 
 Values = dict[str, Any]
 
 # Groups and keys that all trials share, so they cannot be axes.
 FIXED = ("experiment", "job", "output", "cache", "resume", "dry_run", "ray", "sweep", "wandb")
+MOST_COMBINATIONS = 1_000_000  # that a sample may be drawn from
 LONGEST = 100  # characters of settings in a name; file systems allow 255 bytes, and tables less
 
 
@@ -48,19 +55,26 @@ def expand(config: Config) -> list[Trial]:
         UserError: an axis without values, or an invalid trial, with its name and the wrong value.
     """
     chosen = combinations(config.sweep, config.seed)
+    if (number := len(chosen) * config.sweep.seeds) > MOST_TRIALS:
+        raise UserError(f"the sweep has {number:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
     short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
-    # Without the sweep's settings: a trial is an ordinary run and must not expand again.
-    alone = replace(config, sweep=SweepSettings())
+    # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
+    alone = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
     for values in chosen:
+        checked: Config | None = None
         for seed in range(config.seed, config.seed + config.sweep.seeds):
             # Names hold the trial's number: they identify finished trials when a sweep is resumed.
             name = trial_name(len(trials), {short[key]: value for key, value in values.items()}, seed)
-            try:
-                single = varied(alone, {**values, "seed": seed})
-                _check(single)
-            except UserError as error:
-                raise UserError(f"trial {name}: {error}") from error
+            # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
+            if checked is None:
+                try:
+                    checked = varied(alone, {**values, "seed": seed})
+                    _check(checked)
+                except UserError as error:
+                    raise UserError(f"trial {name}: {error}") from error
+            single = deepcopy(checked)
+            single.seed = seed
             trials.append(Trial(name, values, seed, single))
     return trials
 
@@ -71,7 +85,12 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
     axes = _flat(sweep.axes, "sweep.axes")
     for key, choices in axes.items():
         if not isinstance(choices, list) or not choices:
-            raise UserError(f"sweep.axes.{key}={choices}: expected a list of values to try, such as [1,2]")
+            raise UserError(f"sweep.axes.{key}={shown(choices)}: expected a list of values to try, such as [1,2]")
+        if len({json.dumps(choice, sort_keys=True) for choice in choices}) < len(choices):
+            raise UserError(f"sweep.axes.{key}={shown(choices)}: a value is there twice; name each once")
+    number = math.prod(map(len, [points, *axes.values()]))
+    if number > MOST_COMBINATIONS:
+        raise UserError(f"the sweep has {number:,} combinations of values: expected at most {MOST_COMBINATIONS:,}")
     grid = [
         # Where both set a key, the axis wins.
         {**point, **dict(zip(axes, choice, strict=True))}
@@ -123,9 +142,18 @@ def _check(config: Config) -> None:
     if config.model.kind == "replay":
         raise UserError("model=replay answers for one recorded run; start it without sweep")
     check(config)
-    roles = team_roles(config)
-    for method in learned_methods(config):
-        check_learner(config, roles, method)
+    check_learners(config, team_roles(config))
+
+
+def tell_unused(chosen: Said | None, config: Config, trials: Sequence[Trial]) -> None:
+    """Says what is without effect in some trials; nothing of a sweep that is resumed, whose start said it.
+
+    Raises UserError for what is without effect in all.
+    """
+    # Seeds change nothing of it.
+    once = [(trial.values, trial.config) for trial in trials if trial.seed == config.seed]
+    for note in check_used(chosen, config, once) if chosen else ():
+        print(visible(f"note: {note}"))
 
 
 def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
@@ -139,7 +167,7 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
 def launched_for(config: Config) -> str:
     """A text that is equal for configurations with the same launched processes."""
     roles = launched_roles(config, team_roles(config))
-    own = role_backends(config, [role.name for role in roles])
+    own = role_backends(config, dict.fromkeys(role.played for role in roles))
     models = [(role, backend.settings, backend.reader) for role, backend in own.items()]
     parts = [config.model, config.judge, config.reader, config.agents, config.completions, models]
     return repr((roles, parts))

@@ -25,7 +25,8 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
-from actors.runtime.supervision import OnEvent, ignore
+from actors.runtime.guard import Guard
+from actors.runtime.runtime import OnEvent, ignore
 from experiments.config.settings import SweepSettings
 from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
@@ -47,9 +48,15 @@ class TrialProcess(tune.Trainable):
     """
 
     def setup(
-        self, config: dict[str, Any], shared: Shared | None = None, trials: Path = Path(), each_step: bool = False
+        self,
+        config: dict[str, Any],
+        shared: Shared | None = None,
+        trials: Path = Path(),
+        each_step: bool = False,
+        hung_s: float = 60.0,
     ) -> None:
         assert shared is not None
+        self._guard = Guard(os.getpid(), hung_s)
         self._idle_since = time.monotonic()
         self._warm_s: float | None = None
         self._loop = asyncio.new_event_loop()
@@ -81,8 +88,9 @@ class TrialProcess(tune.Trainable):
 
     def cleanup(self) -> None:
         self._end()
-        self._opened.close()
+        self._loop.run_until_complete(self._opened.close())
         self._loop.close()
+        self._guard.close()
 
     def _begin(self, config: Mapping[str, Any]) -> None:
         self._warm_s = None
@@ -130,6 +138,7 @@ def run_trials(
     folder: Path,
     settings: SweepSettings,
     steps: int,
+    hung_s: float,
     ended: Ended,
     notify: OnEvent = ignore,
 ) -> None:
@@ -137,6 +146,7 @@ def run_trials(
 
     Args:
         steps: of training, in the longest trial.
+        hung_s: after so many seconds without a sign of life a trial's process is ended.
         ended: called for each trial as soon as it has ended, with its progress and the seconds that it took to start
             in a warm process (None in a cold one).
         notify: gets a line when a trial's process has died.
@@ -147,7 +157,9 @@ def run_trials(
     shutil.rmtree(storage, ignore_errors=True)
     # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
     stopping = settings.stop == "asha"
-    trainable: Any = tune.with_parameters(TrialProcess, shared=shared, trials=folder / TRIALS, each_step=stopping)
+    trainable: Any = tune.with_parameters(
+        TrialProcess, shared=shared, trials=folder / TRIALS, each_step=stopping, hung_s=hung_s
+    )
     tuner = tune.Tuner(
         tune.with_resources(trainable, RESOURCES),
         param_space={"trial": tune.grid_search(list(names))},

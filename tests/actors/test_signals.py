@@ -44,8 +44,35 @@ try:
     print(child.pid, flush=True)
     time.sleep(60)
 finally:
-    print("tidying", flush=True)
-    time.sleep(60)
+    try:
+        print("tidying", flush=True)
+        time.sleep(60)
+    finally:
+        ending.settle()
+"""
+# A call in C that goes on when a signal comes: handlers have to wait for it.
+DEAF = """
+import ctypes, threading
+from actors import signals
+signals.PATIENCE_S = 0.1
+libc = ctypes.CDLL(None)
+threading.Timer(1, lambda: print("begun", flush=True)).start()
+mutex = ctypes.create_string_buffer(64)
+libc.pthread_mutex_lock(mutex)
+libc.pthread_mutex_lock(mutex)
+"""
+FORKED = """
+import os, signal
+print("begun", flush=True)
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+        time.sleep(60)
+    time.sleep(0.5)
+    os.kill(child, signal.SIGTERM)
+    os.waitpid(child, 0)
+print("still here", flush=True)
 """
 
 
@@ -99,15 +126,37 @@ def test_tasks_are_cancelled_even_where_a_shell_has_interrupts_ignored(
     assert (process.returncode, said, error) == (128 + how, "tidied\n", "")
 
 
-def test_a_second_signal_ends_the_process_and_its_children_at_once() -> None:
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_ends_the_process_and_its_children_at_once(
+    first: signal.Signals, second: signal.Signals
+) -> None:
     process, child = begun(BUSY)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(first)
     assert process.stdout is not None
     assert process.stdout.readline() == "tidying\n"
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(second)
     _, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (143, "at once")
+    assert process.returncode == 128 + first
+    assert "at once" in error
+    assert "Traceback" not in error
     assert await_end(int(child))
+
+
+def test_a_second_signal_ends_a_process_that_hangs_where_no_handler_is_called() -> None:
+    process, _ = begun(DEAF)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("still ending; once more Ctrl-C")
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, "at once")
+
+
+def test_the_signals_of_a_forked_child_are_not_counted_as_its_parents() -> None:
+    process, _ = begun(FORKED)
+    assert process.communicate(timeout=60) == ("still here\n", "")
+    assert process.returncode == 0
 
 
 def await_end(pid: int) -> bool:

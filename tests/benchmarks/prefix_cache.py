@@ -48,10 +48,12 @@ from experiments.config.loading import load
 from experiments.evidence.evidence import Evidence
 from experiments.running.launch import team_roles
 from experiments.running.opening import open_cache, open_dataset, open_store
-from topologies.graphs import as_wirings, complete
+from topologies.edge_lists import Wiring
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.learning.learner import Learner
 from topologies.learning.pruned import split
-from topologies.topology import Wired, Wiring, discussion_id
+from topologies.topology import Wired, discussion_id
 
 CONTEXT_TOKENS = 32_768
 MOST_PIXELS = 12_845_056  # of Qwen2.5-VL
@@ -110,7 +112,7 @@ class Measurement:
         for question in self.questions[0::2]:
             await self._discuss(team, "train", question, sampled)
         training = reduce(add, team.usage.values())
-        full = split(as_wirings(complete(len(roles)), config.topology.rounds))
+        full = [constant_wiring(complete(len(roles)), len(roles), config.topology.rounds)]
         for question in self.questions[1::2]:
             await self._discuss(team, "full", question, full)
         whole = reduce(add, team.usage.values())

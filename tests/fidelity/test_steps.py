@@ -17,8 +17,8 @@ from tests.support.paths import ROOT
 SYSTEMS = compared()
 # Methods that stand for no system of a paper: one agent, fixed graphs, defences, and the learner that is ours.
 OURS = set(
-    "closed_book single full chain star tree layered debate random challenger inspector majority agreement anomaly "
-    "effects".split()
+    "closed_book single full chain star tree layered ring regular small_world debate random challenger inspector "
+    "majority agreement anomaly effects".split()
 )
 EACH = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 

@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from actors.messages import derive_seed
+from experiments.analysis.compare import Arm, arms_of, read_answers
+from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS, TrialResult
 
 Ability = Callable[[str, Mapping[str, Any], int], float]  # of method, values and seed: how likely it is right
+
+
+def read_arms(folder: Path, results: Sequence[TrialResult]) -> list[Arm]:
+    return arms_of(read_answers(folder, results), results)
+
+
+def draw(folder: Path, results: Sequence[TrialResult], metric: str, timed: bool = False) -> list[Path]:
+    return draw_sweep(folder, results, read_answers(folder, results), metric, timed)
 
 
 def make_sweep(

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Message, Question, Status, Trace, Turn
+from topologies.edge_lists import Wiring, needed_turns
 from topologies.single import Single
-from topologies.topology import Wired, Wiring, needed_turns
+from topologies.topology import Wired
+from topologies.wiring import Edges
 
 AGENTS = ("ann", "bob", "cy")
 QUESTION = Question("q1", "Where?")
@@ -45,7 +47,7 @@ def wiring(
         s[:, sender, receiver] = True
     for sender, receiver in temporal:
         t[1:, sender, receiver] = True
-    return Wiring(s, t, **{"decision": np.ones(3, bool), **kwargs})  # type: ignore[arg-type]
+    return Wiring.of_matrices(s, t, **{"decision": np.ones(3, bool), **kwargs})  # type: ignore[arg-type]
 
 
 async def test_an_agent_hears_its_spatial_senders_of_this_round_and_its_temporal_ones_of_the_last() -> None:
@@ -118,6 +120,30 @@ async def test_an_agent_is_told_how_many_turns_it_must_remember() -> None:
     assert team.turns["4/decision"].recall == 0
 
 
+async def test_an_agent_that_takes_no_part_in_a_round_is_not_asked_in_it_and_remembers_the_turns_that_it_took() -> None:
+    team, speaks = Recording(), np.ones((3, 3), bool)
+    speaks[1, 0] = False
+    trace = await Wired("m", AGENTS, wiring([(1, 2)], [], rounds=3, speaks=speaks)).answer(QUESTION, team.ask, seed=1)
+    assert "2/ann" not in team.turns
+    assert team.turns["3/ann"].recall == 1
+    assert team.spoken.index("1/ann") < team.spoken.index("3/ann")
+    assert len(trace.turns) == 9
+    out = wiring([(1, 2)], [], rounds=3, speaks=speaks, decision=np.array([False, False, True]))
+    # Ann's turns lead nowhere, whether she takes part or not.
+    assert needed_turns(out).tolist() == [[False, True, True]] * 3
+
+
+def test_edges_of_an_agent_that_takes_no_part_are_refused() -> None:
+    absent = np.ones((2, 3), bool)
+    absent[1, 0] = False
+    for edges, more in (([(0, 1)], []), ([(1, 0)], []), ([], [(1, 0)])):
+        with pytest.raises(ValueError, match="does not take part"):
+            wiring(edges, more, speaks=absent, decision=np.array([False, True, True]))
+    with pytest.raises(ValueError, match="does not take part"):
+        wiring([], [], speaks=absent)
+    wiring([], [(0, 1)], speaks=absent, decision=np.array([False, True, True]))
+
+
 class Digesting:
     """Agents whose every word depends on all that they have heard and said; some turns fail."""
 
@@ -149,12 +175,11 @@ def test_turns_that_are_left_out_change_neither_the_answer_nor_what_the_decision
     shape = (rounds, agents, agents)
     temporal = draw.random(shape) < density
     temporal[0] = False
-    walk = Wiring(
+    walk = Wiring.of_matrices(
         np.triu(draw.random(shape) < density, 1),
         temporal,
         draw.random(agents) < read,
-        draw.random((agents, agents)),
-        draw.random((agents, agents)),
+        Edges(draw.random((agents, agents)), draw.random((agents, agents))),
     )
     names = [f"a{number}" for number in range(agents)]
 

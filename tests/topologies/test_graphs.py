@@ -12,22 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies import graphs
-from topologies.wiring import Bools, Edges
+from topologies.graphs import matrices
+from topologies.wiring import Bools, Edges, Ints
 
 
 def digraph(matrix: Bools) -> nx.DiGraph:
     return nx.from_numpy_array(matrix, create_using=nx.DiGraph)
 
 
-def edges_of(matrix: Bools) -> list[tuple[int, int]]:
-    return [(j, i) for j, i in np.argwhere(matrix).tolist()]
+def edges_of(pairs: Ints) -> list[tuple[int, int]]:
+    return [(j, i) for j, i in pairs.tolist()]
 
 
-@pytest.mark.parametrize("make", [graphs.complete, graphs.chain, graphs.star, graphs.tree, graphs.layered])
+@pytest.mark.parametrize("make", [graphs.complete, graphs.chain, graphs.star, graphs.tree, graphs.layered, graphs.ring])
 @pytest.mark.parametrize("agents", [1, 2, 3, 9])
-def test_every_fixed_graph_is_a_connected_dag(make: Callable[[int], Edges[Bools]], agents: int) -> None:
-    edges = make(agents)
-    assert edges.spatial.shape == edges.temporal.shape == (agents, agents)
+def test_every_fixed_graph_is_a_connected_dag(make: Callable[[int], Edges[Ints]], agents: int) -> None:
+    edges = matrices(make(agents), agents)
     assert nx.is_directed_acyclic_graph(digraph(edges.spatial))
     assert nx.is_weakly_connected(digraph(edges.spatial))
     assert np.diag(edges.temporal).all()
@@ -39,14 +39,32 @@ def test_the_named_graphs_have_their_edges() -> None:
     assert edges_of(graphs.tree(5).spatial) == [(1, 0), (2, 0), (3, 1), (4, 1)]
     assert edges_of(graphs.layered(4).spatial) == [(0, 2), (0, 3), (1, 2), (1, 3)]
     assert edges_of(graphs.layered(3, layers=3).spatial) == edges_of(graphs.chain(3).spatial)
-    assert graphs.complete(5).spatial.sum() == 10
-    assert graphs.complete(5).temporal.all()
+    assert len(graphs.complete(5).spatial) == 10
+    assert matrices(graphs.complete(5), 5).temporal.all()
+    assert edges_of(graphs.ring(4).spatial) == edges_of(graphs.chain(4).spatial)
+    assert set(edges_of(graphs.ring(4).temporal)) == {*edges_of(graphs.chain(4).temporal), (0, 3), (3, 0)}
     assert edges_of(graphs.chain(3).temporal) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]
 
 
 def test_in_a_debate_nobody_is_heard_before_the_round_is_over() -> None:
-    assert not graphs.debate(4).spatial.any()
-    assert graphs.debate(4).temporal.all()
+    assert not len(graphs.debate(4).spatial)
+    assert matrices(graphs.debate(4), 4).temporal.all()
+
+
+@pytest.mark.parametrize("make", [graphs.regular, graphs.small_world])
+def test_graphs_of_few_neighbours_are_dags_of_as_many_edges_at_any_size(make: Callable[..., Edges[Ints]]) -> None:
+    for agents in (2, 6, 10_000):
+        edges = make(agents, neighbours=4, seed=1)
+        assert len(edges.spatial) == min(2 * agents, agents * (agents - 1) // 2)
+        assert (edges.spatial[:, 0] < edges.spatial[:, 1]).all()
+        assert len(edges.temporal) == 2 * len(edges.spatial) + agents
+    assert np.array_equal(edges.spatial, make(agents, neighbours=4, seed=1).spatial)
+    assert not np.array_equal(edges.spatial, make(agents, neighbours=4, seed=2).spatial)
+
+
+def test_agents_of_a_regular_graph_have_equally_many_neighbours() -> None:
+    degrees = np.bincount(graphs.regular(50, neighbours=6, seed=3).spatial.ravel())
+    assert degrees.tolist() == [6] * 50
 
 
 @settings(max_examples=50)
@@ -55,13 +73,13 @@ def test_a_random_graph_is_a_dag_with_exactly_so_many_edges(data: st.DataObject)
     agents = data.draw(st.integers(0, 9))
     spatial = data.draw(st.integers(0, agents * (agents - 1) // 2))
     temporal = data.draw(st.integers(0, agents**2))
-    edges = graphs.random(agents, spatial, temporal, seed=data.draw(st.integers(0, 99)))
+    edges = matrices(graphs.random(agents, spatial, temporal, seed=data.draw(st.integers(0, 99))), agents)
     assert (edges.spatial.sum(), edges.temporal.sum()) == (spatial, temporal)
     assert nx.is_directed_acyclic_graph(digraph(edges.spatial))
 
 
 def test_a_random_graph_favours_no_edge_and_depends_on_its_seed_alone() -> None:
-    drawn = np.mean([graphs.random(4, 3, 5, seed).spatial for seed in range(2000)], axis=0)
+    drawn = np.mean([matrices(graphs.random(4, 3, 5, seed), 4).spatial for seed in range(2000)], axis=0)
     off_diagonal = ~np.eye(4, dtype=bool)
     assert abs(drawn[off_diagonal] - 0.25).max() < 5 * (0.25 * 0.75 / 2000) ** 0.5
     assert np.array_equal(graphs.random(9, 8, 9, seed=3).spatial, graphs.random(9, 8, 9, seed=3).spatial)
@@ -81,13 +99,13 @@ def test_threshold_edges_are_a_maximal_dag_that_prefers_high_scores(agents: int,
     scores = draw.random((agents, agents))
     kept = graphs.acyclic(present, scores)
     assert nx.is_directed_acyclic_graph(digraph(kept))
-    for sender, receiver in edges_of(present & ~kept):
+    for sender, receiver in np.argwhere(present & ~kept).tolist():
         higher = kept & (scores > scores[sender, receiver])
         assert nx.has_path(digraph(higher), receiver, sender)  # only a cycle of stronger edges leaves one out
 
 
 def test_wirings_of_a_graph_repeat_it_with_temporal_edges_from_the_second_round() -> None:
-    edges = graphs.tree(4)
+    edges = matrices(graphs.tree(4), 4)
     wirings = graphs.as_wirings(edges, rounds=3, k=2, decision=np.array([True, False, False, True]))
     assert wirings.spatial.shape == (2, 3, 4, 4)
     assert (wirings.spatial == edges.spatial).all()
@@ -107,8 +125,7 @@ def test_a_cycle_within_a_round_is_refused() -> None:
 
 def test_the_exported_graph_survives_graphml(tmp_path: Path) -> None:
     edges = graphs.chain(3)
-    p = np.full((3, 3), 0.25)
-    graph = graphs.to_networkx(edges, ["reader", "critic", "looker"], Edges(p, p))
+    graph = graphs.to_networkx(edges, ["reader", "critic", "looker"], Edges(np.full(2, 0.25), np.full(7, 0.25)))
     nx.write_graphml(graph, tmp_path / "graph.graphml")
     back = nx.read_graphml(tmp_path / "graph.graphml", force_multigraph=True)
     assert set(back.nodes) == {"reader", "critic", "looker"}
@@ -117,3 +134,20 @@ def test_the_exported_graph_survives_graphml(tmp_path: Path) -> None:
     assert {p for *_, p in back.edges(data="probability")} == {0.25}
     with pytest.raises(ValueError, match="different names"):
         graphs.to_networkx(edges, ["a", "a", "b"])
+
+
+def test_a_graph_whose_rounds_differ_names_the_round_of_each_edge_and_those_of_each_agent(tmp_path: Path) -> None:
+    edges = Edges(np.array([[0, 0, 1], [1, 0, 2], [1, 1, 0]]), np.array([[1, 1, 2]]))
+    p = Edges(np.array([0.25, 0.5, 0.75]), np.array([1.0]))
+    speaks = np.array([[True, True, False], [True, True, True]])
+    graph = graphs.to_networkx(edges, ["a", "b", "c"], p, speaks)
+    nx.write_graphml(graph, tmp_path / "graph.graphml")
+    back = nx.read_graphml(tmp_path / "graph.graphml")
+    attributes = ("kind", "round", "probability")
+    assert {(*pair, *(data[name] for name in attributes)) for *pair, data in back.edges(data=True)} == {
+        ("a", "b", "spatial", 1, 0.25),
+        ("b", "a", "spatial", 2, 0.75),
+        ("a", "c", "spatial", 2, 0.5),
+        ("b", "c", "temporal", 2, 1.0),
+    }
+    assert dict(back.nodes(data="rounds")) == {"a": "1,2", "b": "1,2", "c": "2"}

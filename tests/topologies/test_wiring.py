@@ -13,14 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from topologies.learning.objective import alignment, leave_one_out, log_probability, noise, nuclear_norm
+from topologies.learning.objective import (
+    alignment,
+    credited_slope,
+    leave_one_out,
+    log_probability,
+    noise,
+    nuclear_norm,
+)
 from topologies.learning.settings import Likelihood, Noise
 from topologies.wiring import (
     allowed_spatial,
     allowed_temporal,
     gumbel_probability,
     prune_mask,
-    receiver_weights,
     sample_edges,
     sample_permutations,
 )
@@ -98,6 +104,20 @@ def test_log_probability_gradient_matches_finite_differences(likelihood: Likelih
 
 
 @pytest.mark.parametrize("likelihood", list(Likelihood))
+@pytest.mark.parametrize("copies", [1, 3])
+def test_the_slope_written_out_is_the_gradient_to_the_bit(likelihood: Likelihood, copies: int) -> None:
+    logits = torch.randn(copies, 7, 7, generator=seeded(3), requires_grad=True)
+    allowed = allowed_spatial(~torch.eye(7, dtype=torch.bool), sample_permutations(10, 3, 7, seeded(4)))
+    taken = sample_edges(logits.sigmoid(), allowed, seeded(5))
+    credit = torch.randn(10, generator=seeded(6))
+    (credit * log_probability(logits, allowed, taken, likelihood)).mean().backward()
+    with torch.no_grad():
+        slope = credited_slope(logits, allowed, taken, credit, likelihood)
+    assert logits.grad is not None
+    assert torch.equal(slope, logits.grad)
+
+
+@pytest.mark.parametrize("likelihood", list(Likelihood))
 def test_log_probability_stays_finite_at_extreme_logits(likelihood: Likelihood) -> None:
     logits = torch.tensor([[[0.0, 200.0], [-200.0, 0.0]]], requires_grad=True)
     allowed = torch.tensor([[[[False, True], [True, False]]]])
@@ -164,16 +184,6 @@ def test_ties_are_cut_without_favour_and_reproducibly() -> None:
     kept = torch.stack([prune_mask(scores, present, 0.5, seeded(seed)) for seed in range(1000)])
     assert (kept.float().mean(0) - 0.5).abs().max() < 5 * (0.25 / 1000) ** 0.5
     assert (kept[7] == prune_mask(scores, present, 0.5, seeded(7))).all()
-
-
-def test_reading_weights_are_a_softmax_over_present_senders() -> None:
-    p = np.array([[0.0, 0.9, 0.1], [0.2, 0.0, 0.4], [0.3, 0.5, 0.0]])
-    present = np.array([[[0, 1, 0], [0, 0, 0], [0, 1, 0]]], dtype=bool)
-    weights = receiver_weights(p, present)
-    assert weights.shape == present.shape
-    assert weights[0, 0, 1] == pytest.approx(np.exp(0.9) / (np.exp(0.9) + np.exp(0.5)))
-    assert weights.sum(axis=-2).tolist() == [[0, pytest.approx(1), 0]]
-    assert not weights[~present].any()
 
 
 def test_gumbel_probabilities_of_a_receivers_senders_sum_to_one() -> None:

@@ -127,7 +127,7 @@ def recorded(folder: Path) -> dict[str, bytes]:
 
 def test_the_user_hears_how_many_replicas_load_and_what_the_prefix_cache_served(undisturbed: tuple[Path, str]) -> None:
     _, said = undisturbed
-    assert "starting replicas and agents: 0/6, 1 replica still loading" in said
+    assert "starting replicas and agents: 0/7, 1 replica still loading" in said
     assert "served by the model's prefix cache" in " ".join(said.split())
     assert "prefix cache: 0 (0.0%)" not in " ".join(said.split())
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from actors.messages import Trace
+from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
 from topologies.method import MethodContext
-from topologies.topology import Wired, Wiring
+from topologies.topology import Wired
 from topologies.wiring import Bools, Edges, Floats
 
 Suspicion = Callable[[Sequence[Trace]], Floats]
@@ -32,9 +33,9 @@ def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
 def silencing(silent: Bools, rounds: int) -> Wiring:
     """The complete graph in which nobody, the decision agent included, hears the silent agents [agents]."""
     edges = complete(len(silent))
-    # Rows are senders. The silent may still hear, but nothing depends on their turns, so these are left out.
-    heard = Edges(*(kind & ~silent[:, None] for kind in edges))
-    return constant_wiring(heard, rounds, decision=~silent)
+    # The silent may still hear, but nothing depends on their turns, so these are left out.
+    heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in edges))
+    return constant_wiring(heard, len(silent), rounds, decision=~silent)
 
 
 def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:

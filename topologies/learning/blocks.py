@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -26,12 +27,37 @@ class Block:
     columns: Tensor
     intra: bool = False
 
-    @property
-    def cells(self) -> tuple[Tensor, Tensor]:
-        return self.rows[:, None], self.columns
+    @cached_property
+    def cells(self) -> tuple[slice, slice] | tuple[Tensor, Tensor]:
+        # Slices where agents of a modality stand side by side, as in a run: to gather single cells takes ten times as
+        # long, and their gradients longer still.
+        rows, columns = _side_by_side(self.rows), _side_by_side(self.columns)
+        return (rows, columns) if rows and columns else (self.rows[:, None], self.columns)
 
     def of(self, matrix: Tensor) -> Tensor:
+        """Its part of [..., sender, receiver], which may share the matrix's memory."""
         return matrix[(..., *self.cells)]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A block among logits that are a list: those at these places."""
+
+    name: str
+    kind: str
+    places: Tensor
+    intra: bool = False
+
+    @property
+    def cells(self) -> tuple[Tensor]:
+        return (self.places,)
+
+    def of(self, values: Tensor) -> Tensor:
+        """Its part of [..., logits]."""
+        return values[..., self.places]
+
+
+AnyBlock = Block | Members
 
 
 @dataclass(frozen=True)
@@ -46,7 +72,7 @@ class Stage:
 
     number: int
     start: Mapping[str, Tensor]
-    blocks: list[Block]
+    blocks: Sequence[AnyBlock]
     final: bool
 
     @property
@@ -89,7 +115,8 @@ def starting_masks(visual: Tensor, stage: int, temporal: bool, learned_decision:
 
 
 def listened_to(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> Tensor:
-    """Agents with an edge to another one left, or that never had any, bool [agents]; edges by kind, bool."""
+    """Agents with an edge to another one left, or that never had any, bool [agents]; edges [sender, receiver] by kind,
+    bool."""
     others = ~torch.eye(len(before["spatial"]), dtype=torch.bool)
     had, has = ((edges["spatial"] | edges["temporal"]) & others for edges in (before, now))
     return has.any(1) | ~had.any(1)
@@ -106,6 +133,11 @@ def blocks_of(start: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> list
     agents = torch.arange(len(start["decision"]))
     blocks.append(Block("agents>decision", "decision", agents, torch.tensor([0])))
     return [block for block in blocks if bool(block.of(start[block.kind]).any())]
+
+
+def _side_by_side(indices: Tensor) -> slice | None:
+    first, number = int(indices[0]) if len(indices) else 0, len(indices)
+    return slice(first, first + number) if torch.equal(indices, torch.arange(first, first + number)) else None
 
 
 def by_modality(visual: Tensor) -> dict[str, Tensor]:

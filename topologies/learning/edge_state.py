@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Generator, Tensor
 
-from topologies.learning.blocks import KINDS, Block
+from topologies.learning.blocks import KINDS, AnyBlock
 from topologies.wiring import Floats, gumbel_probability
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
@@ -16,33 +16,51 @@ BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 class EdgeState:
     """Masks and logits, by kind of edge, all [sender, receiver].
 
-    mask: bool; the edges that are left.
+    mask: bool; the edges that are left. Rounds share it, or each has its own, [rounds, sender, receiver].
     logits: float [rounds or 1, sender, receiver]; zero is a probability of one half.
-    cut: float; 0 while an edge is left, else tick + p at the moment it was pruned.
+    cut: float, of the mask's shape; 0 while an edge is left, else tick + p at the moment it was pruned.
     mean, square, steps: Adam's moments of the gradient, of the logits' shape, and their number of steps; none without
         Adam.
     """
 
-    def __init__(self, masks: Mapping[str, Tensor], copies: Mapping[str, int], adam: bool = False) -> None:
-        """`masks`: the edges at the start; `copies`: rounds with logits of their own; `adam`: keep moments."""
-        self.mask = {kind: mask.clone() for kind, mask in masks.items()}
+    def __init__(
+        self, masks: Mapping[str, Tensor], copies: Mapping[str, int], adam: bool = False, by_round: bool = False
+    ) -> None:
+        """`masks`: the edges at the start; `copies`: rounds with logits of their own; `adam`: keep moments;
+        `by_round`: whether these rounds have masks of their own too."""
         self.logits = {kind: torch.zeros(copies[kind], *mask.shape) for kind, mask in masks.items()}
-        self.cut = {kind: torch.zeros(mask.shape, dtype=torch.float64) for kind, mask in masks.items()}
+        shape = {kind: theta.shape if by_round else theta.shape[1:] for kind, theta in self.logits.items()}
+        self.mask = {kind: mask.expand(shape[kind]).clone() for kind, mask in masks.items()}
+        self.cut = {kind: torch.zeros(shape[kind], dtype=torch.float64) for kind in masks}
+        self.by_round = by_round
         self.adam = adam
         self._moments: dict[str, dict[str, Tensor]] = {}
         self.forget_gradients()
 
-    def probability(self, kind: str, round: int | None = None) -> Tensor:
-        """Sigmoid of the logits [sender, receiver]; round t's temporal edges are those into round t."""
-        p = self.logits[kind].sigmoid()
-        if round is None or len(p) == 1:
-            return p.mean(0)
-        return p[max(0, round - 1 - (kind == "temporal"))]
+    def probability(self, kind: str) -> Tensor:
+        """Sigmoid of the logits, of the mask's shape: each round's own, or the mean over rounds that share a mask."""
+        return self.of_masks(kind, self.logits[kind].sigmoid())
+
+    def of_masks(self, kind: str, values: Tensor) -> Tensor:
+        """Values [rounds or 1, sender, receiver] in the mask's shape: each round's own, or the mean over rounds."""
+        return values if self.by_round else values.mean(0)
+
+    def present(self, kind: str, p: Tensor, round: int | None = None) -> Tensor:
+        """p [rounds or 1, sender, receiver] where edges are left, else 0, [sender, receiver]: of one round (from 1; of
+        temporal edges those into it), or the mean over rounds."""
+        if round is not None and len(p) > 1:
+            p = p[[row(kind, round)]]
+        return (p * self.left(kind, round)).mean(0)
+
+    def left(self, kind: str, round: int | None = None) -> Tensor:
+        """The mask, bool [rounds or 1, sender, receiver]; of one round alone where it is named."""
+        mask = self.mask[kind] if self.by_round else self.mask[kind][None]
+        return mask[[row(kind, round)]] if round is not None and len(mask) > 1 else mask
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
         """Takes one step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (2015, Alg. 1).
 
-        trained: bool [sender, receiver]; the edges that move. Momentum would go on moving others.
+        trained: bool, of the mask's shape; the edges that move. Momentum would go on moving others.
         """
         gradient = gradient * trained
         if not self.adam:
@@ -72,7 +90,7 @@ class EdgeState:
             "steps": {kind: torch.zeros(()) for kind in self.logits},
         }
 
-    def start_from_noise(self, block: Block, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
+    def start_from_noise(self, block: AnyBlock, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
         """Sets one matrix's probabilities by Eq. 4 as printed; start: the edges that exist."""
         exists, theta = block.of(start[block.kind]), self.logits[block.kind]
         p = gumbel_probability(exists.expand(len(theta), *exists.shape), tau, generator)
@@ -80,7 +98,7 @@ class EdgeState:
         theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
 
     def keep(self, kind: str, kept: Tensor, tick: int) -> None:
-        """Cuts the edges that are not kept; bool [sender, receiver]."""
+        """Cuts the edges that are not kept; bool, of the mask's shape."""
         gone = self.mask[kind] & ~kept
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
@@ -92,11 +110,16 @@ class EdgeState:
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Floats:
-        """A ranking: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge."""
+        """A ranking: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge.
+
+        Where rounds have masks of their own it is the mean over rounds, p counting as 0 in rounds from which an edge
+        that others have left was pruned. Float [sender, receiver].
+        """
         # tick + p grows with the tick of pruning, then with p; -1 / (tick + p) puts that order below 0.
-        cut = self.cut[kind]
-        pruned = torch.where(cut > 0, -1 / cut, -torch.inf)
-        scores: Floats = torch.where(self.mask[kind], self.probability(kind).double(), pruned).numpy()
+        cut = self.cut[kind] if self.by_round else self.cut[kind][None]
+        pruned = torch.where(cut > 0, -1 / cut, -torch.inf).mean(0)
+        p = self.present(kind, self.logits[kind].sigmoid()).double()
+        scores: Floats = torch.where(self.left(kind).any(0), p, pruned).numpy()
         return scores
 
     def tensors(self) -> dict[str, Tensor]:
@@ -110,3 +133,8 @@ class EdgeState:
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
         return {"mask": self.mask, "logits": self.logits, "cut": self.cut, **self._moments}
+
+
+def row(kind: str, round: int) -> int:
+    """The place of a round (from 1) in a tensor that has one for each; of temporal edges, those into it."""
+    return max(0, round - 1 - (kind == "temporal"))

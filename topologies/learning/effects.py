@@ -29,8 +29,23 @@ def edge_moments(taken: Tensor, allowed: Tensor, probability: Tensor, credit: Te
     credit: c, float [k, rounds, receiver], the receiver's own score minus what its question leads to expect. An edge
     that could not be drawn adds nothing.
     """
-    surprise = (taken.double() - probability.double()) * allowed
-    return torch.einsum("ktji,kti->tji", surprise, credit.double()), (surprise**2).sum(0)
+    unforeseen = surprise(taken, allowed, probability)
+    return credited_sum(unforeseen, credit), (unforeseen**2).sum(0)
+
+
+def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
+    """e - p of the edges that could be drawn, else 0; shapes as for `edge_moments`."""
+    return taken.double().sub_(probability.double()).mul_(allowed)
+
+
+def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
+    """The sum over samples of each x credit, [rounds, sender, receiver]; each: [k, rounds, sender, receiver], credit:
+    [k, rounds, receiver]."""
+    total = torch.zeros(each.shape[1:], dtype=torch.float64)
+    # Sample by sample: an einsum first turns `each` so that samples stand last, which takes twenty times as long.
+    for sample, credits in zip(each, credit.double()[:, :, None], strict=True):
+        total.addcmul_(sample.double(), credits)
+    return total
 
 
 def raw_effects(products: Tensor, squares: Tensor, spread: Tensor) -> Estimate:

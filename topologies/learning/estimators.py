@@ -13,9 +13,11 @@ from torch import Tensor
 
 from topologies.learning.blocks import KINDS, Stage
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.objective import Terms, leave_one_out, log_probability, terms_of
+from topologies.learning.effects import Estimate
+from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.randomised import Effects, drawn_tensors
 from topologies.learning.settings import Decision, Estimator, LearnerSettings
+from topologies.learning.settling import end_of_climb
 from topologies.wiring import Wirings
 
 
@@ -25,16 +27,23 @@ class Reinforce:
     decision, staged: what the settings of these names stand for where they are None.
     has_alignment: whether the alignment term has a say.
     each_step: whether its probabilities may be pruned by after each step; else when a stage ends.
+    learns_from_any: whether it learns as well from wirings that another learner drew.
+    least_samples: how many samples of each question it needs.
     """
 
     decision = Decision.ALL
     staged = True
     has_alignment = True
     each_step = True
+    learns_from_any = False
+    least_samples = 1
 
     def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
         """`visual`: bool [agents], those whose modality is pictures."""
         self.settings, self.edges = settings, edges
+        # Of the stage's gradients and of their squares, by kind; kept where it is asked whether they have settled.
+        self.climbed: dict[str, Tensor] = {}
+        self._forget()
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """The probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
@@ -51,31 +60,68 @@ class Reinforce:
 
         turn_scores: [k, rounds, agents]; utility: [k]; group: int [k], the question of each sample.
         """
-        logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
-        surrogate = (self.credit(utility, group) * self._log_probability(logits, wirings)).mean()
-        terms = terms_of(stage, self.edges.mask, logits, self.settings)
-        ascent = torch.autograd.grad(
-            surrogate + terms.weighted(self.settings, stage.number), [logits[kind] for kind in KINDS]
-        )
+        terms, others = self._terms(stage)
+        expected = self._expected(wirings, self.credit(wirings, utility, group))
         trained = {kind: stage.start[kind] & self.edges.mask[kind] for kind in KINDS}
-        gradient = {kind: slope * trained[kind] for kind, slope in zip(KINDS, ascent, strict=True)}
+        gradient = {kind: (expected[kind] + others[kind]) * trained[kind] for kind in KINDS}
         for kind in KINDS:
             self.edges.climb(kind, gradient[kind], self.settings.learning_rate, trained[kind])
+            if self.climbed:
+                self.climbed[f"total.{kind}"] += gradient[kind]
+                self.climbed[f"squares.{kind}"] += gradient[kind].double() ** 2
         return gradient, terms
 
-    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
-        """The weight of each wiring's log-probability, [k]."""
+    def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
+        """The logits at the end of a stage of which `steps` are done and some are left, by kind."""
+        rate, adam = self.settings.learning_rate, self.edges.adam
+        return {
+            kind: end_of_climb(
+                theta, self.climbed[f"total.{kind}"], self.climbed[f"squares.{kind}"], steps, left, rate, adam
+            )
+            for kind, theta in self.edges.logits.items()
+        }
+
+    def _forget(self) -> None:
+        if self.settings.settled is not None:
+            for kind, theta in self.edges.logits.items():
+                zeros = torch.zeros_like(theta, dtype=torch.float64)
+                self.climbed |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
+
+    def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
+        """The weight of each wiring's log-probability, [k]; [k, rounds] where the draws of its rounds have others."""
         return utility
 
-    def _log_probability(self, logits: Mapping[str, Tensor], wirings: Wirings) -> Tensor:
-        """log P of each wiring [k], over all kinds of edges, those frozen or always present included."""
-        total = torch.zeros(len(wirings.spatial))
-        for kind, (allowed, taken) in drawn_tensors(wirings).items():
-            total = total + log_probability(logits[kind], allowed, taken, self.settings.likelihood)
-        return total
+    def _terms(self, stage: Stage) -> tuple[Terms, dict[str, Tensor]]:
+        """The objective's other terms, and their gradient by kind."""
+        logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
+        terms = terms_of(stage, self.edges.mask, logits, self.settings)
+        weighted = terms.weighted(self.settings, stage.number)
+        if not weighted.requires_grad:  # a stage without any edge has no such terms
+            return terms, {kind: torch.zeros(()) for kind in KINDS}
+        slopes = torch.autograd.grad(weighted, [logits[kind] for kind in KINDS], materialize_grads=True)
+        return terms, dict(zip(KINDS, slopes, strict=True))
+
+    def _expected(self, wirings: Wirings, credit: Tensor) -> dict[str, Tensor]:
+        """The gradient of expected utility by kind (Eq. 8), over all edges, those frozen or always present included."""
+        return {
+            kind: self._slope(kind, allowed, taken, credit) for kind, (allowed, taken) in drawn_tensors(wirings).items()
+        }
+
+    def _slope(self, kind: str, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
+        theta, likelihood = self.edges.logits[kind], self.settings.likelihood
+        if credit.dim() == 1:
+            return credited_slope(theta, allowed, taken, credit, likelihood)
+        # The last rounds are those that there are of this kind: none leads into the first, one to the decision agent.
+        last, slope = credit[:, credit.shape[1] - allowed.shape[1] :], torch.zeros_like(theta)
+        for t in range(allowed.shape[1]):
+            place = slice(t, t + 1) if len(theta) > 1 else slice(0, 1)
+            of_round = allowed[:, t : t + 1], taken[:, t : t + 1]
+            slope[place] += credited_slope(theta[place], *of_round, last[:, t], likelihood)
+        return slope
 
     def begin(self, stage: Stage) -> None:
         """Starts a later stage than the first."""
+        self._forget()
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
         """The edges that are certain to harm by now, bool [sender, receiver] by kind; no gradient says."""
@@ -91,17 +137,24 @@ class Reinforce:
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of all that changes while learning, beside the edges."""
-        return {}
+        return {f"climbed.{name}": total.clone() for name, total in self.climbed.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Restores what `tensors` gave; other names are ignored."""
+        self.climbed = {name: tensors[f"climbed.{name}"].clone() for name in self.climbed}
 
 
 class Rloo(Reinforce):
     """Eq. 8 with a leave-one-out baseline: what all samples of a question share moves no logit."""
 
-    def credit(self, utility: Tensor, group: Tensor) -> Tensor:
-        return leave_one_out(utility, group)
+    least_samples = 2
+
+    def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
+        if wirings.draws is None:
+            return leave_one_out(utility, group)
+        # What a draw is compared with must not have the same draw in it.
+        rounds = torch.tensor(wirings.draws).T
+        return torch.stack([leave_one_out(utility, group, of_round) for of_round in rounds], dim=1)
 
 
 ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {

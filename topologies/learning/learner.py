@@ -14,8 +14,9 @@ round, [k, rounds, agents], and how good the final answers were, [k]:
 
 Each pass is one question (or several: say which with `groups`). All K wirings of a question should be discussed with
 the same question, so that they can be compared. Stages pass by themselves, each after `pruning.steps` passes;
-`next_stage()` ends one early. `edge_scores()` ranks all edges, `inference_wirings().decision` says whom the decision
-agent reads. Both, and `inference()`, may be asked for at any time.
+`next_stage()` ends one early, for which `settled()` may be the reason. `edge_scores()` ranks all edges,
+`inference_wirings().decision` says whom the decision agent reads. Both, and `inference()`, may be asked for at any
+time.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings
 from topologies.learning.blocks import KINDS, Stage, listened_to, stages_of
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.estimators import ESTIMATORS, resolved
+from topologies.learning.effects import Estimate
+from topologies.learning.estimators import ESTIMATORS, Reinforce, resolved
 from topologies.learning.pruning_rules import rule_for
+from topologies.learning.randomised import Effects
 from topologies.learning.settings import Decision, Init, LearnerSettings, Optimiser, PruningSettings
+from topologies.learning.settling import misjudged
 from topologies.learning.step_report import StepReport
-from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes, sample_wirings
+from topologies.wiring import Bools, Common, Edges, Floats, Wirings, check_shapes, sample_wirings
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -68,6 +72,8 @@ class Learner:
         settings, self.pruning = settings or LearnerSettings(), pruning or PruningSettings()
         settings.check()
         self.pruning.check()
+        if settings.settled is not None and not self.pruning.looks:
+            raise ValueError("learner settled is asked at the looks of a stage, and pruning looks is 0: raise it")
         self.settings = settings = resolved(settings)
         self.modalities = tuple(map(Modality, names))
         self.rounds, self.seed, self.agents = rounds, seed, len(names)
@@ -78,17 +84,18 @@ class Learner:
         visual = torch.tensor([name == "visual" for name in names])
         mixed = bool(visual.any()) and not bool(visual.all())
         self.stages = max(rule.stages, 2 if settings.inter and mixed else 1)
-        self._stages = stages_of(visual, self.stages, rounds, settings, rule.whole)
+        self._stages = self._stages_of(visual, rule.whole)
 
         own = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
         copies = own if settings.per_round else dict.fromkeys(KINDS, 1)
-        self._edges = EdgeState(self._stages[1].start, copies, settings.optimiser == Optimiser.ADAM)
+        by_round = settings.per_round and rule.by_round
+        self._edges = EdgeState(self._stages[1].start, copies, settings.optimiser == Optimiser.ADAM, by_round)
         if settings.init == Init.GUMBEL:
             generator = Generator().manual_seed(derive_seed(seed, "gumbel"))
             for stage in self._stages.values():
                 for block in stage.blocks:
                     self._edges.start_from_noise(block, stage.start, settings.tau, generator)
-        self._estimator = estimator(settings, self._edges, rounds, visual)
+        self._estimator = self._estimate(visual)
         self._rule = rule(self.pruning, self._edges, rounds, estimator.each_step)
 
     @property
@@ -96,8 +103,10 @@ class Learner:
         """Whether all stages are over. To learn on is no mistake: what is left is learned and pruned further."""
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
-    def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings:
+    def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings:
         """Draws `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
+
+        They are for so many `questions`, as many consecutive ones for each, which have in common what the settings say.
 
         The same stage, step and `draw` give the same ones, also after `load`. `ahead` asks for those of a later step,
         so many steps after the next one. Raises ValueError when k is below 1 or `ahead` above `foresight()`.
@@ -108,8 +117,8 @@ class Learner:
             self.next_stage()
         if not 0 <= ahead <= self.foresight():
             raise ValueError(f"ahead must be from 0 to {self.foresight()} here, got {ahead}")
-        chances, generator = self._estimator.chances(self._stage), self._generator("wirings", draw, ahead)
-        return sample_wirings(k, self.rounds, self._edges.mask, chances, self._readers(), generator)
+        common = Common.of(k, self.rounds, questions, self.settings.shared_orders, self.settings.beginnings)
+        return self._sample(k, self._estimator.chances(self._stage), self._generator("wirings", draw, ahead), common)
 
     def foresight(self) -> int:
         """The number of steps beyond the next one that can be sampled, to hold their discussions at the same time."""
@@ -129,7 +138,7 @@ class Learner:
         Raises ValueError on a wrong shape, a value that is not finite, and with `rloo` a question with one sample.
         """
         k = len(wirings.spatial)
-        check_shapes(wirings, self.rounds, self.agents)
+        self._check_wirings(wirings)
         utility = torch.from_numpy(_finite("utilities", utilities, (k,))).float()
         scores = torch.from_numpy(_finite("turn_scores", turn_scores, (k, self.rounds, self.agents)))
         question = np.zeros(k) if groups is None else np.asarray(groups)
@@ -155,8 +164,35 @@ class Learner:
             edges=self.edges_left(),
         )
 
+    def settled(self) -> bool:
+        """Whether going on with the stage would hardly change its cut, so that `next_stage` may be called now.
+
+        Asked at the stage's looks, and False wherever `settled` is not set. It depends on the state alone.
+        """
+        most = self.settings.settled
+        if most is None or not self.pruning.is_look(self.step) or not self._knows():
+            return False
+        ends = self._estimator.outlook(self._stage, self.step, self.pruning.steps - self.step)
+        generator, wrong, whole = self._generator("settling"), 0.0, 0.0
+        for block in self._stage.blocks:
+            theta, end = self._edges.logits[block.kind], ends[block.kind]
+            # Of a mean over rounds, the variance is smaller by their number.
+            of_mean = end.variance if self._edges.by_round else end.variance / len(theta)
+            now, mean, variance = (self._edges.of_masks(block.kind, part) for part in (theta, end.mean, of_mean))
+            cut = self._rule.end_cut(self._stage, block)
+            parts = (block.of(part) for part in (self._edges.mask[block.kind], now, mean, variance))
+            # Of each round that has a matrix of its own, or of all.
+            for present, *values in zip(*(part if self._edges.by_round else part[None] for part in parts), strict=True):
+                logits, *foreseen = (value[present] for value in values)
+                if len(logits):
+                    missed, all_of_it = misjudged(logits, Estimate(*foreseen), cut, generator)
+                    wrong, whole = wrong + missed, whole + all_of_it
+        return wrong <= most * whole
+
     def next_stage(self) -> None:
         """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
+        if self.settled():
+            self._rule.cut_rest(self._stage, self._generator)
         self._cut()
         if self.stage == self.stages:
             self._over = True
@@ -172,26 +208,41 @@ class Learner:
         self._rule.begin()
 
     def edges_left(self) -> dict[str, int]:
-        """Present edges of every matrix so far, by "sender>receiver kind"."""
-        blocks = [block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks]
-        return {block.name: int(block.of(self._edges.mask[block.kind]).sum()) for block in blocks}
+        """Present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have masks of
+        their own."""
+        blocks = {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
+        counts = {name: block.of(self._edges.left(block.kind)).sum((1, 2)) for name, block in blocks.items()}
+        if not self._edges.by_round:
+            return {name: int(count.sum()) for name, count in counts.items()}
+        # Temporal edges are named by the round that they lead into, and none leads into the first.
+        first = {name: 1 + (block.kind == "temporal") for name, block in blocks.items()}
+        return {
+            f"{name}, round {number}": int(left)
+            for name, count in counts.items()
+            for number, left in enumerate(count.tolist(), start=first[name])
+        }
 
     def probabilities(self, round: int | None = None) -> Edges[Floats]:
         """p * mask, float [sender, receiver]; of one round (from 1) or the mean over rounds where they differ."""
-        return self._present({kind: self._edges.probability(kind, round) for kind in Edges._fields})
+        return self._present(self._probability(), round)
 
     def chances(self) -> Edges[Floats]:
-        """The probability that `sample` takes an allowed edge with, float [sender, receiver] (the mean over rounds).
+        """The probability that `sample` takes an allowed edge with, from which reading weights come while learning.
 
-        Reading weights come from it while learning: with `effects`, whose coins are fair, all edges then weigh alike.
+        Float [sender, receiver], the mean over rounds; [rounds, sender, receiver] where these have masks of their own.
+        With `effects`, whose coins are fair, all edges weigh alike.
         """
-        return self._present({kind: p.mean(0) for kind, p in self._estimator.chances(self._stage).items()})
+        return self._reading(self._estimator.chances(self._stage))
+
+    def reading(self) -> Edges[Floats]:
+        """p * mask, from which reading weights come after learning; shapes as of `chances`."""
+        return self._reading(self._probability())
 
     def decision_probabilities(self) -> Floats:
         """The probability that the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
-        read = self._readers()[:, 0].double()
+        read = self._readers(self._speaks(ended=False))[:, 0].double()
         if "decision" in self._stage.drawn:
-            read = read * self._edges.probability("decision")[:, 0]
+            read = read * self._edges.logits["decision"][0, :, 0].sigmoid()
         return read.numpy()
 
     def evidence(self) -> float | None:
@@ -216,15 +267,23 @@ class Learner:
         """The edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
 
         All edges that pruning left are candidates, whatever their p: pruning is the threshold. The spatial ones are
-        added in descending p unless they close a cycle; every temporal one stays.
+        added in descending p unless they close a cycle; every temporal one stays. Where rounds have masks of their own
+        it is [rounds, sender, receiver].
         """
-        kept = self._left()
-        return Edges(acyclic(kept["spatial"].numpy(), self.probabilities().spatial), kept["temporal"].numpy())
+        kept = {kind: left.numpy() for kind, left in self._left().items()}
+        if not self._edges.by_round:
+            return Edges(acyclic(kept["spatial"], self.probabilities().spatial), kept["temporal"])
+        p = self.reading().spatial
+        spatial = np.stack([acyclic(*each) for each in zip(kept["spatial"], p, strict=True)])
+        temporal = np.zeros_like(spatial)
+        temporal[1:] = kept["temporal"]
+        return Edges(spatial, temporal)
 
     def inference_wirings(self, k: int = 1) -> Wirings:
         """`inference()` as `k` equal wirings; a learned decision column reads everyone that pruning left in it."""
-        readers = self._left()["decision"] if "decision" in self._stage.drawn else self._readers()
-        return as_wirings(self.inference(), self.rounds, k, decision=readers[:, 0].numpy())
+        speaks = self._speaks(ended=True)
+        readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None)[:, 0].numpy()
+        return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
 
     def state(self) -> dict[str, Tensor]:
         """All that changes while learning, as tensors that safetensors can store; `load` takes it back."""
@@ -261,13 +320,41 @@ class Learner:
     def _stage(self) -> Stage:
         return self._stages[self.stage]
 
+    def _stages_of(self, visual: Tensor, whole: bool) -> dict[int, Stage]:
+        return stages_of(visual, self.stages, self.rounds, self.settings, whole)
+
+    def _estimate(self, visual: Tensor) -> Reinforce | Effects:
+        return ESTIMATORS[self.settings.estimator](self.settings, self._edges, self.rounds, visual)
+
+    def _sample(self, k: int, chances: Mapping[str, Tensor], generator: Generator, common: Common | None) -> Wirings:
+        speaks, mask = self._speaks(ended=False), self._edges.mask
+        return sample_wirings(k, self.rounds, mask, chances, self._readers(speaks), generator, speaks, common)
+
+    def _check_wirings(self, wirings: Wirings) -> None:
+        check_shapes(wirings, self.rounds, self.agents)
+
     def _generator(self, purpose: str, draw: int = 0, ahead: int = 0) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, purpose, self.stage, self.step + ahead, draw))
 
-    def _present(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
-        """Values where edges are left, else 0, as float64 arrays; all [sender, receiver], by kind."""
-        left = {kind: (values[kind] * self._edges.mask[kind]).double().numpy() for kind in Edges._fields}
-        return Edges(left["spatial"], left["temporal"])
+    def _probability(self) -> dict[str, Tensor]:
+        """Sigmoid of all logits, [rounds or 1, sender, receiver] by kind."""
+        return {kind: theta.sigmoid() for kind, theta in self._edges.logits.items()}
+
+    def _present(self, values: Mapping[str, Tensor], round: int | None = None) -> Edges[Floats]:
+        """Values [rounds or 1, sender, receiver] where edges are left, else 0, as float64 arrays [sender, receiver]."""
+        return Edges(*(self._edges.present(kind, values[kind], round).double().numpy() for kind in Edges._fields))
+
+    def _reading(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
+        """`_present`, of each round apart where rounds have masks of their own."""
+        if not self._edges.by_round:
+            return self._present(values)
+        each = [self._present(values, number) for number in range(1, self.rounds + 1)]
+        return Edges(*(np.stack(matrices) for matrices in zip(*each, strict=True)))
+
+    def _speaks(self, ended: bool) -> Tensor | None:
+        """The agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""
+        silent = self._rule.silent(self._stage, ended)
+        return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
     def _left(self) -> dict[str, Tensor]:
         """The edges that would be left if learning ended here, by kind."""
@@ -285,19 +372,22 @@ class Learner:
         chance = self.evidence()
         return chance is None or chance <= self.settings.error_rate
 
-    def _readers(self) -> Tensor:
-        """The agents that the decision agent may read, bool [agents, 1].
+    def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The agents that the decision agent may read, bool [agents, 1]: of those that take part in the last round.
 
         `connected` leaves out an agent that pruning (not one draw) left with no edge to another agent; one that never
-        had such an edge is still read.
+        had such an edge is still read. left: with a learned column, the edges left if not those of now.
         """
+        everybody = torch.ones(self.agents, 1, dtype=torch.bool)
+        present = everybody if speaks is None else speaks[-1][:, None]
         if "decision" in self._stage.drawn:
-            return self._edges.mask["decision"]
+            return (self._edges.mask if left is None else left)["decision"].view(self.agents, 1) & present
         if self.settings.decision != Decision.CONNECTED:
-            return torch.ones(self.agents, 1, dtype=torch.bool)
+            return present
         starts = [self._stages[stage].start for stage in range(1, self.stage + 1)]
         ever = {kind: torch.stack([start[kind] for start in starts]).any(0) for kind in KINDS}
-        return listened_to(ever, self._edges.mask)[:, None]
+        now = {kind: self._edges.left(kind).any(0) for kind in KINDS}
+        return listened_to(ever, now)[:, None] & present
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

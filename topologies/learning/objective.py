@@ -49,29 +49,29 @@ def terms_of(
     )
 
 
-def leave_one_out(values: Tensor, groups: Tensor) -> Tensor:
+def leave_one_out(values: Tensor, groups: Tensor, draws: Tensor | None = None) -> Tensor:
     """Each sample's values minus the mean of the others' of its group (question), [k, ...].
 
     values: [k, ...], such as utilities [k] or turn scores [k, rounds, agents]; groups: int [k]. What a sample is
     compared with does not depend on its own wiring, so an estimate keeps its expectation (subtracting the mean of all
-    K would shrink it by (K - 1) / K). Raises ValueError when a group has one sample only.
+    K would shrink it by (K - 1) / K). draws: int [k], equal where samples share the draws in question; then the others
+    are those with other ones. Raises ValueError when a group has nothing to compare.
     """
-    size = group_sizes(groups)
-    if bool((size < 2).any()):
+    others = _others(groups, draws)
+    if bool((others < 1).any()):
         raise ValueError("rloo needs at least two samples of each question: raise them, or use reinforce or effects")
-    return _apart_from_others(values, groups, size)
+    return _apart_from_others(values, groups, draws)
 
 
-def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float) -> Tensor:
+def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float, draws: Tensor | None = None) -> Tensor:
     """`leave_one_out`, in which the only sample of a question is compared with all other samples, earlier ones too.
 
     seen: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
     """
-    size = group_sizes(groups)
     others = (seen + values.sum(0) - values) / max(count + len(values) - 1, 1)
     lone = (values - others) * (count + len(values) > 1)
-    together = (size > 1).view(-1, *[1] * (values.dim() - 1))
-    return _apart_from_others(values, groups, size).where(together, lone)
+    together = (_others(groups, draws) > 0).view(-1, *[1] * (values.dim() - 1))
+    return _apart_from_others(values, groups, draws).where(together, lone)
 
 
 def group_sizes(groups: Tensor) -> Tensor:
@@ -80,11 +80,24 @@ def group_sizes(groups: Tensor) -> Tensor:
     return torch.bincount(group)[group]
 
 
-def _apart_from_others(values: Tensor, groups: Tensor, size: Tensor) -> Tensor:
+def _others(groups: Tensor, draws: Tensor | None) -> Tensor:
+    """How many samples each one is compared with, int [k]."""
+    return group_sizes(groups) - (1 if draws is None else group_sizes(draws))
+
+
+def _apart_from_others(values: Tensor, groups: Tensor, draws: Tensor | None) -> Tensor:
+    ones = [1] * (values.dim() - 1)
+    if draws is not None:
+        others = _others(groups, draws).to(values.dtype).view(-1, *ones).clamp(min=1)
+        return values - (_totals(values, groups) - _totals(values, draws)) / others
+    own = group_sizes(groups).to(values.dtype).view(-1, *ones)
+    return (own * values - _totals(values, groups)) / (own - 1).clamp(min=1)
+
+
+def _totals(values: Tensor, groups: Tensor) -> Tensor:
+    """The sum of values over the group of each sample, [k, ...]."""
     _, group = torch.unique(groups, return_inverse=True)
-    total = values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)
-    own = size.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
-    return (own * values - total[group]) / (own - 1).clamp(min=1)
+    return values.new_zeros(int(group.max()) + 1, *values.shape[1:]).index_add(0, group, values)[group]
 
 
 def nuclear_norm(matrix: Tensor) -> Tensor:
@@ -143,3 +156,26 @@ def log_probability(
     if likelihood == Likelihood.PRESENT:
         return drawn @ -softplus(-theta)
     return drawn @ theta - allowed.flatten(1).to(theta.dtype) @ softplus(theta)
+
+
+def credited_slope(
+    logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tensor, likelihood: Likelihood = Likelihood.BERNOULLI
+) -> Tensor:
+    """The gradient of the mean over samples of credit [k] times `log_probability`, of the logits' shape.
+
+    Written out, with the sums in autograd's order: nothing is kept for a backward pass, which for a thousand agents
+    would be several arrays of all samples' edges.
+    """
+    share = credit * (torch.ones_like(credit) / len(credit))
+    theta = logits.expand(allowed.shape[1:]).reshape(-1)
+    slope = taken.flatten(1).to(theta.dtype).t().mv(share)
+    if likelihood == Likelihood.PRESENT:
+        slope = _softplus_slope(slope, -theta)
+    else:
+        slope = slope + _softplus_slope(allowed.flatten(1).to(theta.dtype).t().mv(-share), theta)
+    return slope.view(allowed.shape[1:]).sum_to_size(logits.shape)
+
+
+def _softplus_slope(above: Tensor, x: Tensor) -> Tensor:
+    slope: Tensor = torch.ops.aten.softplus_backward(above, x, 1.0, 20.0)  # the defaults of `softplus`
+    return slope

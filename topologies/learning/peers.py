@@ -97,12 +97,12 @@ GPTSWARM = Variant(
 
 # Wang et al. 2025: first agents, then edges. The first stage learns edges, then the agents with the least probable
 # edges go; the second learns the others' edges afresh, with a low-rank term, then the least probable share of each
-# matrix goes. The original may drop other agents in each round; here logits are per round, and an agent goes from all
-# rounds.
+# matrix goes. Logits and masks are each round's own: an agent may be out of one round and take part in the next, which
+# then hears nothing of it from before. The decision agent reads all that take part in the last round.
 AGENTDROPOUT = Variant(
     Peer.AGENTDROPOUT,
-    "the graph as AgentDropout learns it: first agents go, then edges",
-    {**POLICY_GRADIENT, "per_round": True, "decision": Decision.CONNECTED, "rank_from": 2},
+    "the graph as AgentDropout learns it: first agents go, then edges, from each round its own",
+    {**POLICY_GRADIENT, "per_round": True, "decision": Decision.ALL, "rank_from": 2},
     {"rule": Rule.AGENTS},
 )
 

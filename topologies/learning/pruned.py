@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
+from topologies.edge_lists import Wiring
+from topologies.learning.candidates import ListedWirings
 from topologies.learning.settings import Inference
-from topologies.topology import Ask, Wired, Wiring, discuss
+from topologies.topology import Ask, Wired, discuss
 from topologies.wiring import Edges, Floats, Wirings
 
 TRAINING = "train."  # before a method's name: the name that its training discussions go by
@@ -16,25 +18,25 @@ TRAINING = "train."  # before a method's name: the name that its training discus
 class RemoteLearner(Protocol):
     """A `Learner` in another process: the topology actor, which alone owns masks and logits."""
 
-    async def sample(self, k: int, draw: int = 0, ahead: int = 0) -> Wirings: ...
-    async def learn(self, wirings: Wirings, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
+    async def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings | ListedWirings: ...
+    async def learn(self, wirings: Any, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
     async def chances(self) -> Edges[Floats]: ...
-    async def probabilities(self) -> Edges[Floats]: ...
-    async def inference_wirings(self) -> Wirings: ...
+    async def reading(self) -> Edges[Floats]: ...
+    async def inference_wirings(self) -> Wirings | ListedWirings: ...
 
 
-def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
+def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
     """The wirings of a batch, one for each discussion, with the probabilities that reading weights come from."""
-    spatial_p, temporal_p = probabilities or (None, None)
+    if isinstance(wirings, ListedWirings):
+        return wirings.split(probabilities)
     return [
-        Wiring(
-            spatial=wirings.spatial[k],
-            temporal=wirings.temporal[k],
-            decision=wirings.decision[k],
-            spatial_p=spatial_p,
-            temporal_p=temporal_p,
-            allowed_spatial=wirings.allowed.spatial[k],
-            allowed_temporal=wirings.allowed.temporal[k],
+        Wiring.of_matrices(
+            wirings.spatial[k],
+            wirings.temporal[k],
+            wirings.decision[k],
+            probabilities,
+            Edges(wirings.allowed.spatial[k], wirings.allowed.temporal[k]),
+            None if wirings.speaks is None else wirings.speaks[k],
         )
         for k in range(len(wirings.spatial))
     ]
@@ -50,16 +52,20 @@ class LearnedTopology:
         self._inference = inference
         self._frozen: Wiring | None = None
 
-    async def sample(self, k: int, ahead: int = 0) -> tuple[Wirings, list[Wired]]:
-        """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them."""
-        wirings = await self._learner.sample(k, ahead=ahead)
+    async def sample(self, k: int, ahead: int = 0, questions: int = 1) -> tuple[Any, list[Wired]]:
+        """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them; as many
+        consecutive ones for each of its questions.
+
+        The wirings are what the learner takes back with their scores.
+        """
+        wirings = await self._learner.sample(k, ahead=ahead, questions=questions)
         walks = split(wirings, await self._learner.chances())
         # Discussions of several learners go by different names, for agents keep their memories by these.
         return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, walk, every_turn=True) for walk in walks]
 
     async def freeze(self) -> None:
         """Fetches what was learned: the deterministic wiring of section 8."""
-        [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.probabilities())
+        [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.reading())
 
     @property
     def wiring(self) -> Wiring:
@@ -72,5 +78,5 @@ class LearnedTopology:
         wiring = self.wiring
         if self._inference is Inference.SAMPLED:
             drawn = await self._learner.sample(1, draw=derive_seed(seed, "inference", question.id, sample) % 2**31)
-            [wiring] = split(drawn, await self._learner.probabilities())
+            [wiring] = split(drawn, await self._learner.reading())
         return await discuss(self.method, self.agents, wiring, question, ask, seed, sample)

@@ -6,14 +6,14 @@ To add one, write its class here and name it in `RULES`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor
 
-from topologies.learning.blocks import Block, Stage
+from topologies.learning.blocks import AnyBlock, Stage
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.settings import LearnerSettings, PruningSettings, Rule
+from topologies.learning.settling import EndCut
 from topologies.wiring import prune_mask
 
 Random = Callable[[str], Generator]
@@ -25,11 +25,13 @@ class PruningRule:
 
     whole: whether it prunes one matrix of all agents for each kind of edge, not one for each pair of modalities.
     stages: the least number of stages that it needs.
+    by_round: whether rounds that have logits of their own have masks of their own too.
     rate: p_t, the pruning rate last used.
     """
 
     whole = True
     stages = 1
+    by_round = False
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         """`each_step`: whether the estimator's probabilities may be pruned by after each step."""
@@ -53,12 +55,36 @@ class PruningRule:
         kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         for block in stage.blocks:
             p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
-            kept[block.kind][block.cells] = self.left_of(block, p, present, stage, final, random)
+            start = self.start(stage, block)
+            if not self.edges.by_round:
+                kept[block.kind][block.cells] = self.left_of(block, p, present, start, final, random)
+            else:
+                each = zip(p, present, start, strict=True)
+                left = [self.left_of(block, *of_round, final, random) for of_round in each]
+                kept[block.kind][(..., *block.cells)] = torch.stack(left)
         return kept
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
-        """The present edges of one matrix that are left; p: float, present and result: bool, of one shape."""
+    def start(self, stage: Stage, block: AnyBlock) -> Tensor:
+        """The edges of a matrix before the stage pruned any, bool, of the shape that the matrix has in the masks."""
+        return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
+
+    def left_of(
+        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
+    ) -> Tensor:
+        """The present edges of one matrix that are left; p: float, present, start and result: bool, of one shape."""
         raise NotImplementedError
+
+    def cut_rest(self, stage: Stage, random: Random) -> None:
+        """Cuts what the steps that are left of a stage would have cut, where it ends early."""
+
+    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+        """What the end of a stage leaves of a matrix; of one whose edges are learned on, as though they were not."""
+        raise NotImplementedError
+
+    def silent(self, stage: Stage, ended: bool) -> Tensor | None:
+        """The agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended
+        now."""
+        return None
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of all that changes while learning, beside the edges."""
@@ -77,57 +103,98 @@ class Progressive(PruningRule):
 
     whole = False
 
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
+        super().__init__(pruning, edges, rounds, each_step)
+        self._schedules = {intra: pruning.schedule(pruning.first_rate(intra), rounds) for intra in (True, False)}
+
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
-        schedule = self.pruning.schedule(self.pruning.first_rate(intra=stage.number == 1), self.rounds)
+        schedule = self._schedules[stage.number == 1]
         # Learning may go on after the last step of a stage; nothing more is due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
-        if not self.each_step:
+        if self.each_step:
+            self._leave(share, stage, step + 1, random)
+
+    def cut_rest(self, stage: Stage, random: Random) -> None:
+        schedule = self._schedules[stage.number == 1]
+        if self.each_step:
+            self._leave(schedule[-1].share, stage, len(schedule), random)
+
+    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+        start = _one(self.start(stage, block))
+        if self.each_step:
+            return EndCut(room_for(self._schedules[stage.number == 1][-1].share, start), False)
+        share = 1.0 if block.kind == "decision" else self._schedules[block.intra][-1].share
+        return EndCut(room_for(share, start), True)
+
+    def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
+        """Cuts all but a share of the edges that each matrix had at the start."""
+        # Of the edges at the start: shares of what is left, each rounded, would stall above the last one.
+        rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
+        presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
+        # Between cuts nothing is due, and nothing is ranked.
+        if all(int(present.sum()) <= room for room, present in zip(rooms, presents, strict=True)):
             return
         generator = random("pruning")
-        for block in stage.blocks:
-            # Of the edges at the start: shares of what is left, each rounded, would stall above the last one.
-            room = room_for(share, block.of(stage.start[block.kind]))
-            p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
+        for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             kept = self.edges.mask[block.kind].clone()
-            kept[block.cells] = largest(p, present, room, generator)
-            self.edges.keep(block.kind, kept, step + 1)
+            kept[block.cells] = largest(block.of(self.edges.probability(block.kind)), present, room, generator)
+            self.edges.keep(block.kind, kept, tick)
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
+    def left_of(
+        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
+    ) -> Tensor:
         if self.each_step:
             return present
         if block.kind == "decision":
             return worth_keeping(p, present, len(p), at_least_one=True)
-        share = self.pruning.schedule(self.pruning.first_rate(block.intra), self.rounds)[-1].share if final else 1.0
-        return worth_keeping(p, present, room_for(share, block.of(stage.start[block.kind])), at_least_one=False)
+        share = self._schedules[block.intra][-1].share if final else 1.0
+        return worth_keeping(p, present, room_for(share, start), at_least_one=False)
 
 
 class Once(PruningRule):
     """AgentPrune's: one cut when learning ends, of the least probable share of each matrix."""
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
-        room = room_for(self.pruning.share_at_end(self.rounds), block.of(stage.start[block.kind]))
+    def left_of(
+        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
+    ) -> Tensor:
+        room = room_for(self.pruning.share_at_end(self.rounds), start)
         return largest(p, present, room, random("cut")) if final else present
+
+    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+        return EndCut(room_for(self.pruning.share_at_end(self.rounds), _one(self.start(stage, block))), False)
 
 
 class Likely(PruningRule):
     """GPTSwarm's: edges with p > 1/2 stay when learning ends; the decision agent keeps one reader at least."""
 
-    def left_of(self, block: Block, p: Tensor, present: Tensor, stage: Stage, final: bool, random: Random) -> Tensor:
+    def left_of(
+        self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
+    ) -> Tensor:
         if not final:
             return present
         likely = present & (p > 0.5)
         return largest(p, present, 1, random("cut")) if block.kind == "decision" and not likely.any() else likely
 
+    def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
+        return EndCut(int(_one(self.start(stage, block)).sum()), True)
+
 
 class Agents(Once):
     """AgentDropout's: agents go when the first stage ends, and the least probable share of each matrix of the others
-    when the second does, which learns them afresh."""
+    when the second does, which learns them afresh.
+
+    Where rounds have logits of their own, each drops agents and cuts edges of its own: an agent may be out of the first
+    round and take part in the second.
+
+    dropped: bool [rounds or 1, agents].
+    """
 
     stages = 2
+    by_round = True
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         super().__init__(pruning, edges, rounds, each_step)
-        self.dropped = torch.zeros(len(edges.mask["spatial"]), dtype=torch.bool)
+        self.dropped = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
 
     def begin(self) -> None:
         super().begin()
@@ -139,14 +206,24 @@ class Agents(Once):
         super().cut(stage, random, tick=stage.number)
 
     def left(self, stage: Stage, final: bool, random: Random) -> dict[str, Tensor]:
-        mask = self.edges.mask
         if stage.number == 1:
-            return {**without(self._weakest(stage), mask), "decision": mask["decision"]}
-        return super().left(replace(stage, start=without(self.dropped, stage.start)), final, random)
+            dropped = self._weakest(stage)
+            return {kind: without(dropped, mask, kind) for kind, mask in self.edges.mask.items()}
+        return super().left(stage, final, random)
+
+    def start(self, stage: Stage, block: AnyBlock) -> Tensor:
+        start = stage.start[block.kind].expand(self.edges.mask[block.kind].shape)
+        return block.of(without(self.dropped, start, block.kind))
+
+    def silent(self, stage: Stage, ended: bool) -> Tensor | None:
+        dropped = self._weakest(stage) if ended and stage.number == 1 else self.dropped
+        return dropped if bool(dropped.any()) else None
 
     def _weakest(self, stage: Stage) -> Tensor:
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.
-        return weakest_agents(self.edges.probability("spatial"), stage.start["spatial"], self.pruning.agent_rate)
+        start = stage.start["spatial"]
+        each_round = self.edges.logits["spatial"].sigmoid()
+        return torch.stack([weakest_agents(p, start, self.pruning.agent_rate) for p in each_round])
 
     def tensors(self) -> dict[str, Tensor]:
         return {"dropped": self.dropped.clone()}
@@ -172,16 +249,29 @@ def rule_for(settings: LearnerSettings, pruning: PruningSettings, each_step: boo
     return rule
 
 
+def _one(matrices: Tensor) -> Tensor:
+    """The matrix of a round, where rounds have matrices of their own, or the one of all."""
+    return matrices if matrices.dim() < 3 else matrices[-1]
+
+
 def room_for(share: float, start: Tensor) -> int:
     """The number of edges of a matrix that a share leaves of those at the start, at least one; start: bool."""
     return max(1, round(int(start.sum()) * share))
 
 
-def without(agents: Tensor, edges: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Edges by kind, less those from or to some agents, bool [agents]."""
-    either = agents[:, None] | agents
-    gone = {"spatial": either, "temporal": either, "decision": agents[:, None]}
-    return {kind: mask & ~gone[kind] for kind, mask in edges.items()}
+def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
+    """Edges of one kind, less those from or to agents that are out of a round.
+
+    agents: bool [rounds or 1, agents]; edges and result: bool [sender, receiver] or one such matrix for each round (of
+    temporal edges, for each but the first: into it from the round before).
+    """
+    if kind == "decision":
+        return edges  # the decision agent reads those that take part, whether their edges are learned or not
+    senders = receivers = agents
+    if kind == "temporal" and len(agents) > 1:
+        senders, receivers = agents[:-1], agents[1:]
+    left = edges & ~(senders[:, :, None] | receivers[:, None, :])
+    return left.view(edges.shape)
 
 
 def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from topologies.learning.blocks import KINDS, Stage
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate, among_peers, edge_moments, posterior_by_kind, raw_effects
+from topologies.learning.effects import Estimate, among_peers, credited_sum, posterior_by_kind, raw_effects, surprise
 from topologies.learning.evidence import Sums, certain_harm, chance_of
 from topologies.learning.objective import Terms, credited, terms_of
 from topologies.learning.settings import Decision, LearnerSettings
+from topologies.learning.settling import end_of_estimate
 from topologies.wiring import Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
@@ -32,7 +33,7 @@ class Effects:
 
     `sums` are over all samples so far, in double precision:
     own.<kind>, final.<kind>: [rounds or 1, sender, receiver], products with the receiver's and the utility's credit
-        (`edge_moments`); bound.<credit>.<kind>: U of evidence.py. squares.<kind>: of the draws alone.
+        (`credited_sum`); bound.<credit>.<kind>: U of evidence.py. squares.<kind>: of the draws alone.
     spread.<credit>.<kind>: [2]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
         edge that was certain to harm.
     link: [3]; products of last own credits and the final one, and the squares of both.
@@ -43,9 +44,11 @@ class Effects:
     staged = False
     has_alignment = False
     each_step = False  # after a few steps nearly all effects are noise
+    learns_from_any = True  # an edge's surprise is its draw minus its probability, whoever drew it
+    least_samples = 1
 
     def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
-        self.settings, self.edges, self.visual = settings, edges, visual
+        self.settings, self.edges, self.rounds, self.visual = settings, edges, rounds, visual
         shapes = {"scores": torch.Size([rounds, len(visual)]), "link": torch.Size([3])}
         shapes |= {"utility": torch.Size([1]), "samples": torch.Size([1])}
         for kind, theta in edges.logits.items():
@@ -53,6 +56,8 @@ class Effects:
             shapes |= {f"{name}.{kind}": theta.shape for name in of_edges}
             shapes |= {f"spread.{credit}.{kind}": torch.Size([2]) for credit in CREDITS}
             shapes |= {f"harm.{kind}": theta.shape[1:]}
+        if settings.settled is not None:
+            shapes["steps"] = torch.Size([1])  # how many there were, in all stages
         self.sums = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
@@ -67,38 +72,77 @@ class Effects:
     ) -> tuple[dict[str, Tensor], Terms]:
         """Adds one step's samples to the sums, and sets the logits anew; returns their change, by kind.
 
+        The probability of each draw is the wirings' own: those of another learner will do, though they change from step
+        to step and lack the edges that it has cut. Of these the sums stay as they are.
+
         An edge is credited with its receiver's own score in the round that it leads to, and with the utility of the
         final answer, both apart from what other samples of the question scored.
         """
+        if not wirings.chances:
+            raise ValueError("wirings have no chances: effects learns from those that `Learner.sample` draws")
         terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
         utility, count = utility.double(), float(self.sums["samples"])
-        own = credited(turn_scores.double(), group, self.sums["scores"], count)
-        final = credited(utility[:, None, None], group, self.sums["utility"], count)
-        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final}
+        own, final = turn_scores.double(), utility[:, None, None]
+        lead = None
+        if wirings.draws is None:
+            own = credited(own, group, self.sums["scores"], count)
+            final = credited(final, group, self.sums["utility"], count)
+        else:
+            draws = torch.tensor(wirings.draws)
+            own = _credited_by_round(own, group, self.sums["scores"], count, draws)
+            final = _credited_by_round(
+                final.expand(-1, self.rounds, 1), group, self.sums["utility"].expand(self.rounds, 1), count, draws
+            )
+            lead = draws == torch.arange(len(draws))[:, None]
+        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, -1:]}
         edges = drawn_tensors(wirings)
-        for kind, probability in self.chances(stage).items():
-            self._add(kind, *edges[kind], probability, {OWN: credits[kind], FINAL: final.expand_as(credits[kind])})
-        last, of_answer = own[:, -1], final[:, 0].expand_as(own[:, -1])
+        for kind, probability in wirings.chances.items():
+            # The last rounds are those that there are of this kind.
+            of_answer = final if lead is None else final[:, self.rounds - credits[kind].shape[1] :]
+            of_kind = {OWN: credits[kind], FINAL: of_answer.expand_as(credits[kind])}
+            self._add(kind, *edges[kind], torch.tensor(probability), of_kind, lead)
+        last, of_answer = own[:, -1], final[:, -1].expand_as(own[:, -1])
         self.sums["link"] += torch.stack([(last * of_answer).sum(), (last**2).sum(), (of_answer**2).sum()])
         self.sums["scores"] += turn_scores.sum(0)
         self.sums["utility"] += utility.sum()
         self.sums["samples"] += len(utility)
+        if "steps" in self.sums:
+            self.sums["steps"] += 1
         return self._update(stage), terms
 
     def _add(
-        self, kind: str, allowed: Tensor, taken: Tensor, probability: Tensor, credits: Mapping[str, Tensor]
+        self,
+        kind: str,
+        allowed: Tensor,
+        taken: Tensor,
+        probability: Tensor,
+        credits: Mapping[str, Tensor],
+        lead: Tensor | None,
     ) -> None:
+        """`lead`: bool [k, rounds], the samples that stand for all that share their draws (None: all do); credits are
+        then the mean over these. One draw counts once, or its chance would seem smaller than it is."""
+        if lead is not None:
+            lead = lead[:, lead.shape[1] - allowed.shape[1] :, None]
+            allowed = allowed & lead[..., None]
+            credits = {name: credit * lead for name, credit in credits.items()}
+        unforeseen = surprise(taken, allowed, probability)
         for name, credit in credits.items():
-            products, squares = edge_moments(taken, allowed, probability, credit)
-            self._sum(f"{name}.{kind}", products)
-            self._sum(f"bound.{name}.{kind}", torch.einsum("ktji,kti->tji", 0.25 * allowed.double(), credit**2))
+            self._sum(f"{name}.{kind}", credited_sum(unforeseen, credit))
+            self._sum(f"bound.{name}.{kind}", credited_sum(allowed, 0.25 * credit**2))
             squared = float((credit**2).sum())
-            self.sums[f"spread.{name}.{kind}"] += torch.tensor([squared, float(credit.numel())], dtype=torch.float64)
-        self._sum(f"squares.{kind}", squares)
+            number = float(credit.numel() if lead is None else lead.expand_as(credit).sum())
+            self.sums[f"spread.{name}.{kind}"] += torch.tensor([squared, number], dtype=torch.float64)
+        self._sum(f"squares.{kind}", (unforeseen**2).sum(0))
 
     def _sum(self, name: str, moment: Tensor) -> None:
         total = self.sums[name]
         total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
+
+    def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
+        """The logits at the end of a stage of which some steps are left, by kind."""
+        return {
+            kind: end_of_estimate(theta, int(self.sums["steps"]), left) for kind, theta in self.edges.logits.items()
+        }
 
     def begin(self, stage: Stage) -> None:
         self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
@@ -201,6 +245,19 @@ def _senders(sums: Mapping[str, Sums]) -> Sums:
     """All edges of a sender together [senders]."""
     each = [kind.over(0, 2) for kind in sums.values()]
     return Sums(*(torch.stack(parts).sum(0) for parts in zip(*each, strict=True)))
+
+
+def _credited_by_round(values: Tensor, group: Tensor, seen: Tensor, count: float, draws: Tensor) -> Tensor:
+    """`credited` of each round against samples with other draws of it, and the mean over samples with the same.
+
+    values: [k, rounds, n]; seen: [rounds, n]; draws: int [k, rounds], the first sample with the same draws.
+    """
+    rounds = []
+    for t, of_round in enumerate(draws.T):
+        credit = credited(values[:, t], group, seen[t], count, of_round)
+        total = torch.zeros_like(credit).index_add(0, of_round, credit)
+        rounds.append((total / torch.bincount(of_round, minlength=len(total)).clamp(min=1)[:, None])[of_round])
+    return torch.stack(rounds, dim=1)
 
 
 def drawn_tensors(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from math import exp
 from typing import NamedTuple
 
+from actors.settings import at_least, share
+
 
 class Estimator(StrEnum):
     """Names of the estimators (estimators.py)."""
@@ -49,6 +51,18 @@ class Noise(StrEnum):
     RMS = "rms"
     HINGE = "hinge"
     SQUARED = "squared"
+
+
+class Graph(StrEnum):
+    """Graphs among whose edges a learner may choose (candidates.py)."""
+
+    COMPLETE = "complete"
+    RING = "ring"
+    STAR = "star"
+    TREE = "tree"
+    LAYERED = "layered"
+    REGULAR = "regular"
+    SMALL_WORLD = "small_world"
 
 
 class Inference(StrEnum):
@@ -96,25 +110,34 @@ class LearnerSettings:
     """
 
     estimator: Estimator = Estimator.EFFECTS
-    learning_rate: float = 0.1  # eta
+    learning_rate: float = at_least(0, default=0.1, most=100)  # eta
     optimiser: Optimiser = Optimiser.ADAM  # the paper prints plain ascent, with which no p leaves .45 to .53
     init: Init = Init.HALF
-    tau: float = 1.0  # temperature of Eq. 4, for init = gumbel
+    tau: float = at_least(0, default=1.0, most=1e6)  # temperature of Eq. 4, for init = gumbel
     likelihood: Likelihood = Likelihood.BERNOULLI
     # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
     # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
-    rank_weight: float = 0.1
-    rank_from: int = 1  # the first stage that has the term
+    rank_weight: float = at_least(0, default=0.1, most=1e6)
+    rank_from: int = at_least(0, default=1)  # the first stage that has the term
     noise: Noise = Noise.RMS
-    noise_weight: float = 1.0  # with `rms` it pulls by .002 to .003, all edges of a matrix alike
-    epsilon: float = 0.1  # the noise level that Eq. 7 tolerates
-    align_weight: float = 1.0
-    error_rate: float = 0.05  # with `effects`: of learners to whom no edge matters, those that may hold that one does
-    per_round: bool = False  # logits of their own for every round; masks stay shared
+    noise_weight: float = at_least(0, default=1.0, most=1e6)  # `rms` pulls all edges of a matrix alike, .002 to .003
+    epsilon: float = at_least(0, default=0.1)  # the noise level that Eq. 7 tolerates
+    align_weight: float = at_least(0, default=1.0, most=1e6)
+    error_rate: float = share(0.05)  # `effects`: of learners to whom no edge matters, those that may hold that one does
+    per_round: bool = False  # logits of their own for every round; with the rule `agents` masks too, else one for all
     # None in the next two is the estimator's own choice: the paper's, except with `effects`, where the other measured
     # best.
     decision: Decision | None = None  # None: `learned` with `effects`, else `all`
     staged: bool | None = None  # stage 1 without edges between modalities; None: False with `effects`, else True
+    # The next two make turns recur among the K samples of a question, whose completions are then joined. Neither
+    # changes how a wiring is drawn, nor what is expected of an estimate: only which samples have draws in common.
+    shared_orders: bool = False  # the samples of a question speak in one order, drawn for it
+    # How many different beginnings (all rounds but the last) the samples of a question have among them; None: each its
+    # own. What the edges of a beginning do is told by comparing beginnings, so that fewer of them tell less.
+    beginnings: int | None = at_least(2, default=None, most=10_000)
+    # A stage ends at a look (`pruning.looks`) at which cutting would misjudge edges by at most this share of what they
+    # are worth, beside cutting after all its steps (settling.py); None: never before its last step.
+    settled: float | None = share(None)
     inter: bool = True  # False: no second stage and no edge between modalities
     temporal: bool = True  # False: no edges from one round to the next
 
@@ -132,6 +155,10 @@ class LearnerSettings:
         for name in ("learning_rate", "tau"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"learner {name} must be above 0, got {getattr(self, name)}")
+        if self.beginnings is not None and self.beginnings < 2:
+            raise ValueError(f"learner beginnings must be at least 2, to be compared, got {self.beginnings}")
+        if self.settled is not None and not 0 <= self.settled <= 1:
+            raise ValueError(f"learner settled must be from 0 to 1, got {self.settled}")
         for name in ("rank_weight", "noise_weight", "align_weight", "epsilon"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"learner {name} must be 0 or more, got {getattr(self, name)}")
@@ -147,23 +174,26 @@ class PruningSettings:
     the same share.
     """
 
-    rate: float = 0.25  # p_0; 0 with `effects`: harmful edges go, no others
-    intra_rate: float | None = None  # p_0 of the first stage (edges inside a modality), if it differs
-    inter_rate: float | None = None  # p_0 of the second (all others)
-    cuts: int = (
-        8  # of a stage, evenly spread over its steps; with a cut after every step nearly all come in the first nine
-    )
+    rate: float = share(0.25)  # p_0; 0 with `effects`: harmful edges go, no others
+    intra_rate: float | None = share(None)  # p_0 of the first stage (edges inside a modality), if it differs
+    inter_rate: float | None = share(None)  # p_0 of the second (all others)
+    # Of a stage, evenly spread over its steps; with a cut after every step nearly all come in the first nine.
+    cuts: int = at_least(1, default=8)
     clock: Clock = Clock.CUT
     rule: Rule = Rule.PROGRESSIVE
-    final_rate: float | None = None  # the share of every matrix that `once` and `agents` cut; None: as `progressive`
-    agent_rate: float = 0.2  # with `agents`: the share of the team that goes after the first stage
-    steps: int = 40  # training steps of a stage
-    looks: int = 4  # with `effects`: times in a stage that edges go which are certain to harm; 0: at its end alone
+    final_rate: float | None = share(None)  # share of a matrix that `once` and `agents` cut; None: as `progressive`
+    agent_rate: float = share(0.2)  # with `agents`: the share of the team that goes after the first stage
+    steps: int = at_least(1, default=40, most=1_000_000)  # training steps of a stage
+    looks: int = at_least(0, default=4)  # `effects`: times in a stage that edges certain to harm go; 0: at its end
 
     def steps_to_look(self, step: int) -> int:
         """The number of steps, after `step` of a stage, until edges that are certain to harm go or the stage ends."""
-        ends = [self.steps * look // self.looks for look in range(1, self.looks + 1)] if self.looks else []
-        return min((end for end in (*ends, self.steps) if end > step), default=step + 1) - step
+        ends = spread_over(self.steps, self.looks) or [self.steps]
+        return min((end for end in ends if end > step), default=step + 1) - step
+
+    def is_look(self, step: int) -> bool:
+        """Whether a stage is looked at after so many steps of it, before its end."""
+        return step < self.steps and step in spread_over(self.steps, self.looks)
 
     def first_rate(self, intra: bool) -> float:
         """p_0 of edges inside a modality, or of all others."""
@@ -172,15 +202,15 @@ class PruningSettings:
 
     def schedule(self, first_rate: float, rounds: int) -> list[Cut]:
         """What is cut after each step of a stage; `rounds` of a discussion matter to their clock only."""
-        cuts, share, rate = min(self.cuts, self.steps), 1.0, first_rate
+        due, share, rate = spread_over(self.steps, self.cuts), 1.0, first_rate
         made: list[Cut] = []
         for step in range(1, self.steps + 1):
             if self.clock == Clock.ROUND:
                 # Section 4.3 literally: the rate decays over a discussion's rounds, and starts anew with the next.
                 rate, ticks, total = first_rate, range(1, rounds + 1), rounds
             else:
-                # Those that are due by this step and were not by the one before: one, or none.
-                ticks, total = range((step - 1) * cuts // self.steps + 1, step * cuts // self.steps + 1), cuts
+                number = due.index(step) + 1 if step in due else 0
+                ticks, total = range(number, number + 1) if number else range(0), len(due)
             for tick in ticks:
                 rate *= exp(-tick / total)
                 share *= 1 - rate
@@ -208,6 +238,16 @@ class PruningSettings:
         for name in ("steps", "cuts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"pruning {name} must be at least 1, got {getattr(self, name)}")
+
+
+def spread_over(steps: int, times: int) -> list[int]:
+    """The steps of a stage, from 1, after which something is due that comes so many times, evenly: cuts and looks.
+
+    The n-th comes once n / times of the steps are done, rounded up, so the last comes after the last step; never more
+    than once after a step.
+    """
+    times = min(times, steps)
+    return [-(-steps * n // times) for n in range(1, times + 1)]
 
 
 class Cut(NamedTuple):

@@ -16,7 +16,7 @@ from topologies.method import system
 from topologies.systems.direct import DIRECT
 from topologies.systems.helpers import pictures_among
 from topologies.systems.session import System
-from topologies.systems.solo import ANSWER, SOLO, in_view
+from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 SCENE_GRAPH = (
@@ -48,4 +48,6 @@ class CCoT(System):
         return session.trace(await session.ask(SOLO.name, question=shown, task=task))
 
 
-METHOD = system("ccot", "a scene graph of the pictures, then the answer with it, without retrieval", CCoT, (SOLO,))
+METHOD = system(
+    "ccot", "a scene graph of the pictures, then the answer with it, without retrieval", CCoT, (SOLO,), IN_VIEW
+)

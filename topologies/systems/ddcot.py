@@ -23,7 +23,7 @@ from actors.messages import Field, FieldKind, Given, Modality, Question, Role, S
 from topologies.method import system
 from topologies.systems.helpers import pictures_among
 from topologies.systems.session import Session, System, about, answer_of
-from topologies.systems.solo import ANSWER, STEPS, in_view
+from topologies.systems.solo import ANSWER, IN_VIEW, STEPS, in_view
 from topologies.topology import Ask
 
 MOST = 5  # sub-questions that are kept, each worth a turn
@@ -115,4 +115,5 @@ METHOD = system(
     "sub-questions answered from words or from the picture, then put together, without retrieval",
     DDCoT,
     (REASONER, RECOGNISER),
+    IN_VIEW,
 )

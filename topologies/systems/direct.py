@@ -13,7 +13,7 @@ from functools import partial
 from actors.messages import Question, Task, Trace
 from topologies.method import MethodContext, system
 from topologies.systems.session import System
-from topologies.systems.solo import ANSWER, SOLO, STEPS, in_view
+from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, STEPS, in_view
 from topologies.topology import Ask
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
@@ -38,6 +38,8 @@ class Direct(System):
 
 
 METHODS = (
-    system("sp", "one agent answers at once, without retrieval", partial(Direct, task=DIRECT), (SOLO,)),
-    system("cot", "one agent answers step by step, without retrieval", partial(Direct, task=STEP_BY_STEP), (SOLO,)),
+    system("sp", "one agent answers at once, without retrieval", partial(Direct, task=DIRECT), (SOLO,), IN_VIEW),
+    system(
+        "cot", "one agent answers step by step, without retrieval", partial(Direct, task=STEP_BY_STEP), (SOLO,), IN_VIEW
+    ),
 )

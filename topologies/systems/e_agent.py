@@ -39,7 +39,7 @@ PLAN = (
 ALIKE = f'"{SIMILAR}" looks for pictures that look like the question\'s own (say what is to be made out in them), '
 TOOLS = ("texts", "pictures", "web")
 TOOLS_SEEING = ("texts", "pictures", SIMILAR, "web")
-STEP = Field(FieldKind.STEP, "tool | what to look for", many=True, optional=True, tools=TOOLS, value=Value.CALL)
+STEP = Field(FieldKind.STEP, "what to look for", many=True, optional=True, tools=TOOLS, value=Value.CALL)
 BLIND = Task(PLAN.format(alike=""), (STEP,))
 SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
 
@@ -76,4 +76,4 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     return list(calls)
 
 
-METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES)
+METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES, ("turns",))

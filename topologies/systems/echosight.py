@@ -68,4 +68,9 @@ def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hi
     return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))
 
 
-METHOD = system("echosight", "sections of visually retrieved documents, reranked; the best one is read", EchoSight)
+METHOD = system(
+    "echosight",
+    "sections of visually retrieved documents, reranked; the best one is read",
+    EchoSight,
+    reads=("reader_sees",),
+)

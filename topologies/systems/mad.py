@@ -20,7 +20,7 @@ from dataclasses import replace
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.method import system
 from topologies.systems.session import Session, System, answer_of
-from topologies.systems.solo import ANSWER, in_view
+from topologies.systems.solo import ANSWER, IN_VIEW, in_view
 from topologies.topology import Ask
 
 ROUNDS = 3
@@ -101,4 +101,4 @@ class Debate(System):
         return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
-METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES)
+METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, IN_VIEW)

@@ -51,7 +51,7 @@ SEEING = PLAN.format(places=f"{TEXTS}, {PICTURES}, {ALIKE}, {WEB}")
 THOUGHT = Field(FieldKind.THOUGHT, "one sentence on what is known and what is missing")
 # Not "answer", which is the name of a field: in a table it would be taken for a heading.
 FINISH = "finish"
-NEXT = "what to do next"
+NEXT = "in one word, where to look next or that you finish"
 STEP = (
     Field(FieldKind.SUB_QUESTION, "the one thing to look up next, as a question", optional=True),
     Field(FieldKind.QUERY, "the words to search for", optional=True),
@@ -118,5 +118,9 @@ def _titles(pictures: Sequence[Source]) -> str:
 
 
 METHOD = system(
-    "omnisearch", "a planner asks one sub-question after another and chooses where to look", OmniSearch, ROLES
+    "omnisearch",
+    "a planner asks one sub-question after another and chooses where to look",
+    OmniSearch,
+    ROLES,
+    ("turns",),
 )

@@ -12,7 +12,7 @@ from actors.messages import Field, FieldKind, Given, Message, Question, Status, 
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.session import System
-from topologies.systems.solo import SOLO, in_view
+from topologies.systems.solo import IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 REVISIONS = 2  # at most
@@ -57,4 +57,5 @@ METHOD = system(
     "an agent answers, criticises its own answer and revises it, without retrieval",
     SelfCorrection,
     (SOLO,),
+    IN_VIEW,
 )

@@ -16,6 +16,9 @@ STEPS = Field(FieldKind.THOUGHT, "the steps that lead to the answer, one after a
 ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
 
 
+IN_VIEW = ("context",)  # the settings that `in_view` goes by
+
+
 async def in_view(session: Session, context: MethodContext) -> Question:
     """The question with its own hint and picture, and with `systems.context=retrieved` what was retrieved for it.
 

@@ -43,4 +43,6 @@ class WikiLlava(System):
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=READ))
 
 
-METHOD = system("wiki_llava", "the picture names documents, the question their passages", WikiLlava)
+METHOD = system(
+    "wiki_llava", "the picture names documents, the question their passages", WikiLlava, reads=("documents",)
+)

@@ -7,6 +7,7 @@ a page of a two-column paper, no text is smaller than 7 points at that size, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
+
+from actors.errors import UserError
 
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
@@ -41,6 +44,24 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",  # looks the same where the font is missing
     "svg.hashsalt": "agora",  # ids in an SVG are random without it
 }
+
+
+def check() -> None:
+    """Draws one letter in every format. Raises UserError where that cannot be: a run is to learn it at its start, not
+    when it draws its figures at its end."""
+    figure = Figure((1, 1))
+    figure.text(0.5, 0.5, "a")
+    try:
+        with rc_context(STYLE):
+            for name in ("pdf", "svg", "png"):
+                figure.savefig(BytesIO(), format=name)
+    # A font, a library or a folder that matplotlib needs: each fails in its own way.
+    except Exception as error:
+        raise UserError(
+            f"figures cannot be drawn ({type(error).__name__}: {' '.join(str(error).split())[:200]}): install "
+            "matplotlib anew, with its fonts, and set MPLCONFIGDIR to a folder that can be written"
+        ) from error
+
 
 styled = rc_context(STYLE)  # decorates functions that draw
 

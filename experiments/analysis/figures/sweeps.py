@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import KIND, POSITION, Arm, merge, read_arms, varied
+from experiments.analysis.compare import KIND, POSITION, Arm, Read, arms_of, merge, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.paths import PATHS, by_paths, followed
+from experiments.analysis.figures.seconds import Timed, utility_and_seconds
 from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
 from experiments.analysis.figures.supporting import f1_by_supporting
 from experiments.analysis.figures.tokens import cost_axis
@@ -21,17 +22,26 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
 
 
-def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> list[Path]:
+def draw_sweep(
+    folder: Path, results: Sequence[TrialResult], read: Sequence[Read], metric: str, timed: bool = False
+) -> list[Path]:
     """Every figure that the sweep in a folder has results for, below `figures/`; the PNGs' paths are returned.
 
     Attacks by their kind and the attacker's position (M3Prune's Figs. 5 and 23); whatever else was varied as lines over
     one axis or heat maps over two (Figs. 17 and 18), in small multiples where there are more; and the cost of answers.
     Where nothing but the data was varied, F1 by the number of supporting documents (MMAPG's Fig. 4), if that is known;
     and accuracy by the number of paths through a knowledge graph (MH-MMKG's Fig. 6a).
+    Of a `timed` sweep, whose trials ran one after the other as timed runs do (`run.draw`), seconds per question (BDoG's
+    Fig. 5).
     Intervals are over questions and trials; each trial is a faint point. Nothing is drawn of trials without an
-    evaluation. Raises UserError when the records of a trial are missing.
+    evaluation.
+
+    Args:
+        read: what the trials recorded (`read_answers`).
+
+    Raises UserError when the records of a trial are missing.
     """
-    arms = read_arms(folder, results)
+    arms = arms_of(read, results)
     if not arms:
         return []
     keys = varied(results)
@@ -53,6 +63,8 @@ def draw_sweep(folder: Path, results: Sequence[TrialResult], metric: str) -> lis
     if PATHS in keys and (answers := followed(folder, results)):
         figures["paths"] = by_paths(answers, metric)
     figures["utility-against-tokens"] = costs(arms, metric)
+    if timed:
+        figures["utility-and-seconds"] = utility_and_seconds([Timed.of(arm) for arm in arms], metric)
     return [save(figure, folder / "figures", name) for name, figure in figures.items()]
 
 

@@ -73,9 +73,9 @@ def _results(run: RunFolder, metrics: Metrics, metric: str) -> Iterator[str]:
     yield from _turns(run, metrics)
     phases = usage.by_phase(run)
     if phases:
-        spent = Table(usage.HEADERS, [usage.cells(of_phase) for of_phase in phases.values()])
+        spent = Table(usage.HEADERS, [usage.cells(phase, metrics["questions"]) for phase in phases.values()])
         yield from page.table("What was really spent", spent)
-        yield from page.paragraphs(usage.notes(usage.total(run)))
+        yield from page.paragraphs([*usage.notes(usage.total(run)), usage.TIMES])
 
 
 def _turns(run: RunFolder, metrics: Metrics) -> Iterator[str]:

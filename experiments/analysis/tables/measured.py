@@ -179,6 +179,7 @@ def _compared(
                 {},
                 tuple(seed for seed, _ in by_seed),
                 (),
+                (),
                 as_matrix([scores for _, scores in by_seed], asked),
             )
             for row, by_seed in trials

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from actors.visible import visible
 from experiments.analysis.tables.definition import STAND_IN, Definition, tables_of
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.formats import latex, markdown, table_csv
@@ -47,4 +48,4 @@ def _evaluated(table: Definition, runs: Sequence[Evaluated]) -> bool:
 def tell(folder: Path, written: Sequence[Layout]) -> None:
     """Prints the paths of the tables."""
     for layout in written:
-        print(f"In the form of the paper: {folder / TABLES / layout.name}.md, .tex and .csv")
+        print(f"In the form of the paper: {visible(str(folder / TABLES / layout.name))}.md, .tex and .csv")

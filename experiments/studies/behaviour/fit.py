@@ -1,11 +1,12 @@
 """Fits the embedded reader's rates to how another model behaved: `reader=fitted`.
 
-    python -m experiments.studies.behaviour.fit <run folder of experiment=behaviour> [settings.yaml]
+    python -m experiments.studies.behaviour.fit <run folder of experiment=behaviour> [settings.yaml] [key=value ...]
 
 The reader is asked the run's own questions under the run's own conditions, in this process. Each setting in turn takes
 the value of its grid under which the reader comes nearest to what was measured, until none changes any more. Near means
 a small sum of squared differences, each over the standard error of what was measured: what a few questions leave open
-counts little. Without evidence the reader knows nothing, so that condition is shown and not fitted.
+counts little. What the folder's configuration names outside of it is to be named again, as for resuming the run (an
+encoder, code of one's own). Without evidence the reader knows nothing, so that condition is shown and not fitted.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from actors.agents.agent import RoleAgent
 from actors.agents.roles import SINGLE
 from actors.errors import UserError
 from actors.messages import Message, Question, Turn, derive_seed
+from actors.prompting.text import one_line
 from actors.reader.reader import Reader, ReaderSettings
+from actors.visible import visible
 from experiments.analysis.table import Table
 from experiments.attacks.metrics import won
 from experiments.attacks.targets import aimed_at
 from experiments.config.config import Config
-from experiments.config.loading import read
+from experiments.config.loading import load
 from experiments.datasets.item import Dataset, Item
 from experiments.records.recorder import RunFolder
 from experiments.running.opening import open_cache, open_dataset, open_store
@@ -166,6 +169,8 @@ def measured_in(found: Mapping[str, Any]) -> dict[tuple[str, str], Measured]:
             if value is None or (name == "taken_over" and not condition.startswith("told")):
                 continue
             n = value["questions"]
+            if not (0 <= value["mean"] <= 1 and n >= 1):
+                raise ValueError(f"{condition}, {name}: expected a mean from 0 to 1, of 1 question or more")
             # One success and one failure more than seen, or a share of 0 or 1 would have no error at all.
             share = (value["mean"] * n + 1) / (n + 2)
             measured[condition, name] = Measured(value["mean"], math.sqrt(share * (1 - share) / (n + 2)))
@@ -175,29 +180,34 @@ def measured_in(found: Mapping[str, Any]) -> dict[tuple[str, str], Measured]:
 def main(words: Sequence[str]) -> int:
     """Prints the fit and writes the settings, if a file is named. The exit code: 0, or 2 for bad input."""
     try:
-        if len(words) not in (1, 2):
-            raise UserError("usage: python -m experiments.studies.behaviour.fit <run folder> [settings.yaml]")
-        folder = RunFolder(Path(words[0]))
-        config, path = read(folder.config), folder.path / FILE
+        files, again = [w for w in words if "=" not in w], [w for w in words if "=" in w]
+        if len(files) not in (1, 2):
+            raise UserError(
+                "usage: python -m experiments.studies.behaviour.fit <run folder> [settings.yaml] [key=value ...]"
+            )
+        folder = RunFolder.open(Path(files[0]))
+        config, path = load([f"resume={files[0]}", *again]), folder.path / FILE
         try:
             found = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read ({error}); give a finished run of experiment=behaviour") from error
-        measured = measured_in(found)
+            measured, model, dataset = measured_in(found), one_line(found["model"]), one_line(found["dataset"])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            line = one_line(repr(error))
+            raise UserError(f"{path} cannot be read ({line}); give a finished run of experiment=behaviour") from error
         fit = Fit(measured, open_trial(config))
         settings = default = ReaderSettings()
         for name, distance, settings in fit.descend(default):
             print(f"{name}={getattr(settings, name):g}: chi squared {distance:.1f}", file=sys.stderr, flush=True)
         figures = fit.figures(default), fit.figures(settings)
-        _table(found["model"], measured, figures, [fit.distance(of) for of in figures]).print()
+        _table(model, measured, figures, [fit.distance(of) for of in figures]).print()
         chosen = {name: getattr(settings, name) for name in GRIDS}
         text = OmegaConf.to_yaml(OmegaConf.create(chosen))
         print(text)
-        if len(words) == 2:
-            about = f"# Fitted to {found['model']} on {found['dataset']} by experiments.studies.behaviour.fit\n"
-            Path(words[1]).write_text(about + text)
+        if len(files) == 2:
+            # One line each: a name with a line break would become a setting.
+            about = f"# Fitted to {model} on {dataset} by experiments.studies.behaviour.fit\n"
+            Path(files[1]).write_text(about + text)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(visible(f"error: {error}"), file=sys.stderr)
         return 2
     return 0
 

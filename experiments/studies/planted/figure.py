@@ -1,52 +1,88 @@
-"""The testbed's figure: the regret of each learner against the number of questions used."""
+"""The testbed's figures: regret by the number of questions used, and utility and AUC by what training has cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, nth, plain, save, styled
-from experiments.studies.planted.report import Summary
+from experiments.studies.planted.report import Measure, Summary
 
-PREFIX = "regret@"
+THOUSAND = 1000  # messages
+TEAMS = {True: "one adversary", False: "no adversary"}
+AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
+
+
+def draw(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
+    """Both figures over all strengths, with and without an adversary, as PDF, SVG and PNG; the PNGs' paths are
+    returned."""
+    # None marks the rows over all strengths; of what hearing does, the first. Baselines do not learn.
+    whole = [row for row in summaries if row.conformity is None and row.influence == summaries[0].influence]
+    learners = [row for row in whole if _points(row, "spent")]
+    return [_regret(folder, learners), _tokens(folder, learners)]
 
 
 @styled
-def draw(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
-    """Regret over all strengths, with and without an adversary, as PDF, SVG and PNG; the PNG's path is returned."""
+def _regret(folder: Path, rows: Sequence[Summary]) -> Path:
     figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, attacked in zip(panels, (True, False), strict=True):
-        # None marks the rows over all strengths; of what hearing does, the first.
-        whole = [row for row in summaries if row.conformity is None and row.influence == summaries[0].influence]
-        _panel(axes, [row for row in whole if row.attacked == attacked])
-        axes.set_title("one adversary" if attacked else "no adversary")
+    for axes, (attacked, team) in zip(panels, TEAMS.items(), strict=True):
+        _panel(axes, [row for row in rows if row.attacked == attacked], "regret", lambda row, used: used)
+        axes.set_title(team)
         axes.set_xlabel("questions used")
         plain(axes)
     panels[0].set_ylabel("regret (best reachable utility minus own)")
     # Zero is shown, and so is anything below: a learner can beat the greedy best.
     panels[0].set_ylim(bottom=min(0.0, panels[0].get_ylim()[0]))
     panels[1].legend()
-    return [save(figure, folder, "planted-regret")]
+    return save(figure, folder, "planted-regret")
 
 
-def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
-    # Baselines do not learn and have no regret over questions.
-    learners = [row for row in rows if any(name.startswith(PREFIX) for name in row.measures)]
-    for number, row in enumerate(learners):
-        points = {int(n.removeprefix(PREFIX)): m for n, m in row.measures.items() if n.startswith(PREFIX)}
-        used, colour = sorted(points), nth(COLOURS, number)
+@styled
+def _tokens(folder: Path, rows: Sequence[Summary]) -> Path:
+    """Utility above, AUC below, by the messages written and read in training; joined turns count once."""
+    figure = Figure(figsize=(PAGE, 4.8), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", sharey="row", squeeze=False)
+    for column, (attacked, team) in enumerate(TEAMS.items()):
+        of_team = [row for row in rows if row.attacked == attacked]
+        for axes, measure in zip(panels[:, column], ("utility", "auc"), strict=True):
+            _panel(axes, of_team, measure, lambda row, used: row.measures[f"spent@{used}"][0] / THOUSAND)
+            plain(axes)
+        panels[0, column].set_title(team)
+        panels[1, column].set_title(AUCS[attacked])
+        panels[1, column].set_xlabel("training tokens (thousands of messages)")
+        # What chance alone would rank.
+        panels[1, column].axhline(0.5, color="black", linewidth=0.6, linestyle=":")
+    panels[0, 0].set_ylabel("utility of answers")
+    panels[1, 0].set_ylabel("AUC of the ranking")
+    # Each learner once, whether or not there are teams of both kinds.
+    named = {label: line for axes in panels[0] for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=4)
+    return save(figure, folder, "planted-tokens")
+
+
+def _panel(axes: Axes, rows: Sequence[Summary], measure: str, place: Callable[[Summary, int], float]) -> None:
+    """A line for each learner, its 95% interval behind it."""
+    for number, row in enumerate(rows):
+        points, colour = _points(row, measure), nth(COLOURS, number)
+        across = [place(row, used) for used in points]
         axes.plot(
-            used,
-            [points[q][0] for q in used],
+            across,
+            [mean for mean, _, _ in points.values()],
             color=colour,
             linestyle=nth(LINES, number),
             marker=nth(MARKERS, number),
             markersize=3,
             label=row.learner,
         )
-        low, high = [points[q][1] for q in used], [points[q][2] for q in used]
-        axes.fill_between(used, low, high, color=colour, alpha=0.15, linewidth=0)
+        low, high = [low for _, low, _ in points.values()], [high for _, _, high in points.values()]
+        axes.fill_between(across, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _points(row: Summary, measure: str) -> dict[int, Measure]:
+    """A measure by the number of questions used, ascending."""
+    found = {name.partition("@"): value for name, value in row.measures.items()}
+    return dict(sorted((int(used), value) for (name, at, used), value in found.items() if at and name == measure))

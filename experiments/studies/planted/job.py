@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,6 +24,7 @@ from experiments.records.tracking import Tracker
 from experiments.studies.planted import figure, report
 from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.worlds import Outcome, World, explore, worlds
+from topologies.learning.peers import VARIANTS, Peer
 from topologies.learning.settings import LearnerSettings, PruningSettings
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
@@ -41,6 +43,10 @@ def run(
     records = folder.path / RECORDS
     try:
         planned = worlds(settings)
+        for peer in settings.learners:
+            own, cuts = VARIANTS[Peer(peer)].settings(learner, pruning)
+            own.check()
+            cuts.check()
         explored = read_records(records)
         left = [world for world in planned if world not in explored]
         with Progress() as progress, records.open("a") as lines:
@@ -72,16 +78,19 @@ def read_records(path: Path) -> dict[World, list[Outcome]]:
 
 
 def _outcomes(line: str) -> list[Outcome]:
-    return [_outcome(**fields) for fields in json.loads(line)]
+    outcomes = [_outcome(**fields) for fields in json.loads(line)]
+    if not outcomes:
+        raise ValueError("expected the outcomes of a world")
+    return outcomes
 
 
-def _outcome(world: dict[str, float], regret: dict[str, float], **others: float) -> Outcome:
-    return Outcome(
-        World(**{**world, "influence": Influence(world["influence"])}),  # type: ignore[arg-type]
-        # JSON turns integer keys into text.
-        regret={int(used): value for used, value in regret.items()},
-        **others,  # type: ignore[arg-type]
-    )
+def _outcome(world: dict[str, float], **others: Any) -> Outcome:
+    # JSON turns integer keys into text.
+    read = {
+        name: {int(used): number for used, number in value.items()} if isinstance(value, dict) else value
+        for name, value in others.items()
+    }
+    return Outcome(World(**{**world, "influence": Influence(world["influence"])}), **read)  # type: ignore[arg-type]
 
 
 def _explored(task: Callable[[World], list[Outcome]], left: Sequence[World]) -> Iterator[list[Outcome]]:

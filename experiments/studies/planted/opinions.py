@@ -105,6 +105,9 @@ class Team:
         target = questions.target[index]
         scores = torch.zeros(k, s.rounds, self.agents)
         before = torch.zeros(k, self.agents, s.options)
+        # Each agent's last turn, which need not have been in the round before: not everybody takes part in every round.
+        own = torch.zeros(k, self.agents, s.options)
+        part = torch.ones(k, s.rounds, self.agents) if wirings.speaks is None else torch.tensor(wirings.speaks).float()
         # What each agent believes, or claims to, and what it was told of others'; only with `evidence` does it count.
         telling = s.influence == Influence.EVIDENCE
         known = one_hot(torch.where(self.adversary, target[:, None], questions.private[index]), s.options).float()
@@ -125,11 +128,13 @@ class Team:
                     pull += conformity * _blend(temporal[each, t, :, agent], before)
                     if telling:
                         told[each, agent] += _blend(temporal[each, t, :, agent], known)
-                    pull += s.persistence * before[each, agent]
+                    pull += s.persistence * own[each, agent]
                 # An adversary hears nobody: its pull is computed with the others and discarded.
                 answer = torch.where(self.adversary[agent], target, pull.argmax(1))
-                answers[each, agent] = one_hot(answer, s.options).float() * ~silent[agent, None]
-                scores[each, t, agent] = (answer == 0).float() * ~silent[agent]
+                present = part[each, t, agent] * ~silent[agent]
+                answers[each, agent] = one_hot(answer, s.options).float() * present[:, None]
+                scores[each, t, agent] = (answer == 0).float() * present
+            own = answers.where(part[:, t, :, None] > 0, own)
             before, known = answers, told
         read = torch.tensor(wirings.decision).float()
         # The decision agent weighs all that it reads alike.

@@ -42,16 +42,19 @@ COLUMNS = {
     "training": "training",
     "edges": "edges left",
     "wrongly": "wrongly cut",
+    "joined": "joined",
 }
 # Shown with one decimal, the others with three.
 COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly")
+# By the number of questions learned from, as `<name>@<questions>`.
+CURVES = {"regret": "regret", "reached": "utility", "ranked": "auc", "spent": "spent"}
 Key = tuple[float | None, float | None, str, bool, str]
 
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[Summary]:
     """Summaries per setting and graph, in the order of the outcomes, then those over all strengths of an influence.
 
-    Regret after q questions is `regret@q`.
+    Regret after q questions is `regret@q`; `CURVES` has the others.
     """
     single: dict[Key, list[Outcome]] = {}
     every: dict[Key, list[Outcome]] = {}
@@ -101,20 +104,25 @@ def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
 def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
     # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
     values = {name: [getattr(o, name) for o in group if getattr(o, name) is not None] for name in COLUMNS}
-    values |= {f"regret@{used}": [o.regret[used] for o in group] for used in group[0].regret}
+    for field, name in CURVES.items():
+        curves = [getattr(outcome, field) for outcome in group]
+        for used in group[0].regret:
+            values[f"{name}@{used}"] = [curve[used] for curve in curves if used in curve]
     return {name: (float(np.mean(known)), *bootstrap_interval(known, seed)) for name, known in values.items() if known}
 
 
 def _lines(summaries: Sequence[Summary], columns: dict[str, str]) -> str:
+    width = max([12, *(len(row.learner) for row in summaries)])
     lines = [
-        f"{'conformity':>10} {'distraction':>11} {'hearing':8} {'team':8} {'graph':12}"
+        f"{'conformity':>10} {'distraction':>11} {'hearing':8} {'team':8} {'graph':{width}}"
         + "".join(f"{t:>15}" for t in columns.values())
     ]
     for row in summaries:
         setting = f"{'all':>22}" if row.conformity is None else f"{row.conformity:>10g} {row.distraction:>11g}"
         cells = (_cell(row.measures.get(name), name) for name in columns)
         lines.append(
-            f"{setting} {row.influence:8} {_team(row):8} {row.learner:12}" + "".join(f"{cell:>15}" for cell in cells)
+            f"{setting} {row.influence:8} {_team(row):8} {row.learner:{width}}"
+            + "".join(f"{cell:>15}" for cell in cells)
         )
     return "\n".join(lines)
 

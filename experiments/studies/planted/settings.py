@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from actors.settings import at_least, share, within
 from topologies.learning.peers import Peer
 
 
@@ -29,54 +30,62 @@ class Influence(StrEnum):
 class OpinionSettings:
     """A team and its questions. Pulls and noises are in units of the pull of an agent's own opinion."""
 
-    text: int = 5
-    visual: int = 4
-    rounds: int = 2
-    options: int = 8
+    text: int = at_least(0, default=5, most=100)
+    visual: int = at_least(0, default=4, most=100)
+    rounds: int = at_least(1, default=2, most=100)
+    options: int = at_least(2, default=8, most=1_000)
     """Possible answers, one of them right."""
-    kinds: list[float] = field(default_factory=lambda: [0.45, 0.35, 0.2])
+    kinds: list[float] = field(default_factory=lambda: [0.45, 0.35, 0.2], metadata=within(0, 1))
     """Shares of questions on text, on pictures and on both."""
-    skill_own: float = 0.55
+    skill_own: float = share(0.55)
     """Chance of knowing the answer alone, on a question of the agent's modality ..."""
-    skill_other: float = 0.25
+    skill_other: float = share(0.25)
     """... of the other one ..."""
-    skill_both: float = 0.4
+    skill_both: float = share(0.4)
     """... of both."""
-    spread: float = 0.12
+    spread: float = at_least(0, default=0.12)
     """Standard deviation of skill between agents."""
-    conformity: float = 1.2
+    conformity: float = at_least(0, default=1.2)
     """Pull of everyone heard in a round together, and as much again of everyone heard from the round before."""
-    persistence: float = 0.3
+    persistence: float = at_least(0, default=0.3)
     """Pull of the agent's own answer in the round before."""
-    noise: float = 0.05
+    noise: float = at_least(0, default=0.05)
     """Standard deviation of what sways an agent at random, hearing nobody ..."""
-    distraction: float = 0.1
+    distraction: float = at_least(0, default=0.1)
     """... and by how much it grows with the root of the number of messages heard."""
     influence: Influence = Influence.ANSWERS
     """What hearing somebody does."""
-    decision_skill: float = 0.4
-    decision_pull: float = 0.6
+    decision_skill: float = share(0.4)
+    decision_pull: float = at_least(0, default=0.6)
     """Pull of the decision agent's own opinion."""
 
 
 @dataclass
 class PlantedSettings:
-    """The learners, and the worlds in which each of them learns: strengths x seeds, with and without adversary."""
+    """The learners, and the worlds in which each of them learns: strengths x seeds, with and without adversary.
+
+    The defaults are 65 worlds, of about fifteen seconds of one core each. `experiment=planted_full` has all nine places
+    of an adversary, five strengths and twice the questions, for narrower intervals of the same rows.
+    """
 
     learners: list[Peer] = field(default_factory=lambda: list(Peer))
     """Learned methods, as they come: `learner` and `pruning` give them their rates and steps."""
-    seeds: int = 9
-    """Teams and questions of each setting; the adversary of team s is agent s modulo the number of agents."""
+    share: bool = True
+    """Also learn from another's discussions wherever a run with `training.share` would (`effects from m3prune`): in
+    the same worlds and beside the learner that holds its own, so that both stand in one table."""
+    seeds: int = at_least(1, default=5, most=10_000)
+    """Teams and questions of each setting; the adversaries of these teams are spread over all agents, and with more
+    seeds than agents begin anew."""
     opinions: OpinionSettings = field(default_factory=OpinionSettings)
     strengths: list[list[float]] = field(
-        default_factory=lambda: [[1.2, 0.1], [0.8, 0.1], [2.0, 0.1], [1.2, 0.05], [1.2, 0.2]]
+        default_factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], metadata=within(0)
     )
-    """Pairs of conformity and distraction."""
+    """Pairs of conformity and distraction. Weaker ones than the first put learners in the same order."""
     influences: list[Influence] = field(default_factory=lambda: list(Influence))
     """What hearing somebody does: `answers` with all strengths, the others with the first."""
-    truth: int = 40_000
+    truth: int = at_least(1, default=20_000, most=10_000_000)
     """Discussions of the randomised run from which the true effects are estimated."""
-    evaluated: int = 4_000
+    evaluated: int = at_least(2, default=2_000, most=10_000_000)
     """Questions on which a learned graph is evaluated, none of them learned from."""
-    checkpoints: list[int] = field(default_factory=lambda: [10, 20, 40, 60, 80])
+    checkpoints: list[int] = field(default_factory=lambda: [10, 20, 40, 60, 80], metadata=within(1))
     """Numbers of questions used after which regret is measured."""

@@ -145,4 +145,5 @@ def repeat(wirings: Wirings, k: int) -> Wirings:
         times(wirings.order),
         times(wirings.decision),
         times(wirings.decision_allowed),
+        speaks=None if wirings.speaks is None else times(wirings.speaks),
     )

@@ -6,9 +6,10 @@ strengths of conformity and distraction. True effects come from a randomised run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +19,12 @@ from experiments.metrics.ranking import auc
 from experiments.studies.planted.opinions import Team
 from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
+from experiments.studies.planted.turns import different_turns
+from topologies.edge_lists import Wiring, into, needed_turns
 from topologies.learning.learner import Learner
 from topologies.learning.peers import VARIANTS, Peer
 from topologies.learning.settings import LearnerSettings, PruningSettings
-from topologies.topology import Wiring, needed_turns
+from topologies.learning.sharing import donors
 from topologies.wiring import Bools, Edges, Floats, Wirings
 
 
@@ -43,11 +46,14 @@ class Outcome:
     auc_adversary: probability that an edge of the adversary ranks below one of another agent, both to honest
     agents. auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the
     final answer. utility: mean over answers along the graph; share: its ratio to the best reachable. turns,
-    readings: cost of one discussion (`price`). training: mean tokens of a training discussion; edges: left after
-    it; wrongly: edges that were cut as certain to harm and help both their receiver and the final answer. regret:
-    best reachable minus own utility, by the number of questions learned from. learner: an estimator, a peer, `full`
-    (everyone hears everyone, in random orders), `by_hand` (the same without the adversary) or `best` (greedy
-    removal by the true effects).
+    readings: cost of one discussion (`price`). training: mean tokens of a training discussion, 0 where they were
+    another's; edges: left after it (in a round, where rounds differ); wrongly: edges that were cut as certain to harm
+    and help both their receiver and the final answer. joined: of the turns of training, those that are the same as
+    another's on the question, and are answered with it. By the number of questions learned from, regret: best reachable
+    minus own utility; reached: that utility; ranked: `auc_adversary`, or without one `auc_harmful`; spent: what the
+    discussions have cost until then, joined turns once, whoever held them.
+    learner: a peer, one `from` another (it learned from that one's discussions), `full` (everyone hears everyone, in
+    random orders), `by_hand` (the same without the adversary) or `best` (greedy removal by the true effects).
     """
 
     world: World
@@ -61,8 +67,12 @@ class Outcome:
     auc_costly: float | None = None
     regret: dict[int, float] = field(default_factory=dict)
     training: float | None = None
-    edges: int | None = None
+    edges: float | None = None
     wrongly: int | None = None
+    joined: float | None = None
+    reached: dict[int, float] = field(default_factory=dict)
+    ranked: dict[int, float] = field(default_factory=dict)
+    spent: dict[int, float] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
@@ -71,15 +81,20 @@ class Outcome:
 
 
 def worlds(settings: PlantedSettings) -> list[World]:
-    """All worlds to explore. Raises ValueError on settings that make no sense."""
+    """All worlds to explore: where all is chance without an adversary, who could do nothing there.
+
+    Raises ValueError on settings that make no sense.
+    """
     _check(settings)
-    agents = settings.opinions.text + settings.opinions.visual
+    agents, seeds = settings.opinions.text + settings.opinions.visual, settings.seeds
+    # Agents stand by modality: the first ones alone would be of one.
+    adversaries = [number * agents // seeds if seeds < agents else number % agents for number in range(seeds)]
     return [
-        World(conformity, distraction, number, number % agents if attacked else None, Influence(influence))
+        World(conformity, distraction, number, adversaries[number] if attacked else None, Influence(influence))
         for influence in settings.influences
         for conformity, distraction in settings.strengths[: None if influence == Influence.ANSWERS else 1]
-        for attacked in (True, False)
-        for number in range(settings.seeds)
+        for attacked in ((False,) if influence == Influence.CHANCE else (True, False))
+        for number in range(seeds)
     ]
 
 
@@ -115,32 +130,79 @@ def explore(
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
     learners = {str(peer): VARIANTS[Peer(peer)].settings(learner, pruning) for peer in settings.learners}
-    for name, (learned, pruned) in learners.items():
-        student = Learner(
+
+    def student(name: str) -> Learner:
+        learned, pruned = learners[name]
+        return Learner(
             team.modalities,
             rounds=team.settings.rounds,
             seed=team.seed,
             settings=learned,
             pruning=pruned,
         )
-        regret, spent = {}, []
-        for used, tokens in learn(student, team, samples):
-            spent.append(tokens)
-            if used in settings.checkpoints:
-                # On a copy, so that measuring changes nothing in the learning that goes on.
-                now = stopped(student)
-                graph, p = now.inference_wirings(), now.probabilities()
-                regret[used] = best_utility - utility(team, graph, p, settings.evaluated)
-        ranked = ranking(student.edge_scores(), truth, world.adversary)
-        learned_from = {"training": float(np.mean(spent)), "edges": sum(student.edges_left().values())}
-        measured = {**ranked, **learned_from, "wrongly": wrongly_cut(student, truth), "regret": regret}
-        outcomes.append(outcome(name, student.inference_wirings(), student.probabilities(), **measured))
-    return outcomes
+
+    shared: list[Outcome] = []
+    sources = donors({name: student(name) for name in learners}) if settings.share else {}
+    for name in learners:
+        own = student(name)
+        beside = {f"{other} from {name}": student(other) for other, source in sources.items() if source == name}
+        students = {name: own, **beside}
+        curves = {each: _Curve() for each in students}
+        steps: list[_Step] = []
+        for step in learn(own, team, samples, list(beside.values())):
+            steps.append(step)
+            # Where learning has stopped early, it stays as it is.
+            last = own.stages * own.pruning.steps if own.finished else step.used
+            spent = sum(each.computed for each in steps)
+            for used in settings.checkpoints:
+                if step.used <= used <= last:
+                    for each, learning in students.items():
+                        # On a copy, so that measuring changes nothing in the learning that goes on.
+                        now = stopped(learning)
+                        reached = utility(team, now.inference_wirings(), now.reading(), settings.evaluated)
+                        found = ranking(now.edge_scores(), truth, world.adversary)
+                        curves[each].add(used, reached, best_utility, found, spent)
+        turns, different = (sum(getattr(step, name) for step in steps) for name in ("turns", "different"))
+        for each, learned in students.items():
+            ranked = ranking(learned.edge_scores(), truth, world.adversary)
+            training = float(np.mean([step.tokens for step in steps])) if learned is own else 0.0
+            learned_from = {"training": training, "edges": edges_left(learned), "joined": 1 - different / turns}
+            measured = {**ranked, **learned_from, "wrongly": wrongly_cut(learned, truth), **vars(curves[each])}
+            row = outcome(each, learned.inference_wirings(), learned.reading(), **measured)
+            (outcomes if learned is own else shared).append(row)
+    return [*outcomes, *shared]
 
 
-def learn(learner: Learner, team: Team, samples: int) -> Iterator[tuple[int, float]]:
-    """Learns all stages, one new question a step; yields the number of questions used after each, and the mean tokens
-    of its discussions, in which every turn is taken."""
+@dataclass
+class _Curve:
+    """How learning went, by the number of questions learned from; as in an `Outcome`."""
+
+    regret: dict[int, float] = field(default_factory=dict)
+    reached: dict[int, float] = field(default_factory=dict)
+    ranked: dict[int, float] = field(default_factory=dict)
+    spent: dict[int, float] = field(default_factory=dict)
+
+    def add(self, used: int, reached: float, best: float, found: Mapping[str, float | None], spent: float) -> None:
+        self.regret[used], self.reached[used], self.spent[used] = best - reached, reached, spent
+        auc = found.get("auc_adversary", found["auc_harmful"])
+        if auc is not None:
+            self.ranked[used] = auc
+
+
+class _Step(NamedTuple):
+    """used: questions until now, this one included. tokens: the mean of a discussion, in which every turn is taken;
+    turns: of all discussions, different: those that differ; computed: what these cost."""
+
+    used: int
+    tokens: float
+    turns: int
+    different: int
+    computed: int
+
+
+def learn(learner: Learner, team: Team, samples: int, beside: Sequence[Learner] = ()) -> Iterator[_Step]:
+    """Learns all stages, one new question a step, as do those `beside` from the same discussions, until their last step
+    or until all has settled."""
     used = 0
     while not learner.finished:
         steps = learner.pruning.steps
@@ -149,13 +211,28 @@ def learn(learner: Learner, team: Team, samples: int) -> Iterator[tuple[int, flo
             wirings = learner.sample(samples)
             index = torch.full((samples,), step)
             scores, utilities = team.discuss(questions, index, wirings, learner.chances())
-            learner.learn(wirings, scores.numpy(), utilities.numpy())
             used += 1
+            for student in (learner, *beside):
+                student.learn(wirings, scores.numpy(), utilities.numpy())
+            over = step + 1 == steps or all(student.settled() for student in (learner, *beside))
             # Before the yield, so that the state after the last question is that of a finished stage.
-            if step + 1 == steps:
-                learner.next_stage()
+            for student in (learner, *beside) if over else ():
+                student.next_stage()
             edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
-            yield used, team.agents * team.settings.rounds + edges / samples
+            everybody = samples * team.agents * team.settings.rounds
+            turns = everybody if wirings.speaks is None else int(wirings.speaks.sum())
+            different, read = different_turns(wirings)
+            yield _Step(used, (edges + turns) / samples, turns + samples, different, different + read)
+            if over:
+                break
+
+
+def edges_left(learner: Learner) -> float:
+    """The edges that a learner has left; of those that rounds have apart, the mean over rounds."""
+    of_blocks: dict[str, list[int]] = {}
+    for name, left in learner.edges_left().items():
+        of_blocks.setdefault(name.partition(", round ")[0], []).append(left)
+    return sum(statistics.mean(left) for left in of_blocks.values())
 
 
 def stopped(learner: Learner) -> Learner:
@@ -197,9 +274,10 @@ def price(wirings: Wirings) -> tuple[int, int]:
     A turn from which no path of messages and memories leads to the decision agent is not taken.
     """
     # The first stands for all: baselines and learned graphs differ between discussions in speaking order at most.
-    wiring = Wiring(wirings.spatial[0], wirings.temporal[0], wirings.decision[0])
+    speaks = None if wirings.speaks is None else wirings.speaks[0]
+    wiring = Wiring.of_matrices(wirings.spatial[0], wirings.temporal[0], wirings.decision[0], speaks=speaks)
     taken = needed_turns(wiring)
-    heard = sum(int((edges & taken[:, None, :]).sum()) for edges in (wiring.spatial, wiring.temporal))
+    heard = sum(int(into(taken, edges).sum()) for edges in (wiring.spatial, wiring.temporal))
     return int(taken.sum()), heard + int(wiring.decision.sum())
 
 

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.graphs import as_wirings, complete
+from topologies.edge_lists import Wiring, into, needed_turns
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.learning.blocks import KINDS
-from topologies.learning.pruned import split
-from topologies.topology import DECISION_AGENT, Wiring, needed_turns
+from topologies.topology import DECISION_AGENT
+from topologies.wiring import Bools, Ints
 
 
 class Edge(NamedTuple):
@@ -32,7 +34,7 @@ def full_graph(agents: int, rounds: int) -> Wiring:
 
     The spatial edges of a round form a DAG: of i > j and j > i the complete graph has the one that follows the order.
     """
-    return split(as_wirings(complete(agents), rounds))[0]
+    return constant_wiring(complete(agents), agents, rounds)
 
 
 def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
@@ -41,20 +43,22 @@ def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
     in_rounds = [
         Edge(kind, sender, receiver)
         for kind, present in (("spatial", wiring.spatial), ("temporal", wiring.temporal))
-        for sender, receiver in np.argwhere(present.any(0)).tolist()
+        for sender, receiver in np.unique(present[:, 1:], axis=0).tolist()
     ]
     return (*in_rounds, *(Edge("decision", sender, agents) for sender in np.flatnonzero(wiring.decision).tolist()))
 
 
 def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
     """The graph without these edges, in every round. Only the remaining edges could have been drawn."""
-    # Copies: the full graph is used again for every other edge.
-    spatial, temporal, decision = wiring.spatial.copy(), wiring.temporal.copy(), wiring.decision.copy()
+    # A copy: the full graph is used again for every other edge.
+    spatial, temporal, decision = wiring.spatial, wiring.temporal, wiring.decision.copy()
     for kind, sender, receiver in edges:
         if kind == "decision":
             decision[sender] = False
+        elif kind == "spatial":
+            spatial = spatial[~_of_pair(spatial, sender, receiver)]
         else:
-            (spatial if kind == "spatial" else temporal)[:, sender, receiver] = False
+            temporal = temporal[~_of_pair(temporal, sender, receiver)]
     return replace(
         # None means that exactly the edges present could have been drawn.
         wiring,
@@ -70,9 +74,14 @@ def matters(wiring: Wiring, edge: Edge) -> bool:
     """True if the answer can depend on an edge: a path leads from a turn that hears it to the decision agent."""
     if edge.kind == "decision":
         return True
+    present = wiring.spatial if edge.kind == "spatial" else wiring.temporal
     # By round: a receiver's turn may be needed in one round and not in another.
-    present = (wiring.spatial if edge.kind == "spatial" else wiring.temporal)[:, edge.sender, edge.receiver]
-    return bool((needed_turns(wiring)[:, edge.receiver] & present).any())
+    return bool(into(needed_turns(wiring), present[_of_pair(present, edge.sender, edge.receiver)]).any())
+
+
+def _of_pair(edges: Ints, sender: int, receiver: int) -> Bools:
+    of_pair: Bools = (edges[:, 1] == sender) & (edges[:, 2] == receiver)
+    return of_pair
 
 
 def by_kind(edges: Sequence[Edge]) -> dict[str, list[int]]:

@@ -23,9 +23,10 @@ from experiments.running.job import Job
 from experiments.running.launch import learner_settings
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from experiments.studies.redundancy.statistics import ROUNDING, redundant
+from topologies.edge_lists import Wiring
 from topologies.learning.estimators import resolved
 from topologies.learning.settings import Decision
-from topologies.topology import Wired, Wiring
+from topologies.topology import Wired
 from topologies.wiring import Bools, Floats
 
 # Names of methods in the records: a resumed run finds its answers by them.
@@ -95,7 +96,8 @@ class Redundancy:
         # Answers of an earlier start of this run; `_answer` skips them.
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
-        pruned = {method: await self._learn(method) for method in self._job.learners}
+        await self._job.learn()
+        pruned = {method: await self._verdict(method) for method in self._job.learners}
         await self._take_each_away()
         removed = await self._remove_greedily()
         graphs = {
@@ -120,10 +122,9 @@ class Redundancy:
             scores=self._scores,
         )
 
-    async def _learn(self, method: str) -> Pruned:
-        """Trains one learner and reads its verdict on every edge of the full graph."""
+    async def _verdict(self, method: str) -> Pruned:
+        """Reads a learner's verdict on every edge of the full graph."""
         job, learner = self._job, self._job.learners[method]
-        await job.learn(method)
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
         # This decision agent reads everyone: none of its edges could be cut, and none has a score.

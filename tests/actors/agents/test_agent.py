@@ -238,6 +238,18 @@ async def test_an_agent_recalls_its_own_earlier_turn_in_the_same_discussion_only
     assert len(agent.memory) == 0
 
 
+async def test_an_instance_of_a_role_speaks_and_recalls_under_its_own_name() -> None:
+    model = Scripted(REPLY)
+    agent = RoleAgent(TEXTUAL[0], model)
+    first, _ = await agent.take(replace(turn(1), agent="text_critic_1"))
+    assert (first.id, first.agent) == ("1/text_critic_1", "text_critic_1")
+    await agent.take(replace(turn(2, recall=1), agent="text_critic_1"))
+    with pytest.raises(MemoryLost):
+        await agent.take(replace(turn(2, recall=1), agent="text_critic_2"))
+    agent.memory.forget(["d1"])
+    assert len(agent.memory) == 0
+
+
 async def test_an_agent_that_lost_its_memory_says_so() -> None:
     with pytest.raises(MemoryLost, match="0 earlier turns remembered, 1 expected"):
         await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn(2, recall=1))

@@ -78,7 +78,7 @@ def test_each_kind_makes_its_own_model() -> None:
         ("transformers", {"name": "m", "dtype": "int8"}, "judge.dtype=int8: .* one of auto, float32, bfloat16"),
         ("transformers", {"name": "m", "engine": {"block_size": 32}}, "judge.engine .* are for judge=vllm"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
-        ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env=NO_SUCH_KEY"),
+        ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env: there is no"),
         ("replay", {}, "judge=replay cannot answer"),
         ("none", {}, "judge=none cannot answer"),
     ],
@@ -215,13 +215,16 @@ def test_a_type_of_weights_that_is_not_known_is_left_to_vllm() -> None:
     assert "dtype" not in line
 
 
-def test_engines_that_cannot_have_their_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_an_engine_is_that_of_its_weights_as_loaded_its_cache_and_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    vllm = backend("vllm", name=model_folder(tmp_path, size=10**6))
-    vllm.check_memory(1, 4 * 10**9)
-    with pytest.raises(
-        UserError, match=r"needs 6\.1 GB of memory at least .*, 2 of each\) and 4\.0 GB are free"
-    ) as caught:
-        vllm.check_memory(2, 4 * 10**9)
-    assert "\n" not in str(caught.value)
-    backend("vllm", name="nobody/has-this").check_memory(9, 1)
+    name = model_folder(tmp_path, "BF16", size=10**6)
+    as_is, wider = (backend("vllm", name=name, dtype=dtype).memory() for dtype in ("auto", "float32"))
+    assert as_is is not None
+    assert wider is not None
+    assert wider.weights_bytes == 2 * as_is.weights_bytes >= 2 * 10**6
+    assert as_is.total_bytes == as_is.weights_bytes + 2**30 + 2 * 10**9
+    assert backend("vllm", name="nobody/has-this").memory() is None
+    assert backend("transformers", name=name).memory() is not None
+    assert backend("vllm", name=name, tensor_parallel=2).gpu_bytes() == as_is.weights_bytes // 2

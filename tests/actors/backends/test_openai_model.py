@@ -474,6 +474,9 @@ def test_a_reply_longer_than_the_whole_context_is_not_the_prompts_fault() -> Non
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": email.utils.formatdate(1_000_030, usegmt=True)}, 30.0),
         ({"retry-after": email.utils.formatdate(999_000, usegmt=True)}, 0.0),
+        # Its clock is an hour ahead of ours, which may have been set back.
+        ({"retry-after": email.utils.formatdate(1_003_605), "date": email.utils.formatdate(1_003_600)}, 5.0),
+        ({"retry-after": email.utils.formatdate(1_000_030), "date": "some day"}, 30.0),
         ({"retry-after": "-3"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),

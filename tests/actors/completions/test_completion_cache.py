@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -444,6 +445,22 @@ def test_the_file_stays_within_its_bound_and_what_was_used_longest_ago_goes_firs
     assert numbers(folder, range(1)) == 1
     assert numbers(folder, range(1, 3000)) == 0
     assert numbers(folder, range(3900, 4000)) == 100
+
+
+def test_a_clock_that_is_set_back_makes_nothing_old(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion_store, "GATHER_S", 0.01)
+    limit, clock = 400_000, time.time_ns
+    with contextlib.closing(CompletionStore(folder, limit)) as ahead:
+        put_many(ahead, range(800))
+    monkeypatch.setattr(time, "time_ns", lambda: clock() - 3600 * 10**9)
+    with contextlib.closing(CompletionStore(folder, limit)) as store:
+        for start in range(1000, 3000, 200):
+            put_many(store, range(start, start + 200))
+            assert store.get(bytes(16)) is not None  # in use all the time
+            written(store)
+    assert numbers(folder, range(1)) == 1
+    assert numbers(folder, range(1, 800)) == 0
+    assert numbers(folder, range(2900, 3000)) == 100
 
 
 def test_a_lower_bound_shrinks_the_file(folder: str) -> None:

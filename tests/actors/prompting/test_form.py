@@ -19,7 +19,7 @@ ANSWER = Form(ANSWER_FIELDS)
 CHOSEN = replace(ANSWER, choices=("rain", "snow", "hail"))
 ENOUGH = Field(FieldKind.ENOUGH, "whether it suffices", ("yes", "no"))
 TRIPLE = Field(FieldKind.TRIPLE, "a relation", many=True, value=Value.TRIPLE)
-STEP = Field(FieldKind.STEP, "tool | what to look for", many=True, tools=("texts", "web"), value=Value.CALL)
+STEP = Field(FieldKind.STEP, "what to look for", many=True, tools=("texts", "web"), value=Value.CALL)
 SELECTED = Field(FieldKind.SELECTED, "their numbers", value=Value.NUMBERS)
 QUERY = Field(FieldKind.QUERY, "what to look for")
 
@@ -77,6 +77,7 @@ def test_a_list_has_a_line_for_each_and_is_an_array() -> None:
     assert line_of(TRIPLE) == "Triple: <a relation; one such line for each>"
     assert line_of(replace(TRIPLE, most=8)) == "Triple: <a relation; one such line for each (at most 8)>"
     assert item_of(TRIPLE) == '{"triple": [{"head": "<head>", "relation": "<relation>", "tail": "<tail>"}, ...]}'
+    assert line_of(STEP) == "Step: <texts or web> | <what to look for> (one such line for each)"
     assert item_of(STEP) == '{"step": [{"tool": "<texts or web>", "query": "<what to look for>"}, ...]}'
     assert (schema_of(TRIPLE)["minItems"], schema_of(replace(TRIPLE, most=8))["maxItems"]) == (1, 8)
     assert schema_of(STEP)["items"]["properties"]["tool"]["enum"] == ["texts", "web"]

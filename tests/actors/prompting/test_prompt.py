@@ -285,3 +285,21 @@ def test_what_an_agent_said_itself_stands_once_in_the_discussion_and_is_marked_b
     assert own.index("[x, round 1] mine") < own.index("[y, round 1] theirs") < own.index(prompt.ROLE)
     assert f"{prompt.WEIGHTS}\n{prompt.IN_ORDER}: you 0.250, 0.750\n{prompt.TASK}" in own
     assert own.count("mine") == 1
+
+
+def test_weights_that_are_all_alike_are_said_in_one_sentence_where_that_is_asked_for() -> None:
+    mine, theirs, third = Message("1/x", "x", 1, "mine"), Message("1/y", "y", 1, "theirs"), Message("1/z", "z", 1, "z")
+    brief = AgentSettings(weights="brief")
+
+    def said(heard: tuple[Heard, ...], settings: AgentSettings) -> str:
+        own = build_request(turn(heard), Modality.TEXT, "role", [mine], settings).own
+        return own.partition(f"{prompt.WEIGHTS}\n")[2].partition("\n")[0]
+
+    alike = (Heard(mine, 1 / 3, temporal=True), Heard(theirs, 1 / 3), Heard(third, 1 / 3))
+    assert said(alike, brief) == f"{prompt.ALIKE}; your own: number 1."
+    assert said(alike[1:], brief) == f"{prompt.OTHERS_ALIKE}; your own: number 1."
+    for heard in ((Heard(theirs, 0.7), Heard(third, 0.3)), ()):
+        assert said(heard, brief) == said(heard, AgentSettings())
+    assert said(alike, AgentSettings()) == f"{prompt.IN_ORDER}: you 0.333, 0.333, 0.333"
+    told = [build_request(turn(alike), Modality.TEXT, "role", [mine], each).parts for each in (brief, None)]
+    assert told[0] == told[1]

@@ -201,6 +201,16 @@ async def test_a_team_adds_up_what_each_agent_has_spent() -> None:
     assert team.usage == {"ann": Usage(calls=2, prompt_tokens=12), "bob": Usage()}
 
 
+async def test_instances_of_a_role_share_its_calls_and_have_a_usage_each() -> None:
+    critic = Agent()
+    team = RemoteTeam({"critic": critic, "bob": Agent()}, instances={"critic_1": "critic", "critic_2": "critic"})
+    team.close("d0")
+    turns = [Turn("d", Question("q", "?"), name, 1, seed) for name, seed in (("critic_1", 5), ("critic_2", 7))]
+    assert [answer.agent for answer in await asyncio.gather(*map(team.ask, turns))] == ["critic_1", "critic_2"]
+    assert critic.closed == [["d0"]]
+    assert {name: usage.prompt_tokens for name, usage in team.usage.items()} == {"bob": 0, "critic_1": 5, "critic_2": 7}
+
+
 async def test_an_unexpected_error_tells_where_it_was_raised_in_another_process_too() -> None:
     async def work(number: int) -> int:
         return 1 // number

@@ -15,7 +15,7 @@ DIED = "The actor died.\n\tclass_name: Learner\n\tpid: 7\nIt is dead: end of fil
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (UserError("seed=x: expected\na number"), "seed=x: expected a number"),
+        (UserError("seed=x: expected\na number"), r"seed=x: expected\na number"),
         (AgentLost("critic: it died"), "critic: it died"),
         (OSError(28, "No space left on device"), "OSError: [Errno 28] No space left on device"),
         (MemoryError(), "MemoryError"),

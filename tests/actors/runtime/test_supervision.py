@@ -39,7 +39,7 @@ async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str
     monkeypatch.setattr(supervision, "PULSE_S", 0)
     said: list[str] = []
     with suppress(StopIteration):
-        await asyncio.wait_for(supervise("model-0", Handle(), said.append), 20)
+        await asyncio.wait_for(supervise("model-0", Handle(), said.append, hung_s=60), 20)
     return said
 
 
@@ -54,6 +54,29 @@ async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypat
 
 async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await events(monkeypatch, [3, 3]))[0] == "model-0 was lost and is started again"
+
+
+class Late(Handle):
+    """Answers when it was given up once already: this process had been stopped together with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pulse = LateMethod(iter([(0.0, "first"), ActorDiedError()]))
+
+
+class LateMethod(Method):
+    async def remote(self) -> object:
+        await asyncio.sleep(0.05)
+        return await super().remote()
+
+
+async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PULSE_S", 0)
+    monkeypatch.setattr(supervision, "AGAIN_S", 60)
+    monkeypatch.setattr(supervision.ray, "kill", lambda *_, **__: pytest.fail("it was killed"))
+    said: list[str] = []
+    await asyncio.wait_for(supervise("model-0", Late(), said.append, hung_s=0.001), 60)
+    assert said == []
 
 
 def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:

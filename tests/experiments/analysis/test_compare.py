@@ -16,11 +16,10 @@ from experiments.analysis.compare import (
     in_words,
     merge,
     natural_pairs,
-    read_arms,
     varied,
 )
 from experiments.records.trials import TrialResult
-from tests.support.fake_sweep import make_sweep
+from tests.support.fake_sweep import make_sweep, read_arms
 
 SETTINGS: list[dict[str, Any]] = [{"pruning.rate": rate, "attack.agents": [i]} for rate in (0.5, 0.1) for i in range(2)]
 
@@ -41,7 +40,7 @@ def arms(sweep: tuple[Path, list[TrialResult]]) -> list[Arm]:
 
 
 def arm(utilities: list[list[float]], seeds: tuple[int, ...], method: str = "m3prune") -> Arm:
-    return Arm(method, {}, seeds, (1.0,) * len(seeds), np.array(utilities))
+    return Arm(method, {}, seeds, (1.0,) * len(seeds), (1.0,) * len(seeds), np.array(utilities))
 
 
 def compare(arms: list[Arm], reference: Arm) -> list[Comparison]:

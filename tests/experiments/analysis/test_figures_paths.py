@@ -8,12 +8,12 @@ import pytest
 
 from actors.messages import Question, Status, Trace
 from experiments.analysis.figures.paths import by_paths, followed
-from experiments.analysis.figures.sweeps import draw_sweep
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, TrialResult
 from experiments.running.methods import methods_of
+from tests.support.fake_sweep import draw
 
 FOUND = {"q1": 3, "q2": 1, "q3": 0}
 ROW = {"utility": 0.0, "ci95": [0.0, 0.0], "prompt_tokens": 0, "completion_tokens": 0}
@@ -56,7 +56,7 @@ def test_lines_are_accuracy_and_bars_the_questions(tmp_path: Path, results: list
 
 
 def test_a_sweep_over_the_number_of_paths_draws_them(tmp_path: Path, results: list[TrialResult]) -> None:
-    assert "paths" in [path.stem for path in draw_sweep(tmp_path, results, "EM")]
+    assert "paths" in [path.stem for path in draw(tmp_path, results, "EM")]
 
 
 def test_the_papers_figures_are_experiments() -> None:

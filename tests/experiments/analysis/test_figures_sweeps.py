@@ -12,14 +12,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from actors.errors import UserError
-from experiments.analysis.compare import merge, read_arms, varied
+from experiments.analysis.compare import merge, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind
 from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.seconds import Timed, utility_and_seconds
 from experiments.analysis.figures.supporting import f1_by_supporting
-from experiments.analysis.figures.sweeps import draw_sweep
+from experiments.config.loading import load
 from experiments.records.records import Scored
 from experiments.records.trials import TrialResult
-from tests.support.fake_sweep import make_sweep, scored
+from experiments.records.usage import Spent
+from experiments.running.conclude import timed
+from tests.support.fake_sweep import draw, make_sweep, read_arms, scored
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +61,7 @@ def texts(figure: Figure) -> list[str]:
 
 def test_a_sweep_over_attacks_draws_kinds_positions_and_costs(attacks: tuple[Path, list[TrialResult]]) -> None:
     folder, results = attacks
-    paths = draw_sweep(folder, results, "EM")
+    paths = draw(folder, results, "EM")
     assert [path.stem for path in paths] == [
         "attackers-position",
         "attacks",
@@ -152,15 +155,51 @@ def test_a_search_over_many_values_is_drawn_as_points(tmp_path: Path) -> None:
     assert [axes.get_xlabel() for axes in figure.axes] == ["learner.lr", "pruning.rate"]
 
 
-def test_trials_that_were_stopped_before_they_evaluated_are_not_drawn(tmp_path: Path) -> None:
-    assert draw_sweep(tmp_path, [TrialResult("t", {"a": 1}, 0, {})], "EM") == []
+def test_trials_that_were_stopped_before_they_evaluated_are_not_draw(tmp_path: Path) -> None:
+    assert draw(tmp_path, [TrialResult("t", {"a": 1}, 0, {})], "EM") == []
 
 
 def test_a_trial_without_records_is_named(tmp_path: Path) -> None:
     results = make_sweep(tmp_path, [{"a": 1}, {"a": 2}], ("full",), lambda *_: 0.5, seeds=1, questions=4)
     (tmp_path / "trials" / results[1].name / "scores.jsonl").unlink()
     with pytest.raises(UserError, match=results[1].name):
-        draw_sweep(tmp_path, results, "EM")
+        draw(tmp_path, results, "EM")
+
+
+def test_seconds_per_question_are_drawn_where_trials_ran_alone(tmp_path: Path) -> None:
+    sets = [{"data.kind": kind} for kind in ("scienceqa", "mmbench")]
+    results = make_sweep(tmp_path, sets, ("bdog_debate", "bdog"), lambda *_: 0.5, seeds=2, questions=10)
+    for number, result in enumerate(results):
+        lines = [
+            Spent("learning", 100.0),
+            Spent("evaluating bdog", 5.0 + number),
+            *([Spent("evaluating bdog_debate", 10.0)] if number else []),
+            Spent("evaluating bdog", 5.0),  # after a resumption
+        ]
+        folder = tmp_path / "trials" / result.name
+        (folder / "usage.jsonl").write_text("".join(f"{line.encode()}\n" for line in lines))
+    arms = {(arm.method, arm.values["data.kind"]): arm for arm in read_arms(tmp_path, results)}
+    assert arms["bdog", "scienceqa"].seconds == (1.0, 1.1)
+    assert arms["bdog", "mmbench"].seconds == (1.2, 1.3)
+    # The first trial did not record it.
+    assert str(arms["bdog_debate", "scienceqa"].seconds) == "(nan, 1.0)"
+    figure = utility_and_seconds([Timed.of(arm) for arm in arms.values()], "accuracy")
+    time, utility = figure.axes
+    assert [text.get_text() for text in time.get_xticklabels()] == ["kind scienceqa", "kind mmbench"]
+    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in time.containers}
+    assert heights["bdog"] == pytest.approx([1.05, 1.25])
+    assert heights["bdog_debate"] == pytest.approx([1.0, 1.0])
+    assert utility.get_ylabel() == "accuracy (95% interval)"
+    assert "utility-and-seconds" in [path.stem for path in draw(tmp_path, results, "accuracy", timed=True)]
+    assert "utility-and-seconds" not in [path.stem for path in draw(tmp_path, results, "accuracy")]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_timed"), [([], True), (["concurrency=2"], False), (["completions.reuse=true"], False)]
+)
+def test_bdog_s_preset_of_its_times_is_timed(words: list[str], is_timed: bool) -> None:
+    config = load(["experiment=bdog_time", "data.root=x", *words])
+    assert timed(config) == is_timed
 
 
 def test_f1_is_drawn_by_supporting_documents_where_these_are_known() -> None:
@@ -195,7 +234,7 @@ def test_a_sweep_of_nothing_but_data_shows_f1_by_supporting_documents(tmp_path: 
             lines = [json.loads(line) for line in path.read_text().splitlines()]
             told = [{**line, "tags": {"supporting": str(1 + n % 2)}} for n, line in enumerate(lines)]
             path.write_text("".join(f"{json.dumps(line)}\n" for line in told))
-        return {path.stem for path in draw_sweep(tmp_path / folder, results, "EM")}
+        return {path.stem for path in draw(tmp_path / folder, results, "EM")}
 
     assert "f1-by-supporting" in draws("plain", [{}])
     assert "f1-by-supporting" not in draws("rounds", [{"topology.rounds": 1}, {"topology.rounds": 2}])

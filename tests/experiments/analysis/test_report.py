@@ -177,7 +177,8 @@ def test_what_was_really_spent_is_shown_by_phase(tmp_path: Path, page: Outline) 
     with UsageLog(run, lambda: spent).phase("evaluating m3prune"):
         spent["reader"] = Usage(12345, 99000, 88000, 700, reused=3, reused_tokens=2)
     read = write(run)
-    assert re.search(r"evaluating m3prune[\d.]+ s12,345399,00088,000700", read.text)
+    assert re.search(r"evaluating m3prune[\d.]+ s[\d.]+ s12,345399,00088,000700", read.text)
+    assert "completions.reuse=false" in read.text
     assert "12,345 model calls made" in read.text
 
 

@@ -453,43 +453,50 @@ async def says_yes(asked: Asked) -> Told:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials."""
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials, and the word
+    that names its models."""
     server = Server(says_yes)
     with serving(server):
         models = (
             f"[{{kind: reader, replicas: 1}}, {{kind: openai, name: m, base_url: '{server.base_url}', replicas: 1}}]"
         )
+        named = f"sweep.axes.model={models}"
         words = [
             *("experiment=table2", "methods=[sp,cot,single]", "data.limit=12", "sweep.seeds=1"),
-            *(f"sweep.axes.model={models}", f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled"),
+            *(named, f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled"),
         ]
         with pytest.MonkeyPatch.context() as patch, io.StringIO() as told:
             patch.setattr("sys.stdout", told)
             assert main(words) == 0
             folder = folder_of(told.getvalue())
-        yield folder
+        yield folder, named
 
 
 @pytest.mark.ray
-def test_a_sweep_over_models_makes_a_block_of_each(swept: Path) -> None:
-    text = (swept / "tables" / "table2.md").read_text()
+def test_a_sweep_over_models_makes_a_block_of_each(swept: tuple[Path, str]) -> None:
+    folder, _ = swept
+    text = (folder / "tables" / "table2.md").read_text()
     assert text.index("**Measured here: reader**") < text.index("**Measured here: m**") < text.index("**Reported by")
-    lines = list(csv.DictReader(io.StringIO((swept / "tables" / "table2.csv").read_text())))
+    lines = list(csv.DictReader(io.StringIO((folder / "tables" / "table2.csv").read_text())))
     had = {(line["model"], line["system"]) for line in lines if line["source"] == "measured"}
     assert had == {(model, system) for model in ("reader", "m") for system in ("sp", "cot", "single")}
-    report = (swept / "report.html").read_text()
+    report = (folder / "report.html").read_text()
     assert "Reported by M3Prune (Table 2), not measured here: Qwen-VL-Max" in report
 
 
 @pytest.mark.ray
-def test_a_resumed_sweep_writes_the_same_table(swept: Path) -> None:
-    tables = {path: path.read_bytes() for path in (swept / "tables").iterdir()}
+def test_a_resumed_sweep_writes_the_same_table(swept: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, named = swept
+    tables = {path: path.read_bytes() for path in (folder / "tables").iterdir()}
     assert len(tables) == 3
-    first, second = (swept / RESULTS).read_text().splitlines(keepends=True)
-    (swept / RESULTS).write_text(first)
+    first, second = (folder / RESULTS).read_text().splitlines(keepends=True)
+    (folder / RESULTS).write_text(first)
     for path in tables:
         path.unlink()
-    assert main([f"resume={swept}"]) == 0
-    assert (swept / RESULTS).read_text() == first + second
-    assert {path: path.read_bytes() for path in (swept / "tables").iterdir()} == tables
+    # The endpoint is contacted only where the command line names it again.
+    assert main([f"resume={folder}"]) == 2
+    assert "sweep.axes.model=" in capsys.readouterr().err
+    assert main([f"resume={folder}", named]) == 0
+    assert (folder / RESULTS).read_text() == first + second
+    assert {path: path.read_bytes() for path in (folder / "tables").iterdir()} == tables

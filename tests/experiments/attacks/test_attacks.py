@@ -27,10 +27,11 @@ from experiments.metrics.text import exact_match, list_f1
 from experiments.records.traces import encode
 from tests.support.team import ReaderTeam
 from topologies.discussion import run_discussion
-from topologies.graphs import as_wirings, complete
-from topologies.learning.pruned import split
+from topologies.edge_lists import Wiring
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.single import Single
-from topologies.topology import Topology, Wired, Wiring
+from topologies.topology import Topology, Wired
 
 TEAM = ("text_critic", "text_scientist", "text_logic_expert", "visual_critic")
 SEED = 5
@@ -79,7 +80,7 @@ class Office(ReaderTeam):
 
 
 def everybody(rounds: int = 2) -> Wired:
-    [wiring] = split(as_wirings(complete(len(TEAM)), rounds))
+    wiring = constant_wiring(complete(len(TEAM)), len(TEAM), rounds)
     return Wired("full", TEAM, wiring)
 
 
@@ -307,7 +308,7 @@ def chain() -> Wired:
     """0 > 1 > 2 in each round; 3 hears nobody."""
     spatial = np.zeros((2, 4, 4), dtype=bool)
     spatial[:, 0, 1] = spatial[:, 1, 2] = True
-    return Wired("chain", TEAM, Wiring(spatial, np.zeros_like(spatial), np.ones(4, dtype=bool)))
+    return Wired("chain", TEAM, Wiring.of_matrices(spatial, np.zeros_like(spatial), np.ones(4, dtype=bool)))
 
 
 async def test_contagion_spreads_along_edges_only() -> None:
@@ -346,7 +347,6 @@ def test_attackers_are_drawn_by_seed_and_named_by_position_or_role() -> None:
         ({"number": 0}, "attack.number=0: expected 1 to 4"),
         ({"kind": "collude"}, "two agents at least"),
         ({"kind": "poison", "agents": [0]}, "leave attack.agents out"),
-        ({"kind": "tamper", "share": 1.5}, "attack.share=1.5"),
     ],
 )
 def test_an_attack_that_cannot_be_is_refused_in_one_line(settings: dict[str, Any], told: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,13 +50,47 @@ def test_values_are_typed() -> None:
         ("data.limit=0", "at least 1"),
         ("reader.error_rate=1.5", "from 0 to 1"),
         ("agents.temperature=nan", "at least 0"),
+        ("methods[0]=x", "not of the form key=value"),
+        ("methods=[[full]]", "methods[0]=['full']: expected one value"),
+        ("methods=full", "methods=full: expected a list, such as [a,b]"),
+        ("methods={a: b}", "expected a list"),
+        ("topology=[]", "topology=[]: expected keys and values"),
+        ("data=null", "data=null: expected keys and values"),
+        ("sweep.points=[1]", "sweep.points[0]=1: expected keys and values"),
+        ("reader.text_skill={critic: 5}", "expected a number from 0 to 1"),
+        ("planted.strengths=[[1,.nan]]", "at least 0"),
+        (f"methods={'[' * 2000}", "methods cannot be read"),
+        (f"methods={'[' * 2000}{']' * 2000}", "methods cannot be read"),
+        (f"sweep.axes.{'x.' * 3000}y=[1]", "not of the form key=value"),
+        (f"model.extra.x={'[' * 60}{']' * 60}", "write plain values"),
+        ("completions.disk_gb=1e308", "at most 1e+06"),
+        ("training.samples=1000000000", "at most 10,000"),
+        ("topology.rounds=1000000000", "at most 100"),
+        ("topology.rounds=0", "at least 1"),
+        ("sweep.seeds=0", "at least 1"),
+        ("sweep.seeds=1000000", "at most 10,000"),
+        ("attack.share=5", "from 0 to 1"),
+        ("reader.obedience=inf", "from 0 to 1"),
+        ("wandb.project=\udc80", "wandb.project cannot be read"),
+        ('output="a\\u0000b"', "control characters"),
+        ("wandb.project=a/b", "1 to 128 characters"),
+        (f"pruning.intra_rate={'x' * 9999}", "xxx..."),
+        ("seed=9223372036854775808", "at most 9,223,372,036,854,775,807"),
     ],
 )
 def test_a_wrong_word_gets_one_line_that_names_the_right_one(word: str, says: str) -> None:
     with pytest.raises(UserError) as raised:
         load(["experiment=mmqa_prune", word])
     assert says in str(raised.value)
+    assert len(str(raised.value)) < 1000
     assert "\n" not in str(raised.value)
+
+
+def test_of_several_words_for_one_key_the_last_counts() -> None:
+    assert load(["experiment=recall", "seed=1", "seed=2", "experiment=mmqa_prune"]) == load(
+        ["experiment=mmqa_prune", "seed=2"]
+    )
+    assert load(["experiment=mmqa_prune", "model=openai", "model.name=a", "model.kind=reader"]).model.kind == "reader"
 
 
 def test_an_unknown_experiment_is_told_the_nearest_and_all() -> None:
@@ -128,7 +163,7 @@ def test_a_role_s_reader_may_be_a_file_of_settings() -> None:
         ("roles.single.model=opnai", "roles.single.model: there is no 'opnai'. Did you mean 'openai'?"),
         ("roles.single.model.base_url=http://me:secret@b/v1", "roles.single: model.base_url has a password"),
         ("roles.single.reader.error_rate=2", "roles.single: reader.error_rate=2.0: expected a number from 0 to 1"),
-        ("roles.single.model=[1]", "incompatible"),
+        ("roles.single.model=[1]", "roles.single.model=[1]: expected keys and values"),
     ],
 )
 def test_a_role_s_model_that_cannot_be_is_refused_in_one_line(word: str, says: str) -> None:
@@ -141,10 +176,11 @@ def test_a_role_s_model_that_cannot_be_is_refused_in_one_line(word: str, says: s
 
 def test_of_a_role_s_model_only_what_changes_no_answer_may_differ_in_a_resumed_run(tmp_path: Path) -> None:
     save(load([*OPENAI, "roles.single.model.name=llama:latest"]), tmp_path / "config.yaml")
-    config = load([f"resume={tmp_path}", "roles.single.model.timeout_s=9"])
+    again = [f"resume={tmp_path}", *OPENAI[1:]]
+    config = load([*again, "roles.single.model.timeout_s=9"])
     assert (for_role(config, "single").model.name, for_role(config, "single").model.timeout_s) == ("llama:latest", 9)
     with pytest.raises(UserError, match=r"roles.single.model.name cannot change"):
-        load([f"resume={tmp_path}", "roles.single.model.name=other"])
+        load([*again, "roles.single.model.name=other"])
 
 
 def preset(folder: Path, name: str = "mine.yaml") -> Path:
@@ -159,9 +195,14 @@ def test_a_preset_may_be_a_file_of_one_s_own(tmp_path: Path) -> None:
 
 
 def test_a_preset_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
-    words = [tmp_path / "none.yaml", preset(tmp_path, "a b.yaml"), preset(tmp_path, "list.yaml")]
+    words = [tmp_path / "none.yaml"]
+    words += [preset(tmp_path, f"{name}.yaml") for name in ("a b", "list", "latin", "twice", "deep")]
     words[2].write_text("- 1\n- 2\n")
-    for path, says in zip(words, ("no such file", "letters, digits", "not a preset"), strict=True):
+    words[3].write_bytes("output: Möwe\n".encode("latin-1"))
+    words[4].write_text("seed: 1\nseed: 2\n")
+    words[5].write_text(f"methods: {'[' * 5000}\n")
+    told = ("no such file", "letters, digits", "not a preset", "cannot be read", "duplicate key", "cannot be read")
+    for path, says in zip(words, told, strict=True):
         with pytest.raises(UserError, match=says):
             load([f"experiment={path}"])
 
@@ -195,13 +236,18 @@ def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_ag
 ) -> None:
     key, _, value = word.partition("=")
     config = varied(load(["experiment=mmqa_prune"]), {key: OmegaConf.from_dotlist([f"v={value}"])["v"]})
-    save(config, tmp_path / "config.yaml")
-    with pytest.raises(UserError, match="imports it only if the command line names it too"):
-        load([f"resume={tmp_path}"])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    save(config, folder / "config.yaml")
+    with pytest.raises(UserError, match="only if the command line names them too") as refused:
+        load([f"resume={folder}"])
     assert not package.exists()
-    assert load([f"resume={tmp_path}", word]).resume == str(tmp_path)
+    assert load([f"resume={folder}", word]).resume == str(folder)
+    # The words that the error gives are all that is needed.
+    said = shlex.split(str(refused.value).partition(" add ")[2])
+    assert load([f"resume={folder}", *said]).resume == str(folder)
     with pytest.raises(UserError, match="cannot change when a run is resumed"):
-        load([f"resume={tmp_path}", word, "attack.kind=response"])
+        load([f"resume={folder}", word, "attack.kind=response"])
 
 
 def test_every_key_is_documented_where_it_is_defined() -> None:

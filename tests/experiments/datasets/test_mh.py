@@ -106,7 +106,7 @@ def test_the_corpus_holds_every_entity_and_picture_once_and_the_pool_is_made_of_
 
 
 def test_questions_not_evaluated_are_there_to_learn_from(real: Mh) -> None:
-    some = Mh(real._root, train=20, limit=50, seed=3)
+    some = Mh(real._release.root, train=20, limit=50, seed=3)
     evaluated = [item.question.id for item in some.evaluate()]
     learned = [item.question.id for item in some.train()]
     assert (len(evaluated), len(learned)) == (50, 20)
@@ -235,3 +235,25 @@ def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_p
     table.print(Console(file=output))
     assert "0.25/0.50    0.50/1.00" in output.getvalue()
     assert "…" not in output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("sheet", "column", "cell", "says"),
+    [
+        ("Node", 0, "two\nlines", "row 3: name: expected one line"),
+        ("Node", 1, "x" * 600, "row 3: picture: expected text of at most 512"),
+        ("Relations", 1, "leads\u2028to", "row 3: relation: expected one line"),
+        ("Relations", 4, "a\x85b", "row 3: tail: expected one line"),
+    ],
+)
+def test_a_cell_of_the_graph_that_no_entity_or_edge_can_have_is_named_by_file_row_and_column(
+    root: Path, sheet: str, column: int, cell: str, says: str
+) -> None:
+    path = next(root.glob(f"mmkg/*/{sheet}.xlsx"))
+    row = ["A", "b", "", "", "C"]
+    row[column] = cell
+    write_sheet(path, ["h"] * 5, [["A", "", "", "", "B"], row])
+    graph = Mh(root)
+    with pytest.raises(UserError, match=says) as refused:
+        assert not [*graph.corpus(), *graph.triples()]
+    assert str(path) in str(refused.value)

@@ -140,7 +140,7 @@ def test_a_question_is_right_only_when_every_rotation_is_and_costs_what_all_do(t
         ([row(1, "a b", "A", image=base64.b64encode(b"x" * 80).decode())], "row 1: the picture cannot be decoded"),
         ([row(1_000_001, "a b", "A")], "has no questions"),
         ([{k: v for k, v in row(1, "a b", "A").items() if k != "answer"}], "has no column answer .a test file has no"),
-        ([row(1, "a b", "A") | {"index": "x"}], "index 'x' is not a number"),
+        ([row(1, "a b", "A") | {"index": "x"}], "index: expected a number, found 'x'"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, rows: list[dict[str, str]], message: str) -> None:

@@ -176,7 +176,7 @@ def test_a_file_that_is_not_gzip_is_named(root: Path) -> None:
     ("line", "said"),
     [
         ('{"qid": "x", "quest', "broken JSON"),
-        ("[1, 2]", "expected a JSON object, found list"),
+        ("[1, 2]", r"expected an object, found \[1, 2\]"),
         ('{"qid": "x"}', "no 'metadata'"),
         ('{"qid": "x", "metadata": 3}', "not of the official release's form"),
         (json.dumps(asked("x", text_doc_ids=[], image_doc_ids=[], table_id=None)), "question x has no sources"),

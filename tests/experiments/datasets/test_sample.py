@@ -9,20 +9,24 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from PIL import Image
 
 from actors.errors import UserError
-from actors.messages import Kind
+from actors.messages import Kind, derive_seed
+from experiments.datasets.generated import MOST
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample import release
 from experiments.datasets.sample.questions import TYPES
-from experiments.datasets.sample.release import write_sample
+from experiments.datasets.sample.release import QUESTIONS_PER_SHELF, write_sample
 from experiments.datasets.sample.scene import COLOURS, GROUNDS, Group, Scene, draw
 from experiments.datasets.sample.shapes import SHAPES
+from experiments.datasets.sample.world import shelves
 
 Record = dict[str, Any]
 FILES = ("MMQA_train", "MMQA_dev", "MMQA_texts", "MMQA_tables", "MMQA_images")
@@ -108,6 +112,13 @@ def test_a_hundred_questions_have_all_sixteen_types_and_few_of_one_hop() -> None
 def test_any_number_of_questions_can_be_had(number: int) -> None:
     records = release.build(0, number, number).files
     assert len(records["MMQA_train"]) == len(records["MMQA_dev"]) == number
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_there_are_names_for_the_largest_sample(seed: int) -> None:
+    found = shelves(Random(derive_seed(seed, "world")), seed)
+    # A few more, as each split has three at least.
+    assert len(list(islice(found, MOST // QUESTIONS_PER_SHELF + 4))) == MOST // QUESTIONS_PER_SHELF + 4
 
 
 def test_every_key_of_the_official_records_is_there(sample: Written, shared_data: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_truncated_file_is_named_with_the_line(root: Path, name: str) -> None:
     ("changes", "said"),
     [
         ({"answer": 2}, "answer 2 of 2 choices"),
-        ({"subject": "magic"}, "unknown subject 'magic'"),
+        ({"subject": "magic"}, "subject: expected 'natural science', .* found 'magic'"),
         ({"hint": None}, "not of the official release's form"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_truncated_file_is_named_with_the_line(root: Path) -> None:
     ("bad", "said"),
     [
         ({**report(asked("q1")), "paragraphs": [], "table": {"uid": "t", "table": [[""]]}}, "no sources: report t"),
-        (report(asked("q1", answer=[""])), "without an answer"),
+        (report(asked("q1", answer=[""])), "that is not empty"),
         (report(asked("q1", rel_paragraphs=["7"])), "no '7'"),
         (3, "not of the official release's form"),
     ],

@@ -106,7 +106,7 @@ def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
         (example("q", document="Other"), "no pages img/Other_<page>.jpg"),
         (example("q", pages=(12,)), "page 12 of Soil_Use"),
         (example("q", source_type="poem"), "unknown source_type 'poem'"),
-        (example("q") | {"reference_answer": " "}, "no reference_answer"),
+        (example("q") | {"reference_answer": " "}, "reference_answer: expected text that is not empty"),
         ({"uid": "q"}, "no 'meta_info'"),
     ],
 )

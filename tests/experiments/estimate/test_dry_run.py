@@ -17,6 +17,7 @@ from actors.agents.roles import DECISION, SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader
+from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted
@@ -24,11 +25,12 @@ from experiments.datasets.item import Dataset
 from experiments.estimate.dry_run import estimate, phase
 from experiments.estimate.plan import Plan, Range, hours, plan_table, price
 from experiments.estimate.stand_ins import StandIns, Tally
+from experiments.estimate.sweep import dry_run_sweep
 from experiments.estimate.token_count import Counter, counter_for, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.local import Local
+from experiments.running.launched import donors
 from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
@@ -88,11 +90,20 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
             watched.append(await walk.answer(await evidence.question(item), ask, 0))
             heard += watched[-1].turns
     k, shape = config.training.samples, (config.training.samples, config.topology.rounds, len(roles))
-    learned = {}
-    for name in learned_methods(config):
-        learner = Learner([role.modality for role in roles], **learner_options(config, name))
-        learned[name] = topology = LearnedTopology(name, names, Local(learner), config.topology.inference)
-        train = dataset.train()
+    learners = {
+        name: Learner([role.modality for role in roles], **learner_options(config, name))
+        for name in learned_methods(config)
+    }
+    learned = {
+        name: LearnedTopology(name, names, Local(learner), config.topology.inference)
+        for name, learner in learners.items()
+    }
+    sources = donors(config, roles)
+    for name, learner in learners.items():
+        if name in sources:
+            continue
+        topology, train = learned[name], dataset.train()
+        students = [learner, *(learners[other] for other, source in sources.items() if source == name)]
         for stage in range(1, learner.stages + 1):
             heard = turns.setdefault(f"learning {name}, stage {stage}", [])
             for _ in range(config.pruning.steps):
@@ -100,8 +111,12 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
                 _, walks = await topology.sample(k)
                 for sample, walk in enumerate(walks):
                     heard += (await walk.answer(replace(question, id=f"{question.id}/{sample}"), ask, 0, sample)).turns
-                learner.learn(learner.sample(k), np.zeros(shape), np.zeros(k))
-            learner.next_stage()
+                drawn = learner.sample(k)
+                for student in students:
+                    student.learn(drawn, np.zeros(shape), np.zeros(k))
+            for student in students:
+                student.next_stage()
+    for topology in learned.values():
         await topology.freeze()
     first = next(iter(learned.values()), None)
     for method in methods:
@@ -118,6 +133,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         (),
         ("ablation=dummy_visual", "topology.rounds=3"),
         ("ablation=no_inter",),
+        ("training.share=false",),
         ("topology.evidence=own_modality", "methods=[full]"),
         ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
         ("methods=[agreement,anomaly]", "defence.calibration=5"),
@@ -157,6 +173,22 @@ def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None
     assert "Those of evaluating random, evaluating effects are estimates" in told
     for certain in "learner.decision=all", "methods=[full,random,m3prune]":
         assert "are estimates" not in " ".join(plan_table(planned(cache, certain)).notes)
+
+
+def test_a_graph_that_is_learned_from_another_s_discussions_trains_on_nothing_and_that_is_said(cache: Path) -> None:
+    told = "effects learns from the discussions of m3prune, so that its training takes none of its own."
+    shared, apart = planned(cache), planned(cache, "training.share=false")
+    assert {one.name for one in apart.phases} - {one.name for one in shared.phases} == {
+        "learning effects, stage 1",
+        "learning effects, stage 2",
+    }
+    # Two learners take each of m3prune's steps, or each its own.
+    assert shared.demand.steps == apart.demand.steps == 2 * 2 * 3
+    assert shared.demand.graphs == apart.demand.graphs == 2
+    assert shared.whole.calls == apart.whole.calls - 2 * 3 * 2 * (3 * 2 + 1)
+    assert told in plan_table(shared).notes
+    assert told not in plan_table(apart).notes
+    assert told not in plan_table(planned(cache, "methods=[full,effects]")).notes
 
 
 def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:
@@ -268,3 +300,16 @@ def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: 
 def test_a_large_picture_is_scaled_down_to_what_the_model_takes() -> None:
     assert tokens_of_size(20_000, 10_000) < 16_384 * 1.02
     assert tokens_of_size(5_000, 5_000, most=1_003_520) == pytest.approx(1_280, rel=0.02)
+
+
+def test_a_sweep_is_predicted_as_a_whole_from_one_trial_of_each_combination(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*WORDS, f"output={tmp_path}", "runtime=inline", "methods=[full]", "sweep.axes.topology.rounds=[1,2]"]
+    dry_run_sweep(load([*words, "sweep.seeds=500", "sweep.parallel=4", "costs.prompt_price=1"]))
+    said = " ".join(capsys.readouterr().out.split())
+    calls = 500 * 6 * (3 + 1) + 500 * 6 * (2 * 3 + 1)
+    assert f"Predicted of all 1,000 trials, 4 at once: {calls:,} calls, of which {calls:,} are made" in said
+    assert "Money at the given prices" in said
+    assert "an upper bound" in said
+    assert "trials end early" not in said

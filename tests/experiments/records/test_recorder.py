@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace
 from experiments.datasets.item import Score
+from experiments.records import jsonl
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import Scored, by_question
@@ -171,7 +173,7 @@ def test_a_killed_run_ends_with_the_same_records(tmp_path: Path, reached: str) -
     assert records(run) == records(whole)
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.31, 0.64, 0.97])
+@pytest.mark.parametrize("kept", [0.45, 0.64, 0.97])
 def test_records_cut_at_any_byte_are_completed(tmp_path: Path, kept: float) -> None:
     """What a kill cannot leave but a loss of power can: files of one run that end at unrelated places."""
     run = make_run(tmp_path, steps=1, questions=6)
@@ -179,8 +181,13 @@ def test_records_cut_at_any_byte_are_completed(tmp_path: Path, kept: float) -> N
     for name in ("scores.jsonl", "traces/evaluate-m3prune.jsonl", "traces/evaluate-full-graph.jsonl"):
         path = run.path / name
         path.write_bytes(path.read_bytes()[: int(kept * len(name) * 97) % path.stat().st_size])
+    cut_scores = records(run)["scores.jsonl"]
     carry_on(run, steps=1, questions=6)
     assert records(run) == whole
+    # What was complete and has to be asked again is kept beside.
+    kept_beside = b"".join(path.read_bytes() for path in run.path.rglob("*.unmatched"))
+    assert kept_beside.count(b"\n") > 1
+    assert cut_scores[:100] not in kept_beside
 
 
 def test_an_evaluated_question_counts_only_with_its_score(tmp_path: Path) -> None:
@@ -315,3 +322,83 @@ def test_a_trace_is_scored_as_its_own_question_and_its_method_can_name_a_file(tm
         with pytest.raises(ValueError, match="a file"):
             recorder.evaluated(trace(1, method="a/b"), item(1), Score(1, 1))
         evaluate(recorder, 1)
+
+
+def test_scores_that_are_gone_are_said_and_no_discussion_is_cut(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=4)
+    path = run.path / "scores.jsonl"
+    scores, whole = path.read_bytes(), records(run)
+    for rest in (b"", scores[:20]):
+        path.write_bytes(rest)
+        with pytest.raises(UserError, match=r"scores\.jsonl has no scores for evaluate-closed-book\.jsonl"):
+            Recorder(run)
+        assert records(run) == whole | {"scores.jsonl": rest}
+    path.unlink()
+    with pytest.raises(UserError, match=r"has no scores for"):
+        Recorder(run)
+    path.write_bytes(scores)
+    (run.path / "traces" / "evaluate-m3prune.jsonl").unlink()
+    with pytest.raises(UserError, match=r"evaluate-m3prune\.jsonl has no discussions for the scores of m3prune"):
+        Recorder(run)
+    assert records(run) == {name: held for name, held in whole.items() if name != "traces/evaluate-m3prune.jsonl"}
+
+
+@pytest.mark.parametrize("what", ["twice", "answer", "order"])
+def test_scores_changed_by_hand_are_refused_and_nothing_is_cut(tmp_path: Path, what: str) -> None:
+    run = make_run(tmp_path, steps=0, questions=3)
+    path = run.path / "scores.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed = {
+        "twice": [*lines, lines[0]],
+        "answer": [lines[0].replace(b'"answer":"tower', b'"answer":"the tower'), *lines[1:]],
+        "order": [lines[1], lines[0], *lines[2:]],
+    }
+    path.write_bytes(b"".join(changed[what]))
+    before = records(run)
+    with pytest.raises(UserError, match=r"has answered|different answers") as raised:
+        Recorder(run)
+    assert "\n" not in str(raised.value)
+    assert records(run) == before
+
+
+@pytest.mark.parametrize("name", ["learning.jsonl", "traces/train-1.jsonl"])
+def test_a_training_record_that_has_changed_is_refused_and_nothing_is_cut(tmp_path: Path, name: str) -> None:
+    graph = make_run(tmp_path, steps=2, questions=0).learned("m3prune")
+    path = graph.path / name
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    before = records(graph)
+    with pytest.raises(UserError, match="is not what it was when the checkpoint was written"):
+        LearningRecorder(graph)
+    assert records(graph) == before
+
+
+@pytest.mark.parametrize("size", [0, 900])
+def test_a_checkpoint_that_keeps_other_steps_than_its_own_is_refused(tmp_path: Path, size: int) -> None:
+    graph = make_run(tmp_path, steps=2, questions=0).learned("m3prune")
+    read, path = Checkpoint.read(graph.topology), graph.path / "learning.jsonl"
+    kept = path.read_bytes()[:size]
+    digests = {**read.digests, "learning.jsonl": hashlib.blake2b(kept, digest_size=16).hexdigest()}
+    sizes = {**read.sizes, "learning.jsonl": size}
+    Checkpoint(read.stage, read.step, read.state, sizes, digests).write(graph.topology)
+    before = records(graph)
+    with pytest.raises(UserError, match=r"learning\.jsonl"):
+        LearningRecorder(graph)
+    assert records(graph) == before
+
+
+def test_a_checkpoint_vouches_for_its_sizes(tmp_path: Path) -> None:
+    graph = make_run(tmp_path, steps=2, questions=0).learned("m3prune")
+    assert graph.checkpoint() is not None
+    size = str((graph.path / "learning.jsonl").stat().st_size).encode()
+    whole = graph.topology.read_bytes()
+    assert whole.count(size) == 1
+    graph.topology.write_bytes(whole.replace(size, b"1" * len(size)))
+    with pytest.raises(UserError, match="its content has changed"):
+        LearningRecorder(graph)
+
+
+def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "LINE_BYTES", 1000)
+    (tmp_path / "scores.jsonl").write_bytes(b"x" * 5000)
+    with pytest.raises(UserError, match="more than 1,000 bytes"):
+        list(jsonl.lines(tmp_path / "scores.jsonl"))

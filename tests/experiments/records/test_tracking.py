@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,3 +104,60 @@ def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pyte
     tracker.finish()
     (said,) = warnings(caplog)
     assert said.startswith("W&B could not summarise, the run goes on without it")
+
+
+HANGS = """
+import logging, pathlib, signal, sys, time
+import psutil
+from experiments.records import tracking
+logging.basicConfig(format="%(message)s")
+tracking.FINISH_S = 1
+path = pathlib.Path(sys.argv[1])
+tracker = tracking.Tracker(path, {})
+tracker.log({"step": 1})
+def service():
+    return [child for child in psutil.Process().children() if child.name() == tracking.SERVICE]
+while not service() or tracker._acts.qsize():
+    time.sleep(0.05)
+service()[0].send_signal(signal.SIGSTOP)
+for step in range(2, 50):
+    tracker.log({"step": step})
+tracker.finish()
+print("ended")
+"""
+
+
+@pytest.fixture
+def temporary() -> Iterator[str]:
+    # A short name, as sockets need.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield folder
+
+
+def in_a_process(script: str, path: Path, temporary: str) -> subprocess.CompletedProcess[str]:
+    # With a service of its own, and not that of this process, which W&B names to its children.
+    environment = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"}
+    return subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        cwd=ROOT,
+        env={**environment, "TMPDIR": temporary},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_service_that_hangs_is_left_behind_and_nothing_waits_for_it(tmp_path: Path, temporary: str) -> None:
+    said = in_a_process(HANGS, tmp_path, temporary)
+    left = f"W&B did not end within 1 s, and was left: `wandb sync` uploads {tmp_path}\n"
+    assert (said.returncode, said.stdout, said.stderr) == (0, "ended\n", left)
+    assert os.listdir(temporary) == []
+
+
+def test_a_service_that_was_killed_is_said_in_one_line_and_not_missed_at_exit(tmp_path: Path, temporary: str) -> None:
+    said = in_a_process(
+        HANGS.replace("SIGSTOP", "SIGKILL").replace("FINISH_S = 1", "FINISH_S = 60"), tmp_path, temporary
+    )
+    assert (said.returncode, said.stdout) == (0, "ended\n")
+    assert re.fullmatch(r"W&B could not \w+, the run goes on without it: .+\n", said.stderr), said.stderr
+    assert os.listdir(temporary) == []

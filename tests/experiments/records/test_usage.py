@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -131,3 +132,23 @@ def test_computed_prefix_cached_and_reused_tokens_are_told_apart() -> None:
     assert "60 model calls made and 40 of 100 (40.0%) answered from the completion cache, which saved 777" in calls
     assert "computed: 150; served by the model's prefix cache: 850 (85.0%); completion tokens: 70" in tokens
     assert why == usage.RECURRING
+
+
+def test_seconds_per_question_are_told_of_methods_and_of_no_other_phase() -> None:
+    shown = dict(zip(usage.HEADERS, usage.cells(usage.Spent("evaluating bdog", 90.0), 40), strict=True))
+    assert (shown["time"], shown["per question"]) == ("90.0 s", "2.25 s")
+    for phase in ("judging", "learning m3prune, stage 1"):
+        shown = dict(zip(usage.HEADERS, usage.cells(usage.Spent(phase, 90.0), 40), strict=True))
+        assert shown["per question"] == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seconds": "x"}, {"seconds": -1}, {"seconds": float("nan")}, {"phase": 1}, {"agents": []}, {"more": 1}]
+    + [{"agents": {"a": spent}} for spent in ({"calls": "many"}, {"calls": 1.5}, {"calls": 2**63}, {"coins": 1}, 3)],
+)
+def test_a_line_that_no_run_writes_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    line = json.loads(Spent("evaluating full", 1.5, {"a": Usage(calls=2)}).encode())
+    (tmp_path / "usage.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line | change)}\n")
+    with pytest.raises(UserError, match=r"usage.jsonl, line 2: not a record .*; delete the file"):
+        list(usage.read(RunFolder(tmp_path)))

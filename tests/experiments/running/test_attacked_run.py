@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from actors.runtime.local import Local
 from experiments.analysis import summary
 from experiments.attacks.edge_scores import attackers_found, write_edge_scores
 from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round
@@ -25,7 +26,6 @@ from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.launched import Launched
-from experiments.running.local import Local
 from experiments.running.opening import open_dataset, open_store
 from experiments.running.replay import RecordedTeam
 from tests.support.fake_run import item, trace
@@ -76,8 +76,8 @@ def carry_out(
 
 def contents(folder: RunFolder) -> dict[str, bytes]:
     learned = folder.learned("m3prune").path
-    files = [*folder.path.glob("traces/*"), folder.metrics, folder.path / "scores.jsonl"]
-    files += [*learned.glob("traces/*"), learned / "edge_scores.json"]
+    files = [*folder.path.glob("traces/*.jsonl"), folder.metrics, folder.path / "scores.jsonl"]
+    files += [*learned.glob("traces/*.jsonl"), learned / "edge_scores.json"]
     return {path.name: path.read_bytes() for path in files}
 
 

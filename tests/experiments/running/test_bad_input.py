@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import socket
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,38 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=recall", "retrieval.encoder=/nowhere"], "retrieval.encoder: "),
         (["experiment=recall", "retrieval.picture_encoder=/nowhere"], "retrieval.picture_encoder: "),
         (["experiment=mmqa_prune", "ray.address=nowhere"], "host:port"),
+        (["experiment=mmqa_prune", "topology.text=[]", "topology.visual=[]"], "at least one role"),
+        (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1: rloo"),
+        (["experiment=mmqa_prune", "attack=sleeper", "attack.from_round=3"], "attack.from_round=3: nobody would ever"),
+        (["experiment=mmqa_prune", "attack=sleeper", "attack.from_question=900"], "attack.from_question=900: nobody"),
+        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root would have no effect: data=sample is generated"),
+        (["experiment=mmqa_prune", "replay.run=/tmp"], "with model=replay alone"),
+        (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "drop either"),
+        (["experiment=mmqa_prune", "methods=[anomaly]", "defence.dropped=9"], "one at least must be left"),
+        (["experiment=mmqa_prune", "pruning.steps=100000"], "more than the 4,000"),
+        (["experiment=mmqa_prune", "topology.instances=1000000000"], "topology.instances"),
+        (["experiment=mmqa_prune", "sweep.axes.seed=[1,2]"], "seed is not an axis"),
+        (["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,2]"], "a value is there twice"),
+        (["experiment=mmqa_prune", "sweep.seeds=9999", "sweep.axes.topology.rounds=[1,2]"], "19,998 trials"),
+        (["experiment=planted", "planted.learners=[m3prune_rloo]", "training.samples=1"], "training.samples=1: rloo"),
     ],
 )
 def test_a_wrong_word_is_told_what_would_be_right(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert says in refused(capsys, *words, f"output={tmp_path}", "wandb.mode=disabled")
+
+
+def test_too_few_training_questions_are_noticed_before_anything_starts(
+    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments import runner
+
+    monkeypatch.setattr(runner, "runtime_started", None)
+    words = ["data=mmqa", f"data.root={release}", f"output={tmp_path}", "wandb.mode=disabled", "pruning.steps=3"]
+    assert "learning takes 6 training questions" in refused(capsys, "experiment=mmqa_prune", *words)
+    calibrated = ["methods=[anomaly]", "defence.calibration=5", *words[:-1]]
+    assert "has only 4 training questions" in refused(capsys, "experiment=mmqa_prune", *calibrated)
 
 
 def test_a_ray_address_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -154,6 +181,27 @@ def test_an_output_or_index_folder_that_cannot_be_written_is_named(
     blocked.write_text("in the way")
     assert str(blocked) in refused(capsys, "experiment=recall", f"output={blocked}/runs")
     assert str(blocked) in refused(capsys, "experiment=recall", f"output={tmp_path}", f"cache={blocked}/cache")
+
+
+def test_a_cache_on_a_full_disk_and_figures_that_cannot_be_drawn_are_noticed_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from matplotlib.figure import Figure
+
+    from experiments.running import opening
+
+    words = ["experiment=mmqa_prune", f"output={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}", "data.limit=1"]
+    full = namedtuple("full", "free")
+    free = {tmp_path / "runs": 10**12, tmp_path / "cache": 10**6}
+    monkeypatch.setattr(opening.shutil, "disk_usage", lambda folder: full(free[folder]))
+    assert f"0 MB are free in {tmp_path / 'cache'}" in refused(capsys, *words, "wandb.mode=disabled")
+
+    def lost(*_: object, **__: object) -> None:
+        raise ValueError("Failed to find font DejaVu Sans")
+
+    monkeypatch.setattr(Figure, "savefig", lost)
+    error = refused(capsys, *words, "wandb.mode=disabled")
+    assert "figures cannot be drawn (ValueError: Failed to find font DejaVu Sans)" in error
 
 
 def test_too_little_memory_or_disk_is_noticed_before_anything_starts(

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -37,7 +37,9 @@ from experiments.running.graph_flow import export_team, write_team
 from experiments.running.launch import team_roles
 from experiments.running.models import model_backend
 from tests.support.paths import ROOT
-from topologies.topology import Wiring, discuss
+from topologies.edge_lists import Wiring, senders
+from topologies.topology import discuss
+from topologies.wiring import Bools, Edges
 
 AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
 SEED = 11
@@ -52,7 +54,19 @@ def wiring(seed: int = 0, rounds: int = 3, isolated: int = 2) -> Wiring:
     temporal[:, range(n), range(n)] = False
     for edges in spatial, temporal:
         edges[:, isolated] = edges[:, :, isolated] = False
-    return Wiring(spatial, temporal, rng.random(n) < 0.7, rng.random((n, n)), rng.random((n, n)))
+    decision, p = rng.random(n) < 0.7, Edges(rng.random((n, n)), rng.random((n, n)))
+    return Wiring.of_matrices(spatial, temporal, decision, p)
+
+
+def without(walk: Wiring, speaks: Bools) -> Wiring:
+    """The wiring less the edges of agents in rounds in which they take no part; everybody is read."""
+    (spatial, p), (temporal, q) = (
+        (edges[kept], weights[kept])
+        for edges, weights, earlier in ((walk.spatial, walk.spatial_p, 0), (walk.temporal, walk.temporal_p, 1))
+        if weights is not None
+        for kept in [speaks[edges[:, 0] - earlier, edges[:, 1]] & speaks[edges[:, 0], edges[:, 2]]]
+    )
+    return Wiring(walk.rounds, spatial, temporal, np.ones(walk.agents, bool), p, q, speaks=speaks)
 
 
 @pytest.fixture(scope="module")
@@ -76,19 +90,20 @@ async def simulated(
     roles: dict[str, Role] = ROLES,
     settings: AgentSettings | None = None,
     readers: Mapping[str, Reader] = MappingProxyType({}),
+    agents: Sequence[str] = AGENTS,
 ) -> Trace:
     reader = Reader(ReaderSettings())
     holders = {
         name: HostedAgent(roles[name], reader, settings)
         if roles[name].agent
         else RoleAgent(roles[name], readers.get(name, reader), settings)
-        for name in (*AGENTS, DECISION.name)
+        for name in (*agents, DECISION.name)
     }
 
     async def ask(turn: Turn) -> Message:
         return (await holders[turn.agent].take(turn))[0]
 
-    return await discuss("m3prune", AGENTS, walk, question, ask, SEED)
+    return await discuss("m3prune", agents, walk, question, ask, SEED)
 
 
 async def said_by(team: GraphFlow, task: QuestionMessage | str) -> dict[str, Message]:
@@ -117,6 +132,17 @@ async def test_every_turn_of_the_team_is_the_simulator_s(questions: list[Questio
         assert await said_by(team, QuestionMessage.of(question)) == {turn.id: turn for turn in trace.turns}
 
 
+async def test_an_agent_that_is_out_of_a_round_has_no_turn_in_it_and_remembers_those_that_it_took(
+    questions: list[Question],
+) -> None:
+    walk, speaks = wiring(), np.ones((3, len(AGENTS)), dtype=bool)
+    speaks[0, 1] = speaks[1, 0] = False
+    walk = without(walk, speaks)
+    trace = await simulated(walk, questions[0])
+    assert f"1/{AGENTS[1]}" not in (said := {turn.id: turn for turn in trace.turns})
+    assert await said_by(loaded(walk), QuestionMessage.of(questions[0])) == said
+
+
 async def test_a_role_with_a_model_of_its_own_takes_it_along(questions: list[Question], tmp_path: Path) -> None:
     silent = ReaderSettings(threshold=9)
     held = AGENTS[0]
@@ -127,6 +153,25 @@ async def test_a_role_with_a_model_of_its_own_takes_it_along(questions: list[Que
     trace = await simulated(wiring(), questions[0], readers={held: Reader(silent)})
     assert said == {turn.id: turn for turn in trace.turns}
     assert trace != await simulated(wiring(), questions[0])
+
+
+async def test_instances_of_a_role_are_told_apart_and_other_roles_say_nothing_of_them(
+    questions: list[Question], tmp_path: Path
+) -> None:
+    first, *others = AGENTS
+    agents = (f"{first}_1", *others)
+    roles = {**ROLES, agents[0]: replace(ROLES[first], name=agents[0], of=first)}
+    config = Config(seed=SEED, roles={first: RoleSettings(reader=asdict(ReaderSettings(threshold=9)))})
+    path = write_team(tmp_path, wiring(), agents, roles, config)
+    assert path is not None
+    told = json.loads(path.read_text())
+    said_of = [each["config"]["role"].get("of", "nothing") for each in told["config"]["participants"]]
+    assert set(said_of) == {first, "nothing"}
+    assert said_of.count(first) == 3
+    readers = {agents[0]: Reader(ReaderSettings(threshold=9))}
+    trace = await simulated(wiring(), questions[0], roles, readers=readers, agents=agents)
+    said = await said_by(GraphFlow.load_component(told), QuestionMessage.of(questions[0]))
+    assert said == {turn.id: turn for turn in trace.turns}
 
 
 async def test_a_role_with_a_form_of_its_own_takes_it_along(questions: list[Question]) -> None:
@@ -200,8 +245,8 @@ def test_each_node_waits_for_and_hears_whom_the_wiring_says() -> None:
     assert parents["decision"] == {f"{agent}_3" for agent in AGENTS}
     for t, i in np.ndindex(3, len(AGENTS)):
         config_of = nodes[f"{AGENTS[i]}_{t + 1}"]
-        expected = {f"{AGENTS[j]}_{t + 1}" for j in np.flatnonzero(walk.spatial[t, :, i])}
-        expected |= {f"{AGENTS[j]}_{t}" for j in np.flatnonzero(walk.temporal[t, :, i])}
+        expected = {f"{AGENTS[j]}_{t + 1}" for j in senders(walk.spatial).get((t, i), ())}
+        expected |= {f"{AGENTS[j]}_{t}" for j in senders(walk.temporal).get((t, i), ())}
         assert set(config_of["weights"]) == expected
         assert parents[config_of["name"]] == expected | ({f"{AGENTS[i]}_{t}"} if t else set())
 

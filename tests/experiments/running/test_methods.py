@@ -66,7 +66,7 @@ class Lookup(OneAfterAnother):
 
 def reversed_chain(context):
     """A chain from the last agent to the first"""
-    return wired(context, lambda agents: type(chain(agents))(*(kind.T for kind in chain(agents))))
+    return wired(context, lambda agents: type(chain(agents))(*(pairs[:, ::-1] for pairs in chain(agents))))
 
 
 ALSO = Method("also", "another one", wired, needs_graph=True)

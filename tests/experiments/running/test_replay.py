@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,8 +22,8 @@ from experiments.datasets.item import Item, Score
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset
 from tests.support.fake_run import learning_step
-from topologies.graphs import as_wirings, complete
-from topologies.learning.pruned import split
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.single import Single
 from topologies.topology import Topology, Wired
 
@@ -37,8 +36,8 @@ EVIDENCE = (
 # An id may hold whatever a benchmark puts there.
 IDS = ("plain", 'a/b/0","agents":[', "ünï/1")
 QUESTIONS = [Question(id, "Who directed Night Harbour?", evidence=EVIDENCE) for id in IDS]
-WIRING = split(as_wirings(complete(len(AGENTS)), 2))[0]
-SAMPLED = (WIRING, replace(WIRING, spatial=np.zeros_like(WIRING.spatial)))
+WIRING = constant_wiring(complete(len(AGENTS)), len(AGENTS), 2)
+SAMPLED = (WIRING, replace(WIRING, spatial=WIRING.spatial[:0]))
 
 
 def methods() -> list[Topology]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from experiments.config.loading import load, save
-from experiments.records.recorder import LEARNING, LearningRecorder, RunFolder
+from experiments.records.checkpoint import LEARNING
+from experiments.records.recorder import LearningRecorder, RunFolder
 from experiments.running.launch import learned_methods, learner_options, team_roles
 from run import main
 from tests.support.paths import ROOT
@@ -58,7 +59,8 @@ def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"
     learned = {graph.name for graph in RunFolder(finished).all_learned()}
     for name, row in metrics["methods"].items():
-        assert row.keys() == {*columns.split(), *(["training_tokens"] if name in learned else [])}
+        source = ["learned_from"] if name == "effects" else []
+        assert row.keys() == {*columns.split(), *(["training_tokens", *source] if name in learned else [])}
     for graph in RunFolder(finished).all_learned():
         turns = [turn for stage in (1, 2) for trace in graph.traces(f"train-{stage}") for turn in trace.turns]
         tokens = sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
@@ -75,14 +77,14 @@ def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
 
 
 def test_every_discussion_is_traced_with_every_turn(finished: Path) -> None:
-    for graph in RunFolder(finished).all_learned():
-        for stage in (1, 2):
-            traces = list(graph.traces(f"train-{stage}"))
-            assert len(traces) == 3 * 3
-            assert all(len(trace.turns) == 19 for trace in traces)
-        assert any(
-            (sender < 5) != (receiver < 5) for trace in graph.traces("train-2") for _, sender, receiver in trace.spatial
-        )
+    graph = RunFolder(finished).learned("m3prune")
+    for stage in (1, 2):
+        traces = list(graph.traces(f"train-{stage}"))
+        assert len(traces) == 3 * 3
+        assert all(len(trace.turns) == 19 for trace in traces)
+    assert any(
+        (sender < 5) != (receiver < 5) for trace in graph.traces("train-2") for _, sender, receiver in trace.spatial
+    )
 
 
 def test_training_and_evaluation_questions_never_overlap(finished: Path) -> None:
@@ -110,6 +112,21 @@ def test_the_same_seed_gives_the_same_numbers_and_traces_one_at_a_time(
         assert path.read_bytes() == (other / name).read_bytes(), name
 
 
+def test_a_run_in_one_process_has_the_same_records(
+    finished: Path, output: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Ray was started")
+
+    monkeypatch.setattr("ray.init", refuse)
+    assert main(words(output, "runtime=inline")) == 0
+    other = folder_of(capsys.readouterr().out)
+    names = ["metrics.json", "scores.jsonl", *(f"learned/{method}/{LEARNING}" for method in ("m3prune", "effects"))]
+    names += [str(path.relative_to(finished)) for path in finished.glob("**/traces/*.jsonl")]
+    for name in names:
+        assert (other / name).read_bytes() == (finished / name).read_bytes(), name
+
+
 def test_a_run_killed_in_stage_2_and_resumed_ends_with_the_same_numbers(
     finished: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,7 +150,7 @@ def test_a_run_killed_before_its_first_step_records_its_start_once(
     run = RunFolder.create(output, "mmqa_prune")
     config = load(words(output, f"cache={output}/cache"))
     save(config, run.config)
-    method = learned_methods(config)[0]
+    method = learned_methods(config)[-1]  # what learns from another's discussions is recorded before it
     graph, whole = run.learned(method), RunFolder(finished).learned(method)
     learner = Learner([role.modality for role in team_roles(config)], **learner_options(config, method))
     with LearningRecorder(graph) as recorder:

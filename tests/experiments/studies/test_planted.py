@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.metrics.ranking import auc
 from experiments.runner import open_folder, run
-from experiments.studies.planted import job
+from experiments.studies.planted import figure, job
 from experiments.studies.planted.opinions import Team, reading_weights
 from experiments.studies.planted.report import metrics, regret_table, summarise, table, write
 from experiments.studies.planted.settings import Influence, OpinionSettings, PlantedSettings
@@ -26,15 +27,26 @@ from experiments.studies.planted.truth import best_reachable, random_wirings, tr
 from experiments.studies.planted.worlds import Outcome, explore, learn, price, stopped, without, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import terminate
+from topologies import edge_lists
+from topologies.edge_lists import listed, of_edges
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.peers import Peer
 from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
-from topologies.wiring import Edges, receiver_weights
+from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow
 
 TINY = OpinionSettings(text=3, visual=2)
+SMALL = PlantedSettings(
+    seeds=1,
+    opinions=TINY,
+    strengths=[[1.2, 0.1]],
+    influences=[Influence.ANSWERS],
+    learners=[Peer.M3PRUNE, Peer.EFFECTS],
+    truth=4_000,
+    evaluated=200,
+)
 
 
 def explored(settings: PlantedSettings, pruning: PruningSettings | None = None, samples: int = 10) -> list[Outcome]:
@@ -80,9 +92,11 @@ def test_what_an_agent_says_reaches_its_listeners_of_the_round_and_nobody_else()
 def test_reading_weights_are_those_of_the_runtime() -> None:
     generator = np.random.default_rng(0)
     present, p = generator.random((4, 2, 5, 5)) < 0.5, generator.random((5, 5))
-    np.testing.assert_allclose(reading_weights(present, p).numpy(), receiver_weights(p, present), atol=1e-6)
-    equal = receiver_weights(np.array(1.0), present)
-    np.testing.assert_allclose(reading_weights(present, None).numpy(), equal, atol=1e-6)
+    for taken, weighed, equal in zip(present, reading_weights(present, p), reading_weights(present, None), strict=True):
+        edges = listed(taken)
+        at = tuple(edges.T)
+        np.testing.assert_allclose(weighed.numpy()[at], edge_lists.reading_weights(edges, of_edges(p, edges), 5), 1e-5)
+        np.testing.assert_allclose(equal.numpy()[at], edge_lists.reading_weights(edges, None, 5), 1e-5)
 
 
 def test_the_truth_blames_the_adversary_and_agrees_with_taking_an_edge_away() -> None:
@@ -134,7 +148,8 @@ def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does
     )
     outcomes = explored(settings)
     rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
-    assert rows[True, "effects"]["auc_adversary"][0] > 0.9
+    for learned in ("effects", "effects from m3prune"):
+        assert rows[True, learned]["auc_adversary"][0] > 0.9
     assert rows[True, "m3prune"]["auc_adversary"][0] < 0.75
     assert rows[True, "effects"]["utility"][0] > rows[True, "full"]["utility"][0]
     assert rows[True, "best"]["share"][0] == 1
@@ -158,8 +173,8 @@ def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
         outcome for outcome in outcomes if outcome.world.number == 0
     ]
     text = table(summaries)
-    assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 6  # one setting, and all of them
-    assert len(text.splitlines()) == 1 + 2 * 2 * 9
+    assert len(regret_table(summaries).splitlines()) == 1 + 2 * 2 * 7  # one setting, and all of them
+    assert len(text.splitlines()) == 1 + 2 * 2 * 10
     assert set(metrics(summaries)["methods"]) >= {"answers/attacked/full", "answers/clean/effects"}
     assert all(name in text for name in ("effects", "m3prune", "m3prune_rloo", "full", "by_hand", "best", "attacked"))
     write(tmp_path, settings, outcomes, summaries)
@@ -168,12 +183,73 @@ def test_the_table_and_the_file_hold_every_learner(tmp_path: Path) -> None:
     assert stored["settings"]["seeds"] == 2
 
 
+def test_what_effects_learns_from_another_s_discussions_stands_beside_what_it_learns_from_its_own() -> None:
+    settings = replace(SMALL, checkpoints=[4, 8])
+    learned = [outcome for outcome in explored(settings, PruningSettings(steps=4), samples=4) if outcome.regret]
+    attacked = {outcome.learner: outcome for outcome in learned if outcome.world.adversary is not None}
+    assert list(attacked) == ["m3prune", "effects", "effects from m3prune"]
+    shared, own = attacked["effects from m3prune"], attacked["effects"]
+    assert shared.training == 0 < (own.training or 0)
+    assert shared.regret.keys() == own.regret.keys() == {4, 8}
+    assert shared.wrongly is not None
+    # Beside the others, who learn as they do without it; and only where there is somebody to learn from.
+    without = explored(replace(settings, share=False), PruningSettings(steps=4), samples=4)
+    assert [outcome for outcome in without if outcome.regret] == [
+        outcome for outcome in learned if outcome.learner != "effects from m3prune"
+    ]
+    alone = explored(replace(settings, learners=[Peer.EFFECTS]), PruningSettings(steps=4), samples=4)
+    assert {outcome.learner for outcome in alone if outcome.regret} == {"effects"}
+
+
+def test_a_joined_turn_is_paid_once_and_the_cost_of_learning_is_told_by_the_questions_used() -> None:
+    settings = replace(SMALL, checkpoints=[2, 4, 6, 8])
+
+    def measured(share: bool = True, **learner: Any) -> dict[str, Outcome]:
+        pruning, world = PruningSettings(steps=4, looks=2), worlds(settings)[0]
+        found = explore(
+            world, replace(settings, share=share), LearnerSettings(decision=Decision.LEARNED, **learner), pruning, 6
+        )
+        return {outcome.learner: outcome for outcome in found if outcome.spent}
+
+    plain, common = measured(), measured(shared_orders=True, beginnings=2)
+    for name, outcome in plain.items():
+        spent = list(outcome.spent.values())
+        assert spent == sorted(set(spent))
+        assert outcome.reached.keys() == outcome.spent.keys() == outcome.regret.keys() == {2, 4, 6, 8}
+        assert 0 < (outcome.joined or 0) < (common[name].joined or 0) < 1
+        assert common[name].spent[8] < spent[-1] <= 8 * 6 * ((outcome.training or np.inf) + 1)
+    # Whoever learns from another's discussions learns at their price.
+    assert plain["effects from m3prune"].spent == plain["m3prune"].spent
+    # Where learning has stopped, nothing changes any more; `effects` has no evidence yet by which it could.
+    stopping = measured(share=False, settled=1.0)
+    assert stopping["effects"] == plain["effects"]
+    early = stopping["m3prune"]
+    assert early.spent[4] == early.spent[6] == early.spent[8] < plain["m3prune"].spent[8]
+    assert early.reached[4] == early.reached[8]
+
+
+def test_the_figures_show_every_learner_against_questions_and_against_tokens(tmp_path: Path) -> None:
+    settings = replace(SMALL, seeds=2, evaluated=100, checkpoints=[2, 4])
+    summaries = summarise(explored(settings, PruningSettings(steps=2), samples=4))
+    row = next(row for row in summaries if row.learner == "effects" and row.attacked)
+    assert {"utility@2", "utility@4", "auc@2", "auc@4", "spent@2", "spent@4"} <= row.measures.keys()
+    drawn = figure.draw(tmp_path, summaries)
+    assert [path.name for path in drawn] == ["planted-regret.png", "planted-tokens.png"]
+    vector = (tmp_path / "planted-tokens.svg").read_text()
+    # Outlines of letters are drawn once for all that use them, and named in comments.
+    for label in ("m3prune", "effects from m3prune", "one adversary", "no adversary", "AUC: edges that harm"):
+        assert f"<!-- {label} -->" in vector
+    figure.draw(tmp_path / "again", summaries)
+    assert (tmp_path / "again" / "planted-tokens.pdf").read_bytes() == (tmp_path / "planted-tokens.pdf").read_bytes()
+    assert load(["experiment=planted_tokens"]).planted.checkpoints[-1] == 80
+
+
 def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
     team = Team(TINY, seed=6)
     settings = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
     student = Learner(team.modalities, settings=settings, pruning=PruningSettings(steps=5))
     used = []
-    for number, tokens in learn(student, team, 4):
+    for number, tokens, *_ in learn(student, team, 4):
         assert 10 <= tokens <= 10 + 20 + 25 + 5
         used.append(number)
         before = student.state()
@@ -212,19 +288,24 @@ def test_what_hearing_does_is_what_the_influence_says() -> None:
 
 
 def test_where_all_is_chance_effects_keeps_everything_and_wrongs_nobody() -> None:
-    settings = PlantedSettings(
-        seeds=2,
-        opinions=TINY,
-        strengths=[[1.2, 0.1]],
-        influences=[Influence.CHANCE],
-        learners=[Peer.EFFECTS],
-        truth=4_000,
-        evaluated=100,
-        checkpoints=[80],
+    settings = replace(
+        SMALL, seeds=2, influences=[Influence.CHANCE], learners=[Peer.EFFECTS], evaluated=100, checkpoints=[80]
     )
     learned = [outcome for outcome in explored(settings) if outcome.learner == "effects"]
-    assert [outcome.edges for outcome in learned] == [20 + 25 + 5] * 4
-    assert [outcome.wrongly for outcome in learned] == [0] * 4
+    assert [outcome.edges for outcome in learned] == [20 + 25 + 5] * 2
+    assert [outcome.wrongly for outcome in learned] == [0] * 2
+
+
+def test_the_default_worlds_have_adversaries_of_both_modalities_and_the_full_grid_has_all() -> None:
+    settings = load(["experiment=planted"]).planted
+    chosen = worlds(settings)
+    assert len(chosen) == 65
+    agents = {world.adversary for world in chosen} - {None}
+    assert {agent < settings.opinions.text for agent in agents if agent is not None} == {True, False}
+    full = worlds(load(["experiment=planted_full"]).planted)
+    assert {world.adversary for world in full} == {None, *range(9)}
+    assert len(full) == 9 * 2 * (5 + 3) + 9
+    assert {(world.conformity, world.distraction) for world in chosen} < {(w.conformity, w.distraction) for w in full}
 
 
 def test_auc_counts_ties_half() -> None:
@@ -273,15 +354,27 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     assert (folder.figures / "planted-regret.png").stat().st_size > 1000
 
 
+FAILING = """
+import sys
+from experiments.studies.planted import job
+from run import main
+
+def fail(*_):
+    raise KeyError("nobody foresaw")
+
+job.run = fail
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_a_failure_that_nobody_foresaw_is_one_line_with_the_traceback_in_the_runs_log(tmp_path: Path) -> None:
     config = load(["experiment=planted", "wandb.mode=disabled", f"output={tmp_path}"])
     folder = open_folder(config)
-    (folder.path / job.RECORDS).mkdir()
-    command = [sys.executable, "run.py", f"resume={folder.path}"]
+    command = [sys.executable, "-c", FAILING, f"resume={folder.path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.fullmatch(
-        rf"error: IsADirectoryError: .*; the traceback is in {folder.log}; "
+        rf"error: KeyError: 'nobody foresaw'; the traceback is in {folder.log}; "
         rf"go on with: python run.py resume={folder.path}\n",
         done.stderr,
     )
@@ -308,7 +401,6 @@ def test_a_terminated_study_says_how_to_go_on(tmp_path: Path) -> None:
     assert terminate(process) == f"ended by SIGTERM; go on with: python run.py resume={folder}\n"
 
 
-def test_the_job_says_what_is_wrong_with_its_settings(tmp_path: Path) -> None:
-    config = load(["experiment=planted", "planted.seeds=0", f"output={tmp_path}"])
-    with pytest.raises(UserError, match="seeds must be at least 1"):
-        run(config, open_folder(config))
+def test_wrong_settings_of_the_job_are_told() -> None:
+    with pytest.raises(UserError, match=r"planted\.seeds=0: expected at least 1"):
+        load(["experiment=planted", "planted.seeds=0"])

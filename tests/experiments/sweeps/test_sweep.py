@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from experiments.config.loading import load
@@ -26,7 +27,7 @@ TINY = [
     "data.limit=4",
     "pruning.steps=2",
     "training.samples=2",
-    "methods=[full,m3prune]",
+    "methods=[full,m3prune,effects]",
     "wandb.mode=disabled",
 ]
 ROUNDS = "sweep.axes.topology.rounds=[1,2]"
@@ -41,9 +42,9 @@ def folder_of(printed: str) -> Path:
 def same_run(one: Path, other: Path) -> None:
     """All that a run records of what was said and scored is the same, byte for byte."""
     names = [f"traces/{path.name}" for path in sorted((one / "traces").iterdir())]
-    assert len(names) == 2
+    assert len(names) == 3
     learned = [path.relative_to(one).as_posix() for path in sorted((one / "learned").rglob("*.jsonl"))]
-    assert len(learned) == 3
+    assert len(learned) == 4
     for name in (*names, *learned, "metrics.json", "scores.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
@@ -55,8 +56,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def swept(output: Path) -> Path:
-    """Rounds x seeds, in a process of its own that is killed after the first trial, and resumed."""
-    words = [*TINY, ROUNDS, "sweep.seeds=2", f"output={output}"]
+    """Rounds x seeds, in a process of its own that is killed after the first trial, and resumed; W&B keeps each."""
+    words = [*TINY, ROUNDS, "sweep.seeds=2", "wandb.mode=offline", f"output={output}"]
     command = [sys.executable, "run.py", *words]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline, folder = time.monotonic() + 240, None
@@ -102,6 +103,15 @@ def test_a_trial_gives_what_the_same_run_gives_alone(
     same_run(swept / "trials" / "0003-rounds=2,seed=1", folder_of(capsys.readouterr().out))
 
 
+def test_a_sweep_whose_trials_hold_their_own_agents_has_the_same_records(
+    swept: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TINY, "topology.rounds=2", "sweep.seeds=2", "runtime=inline", f"output={output / 'inline'}"]) == 0
+    inline = folder_of(capsys.readouterr().out)
+    same_run(swept / "trials" / "0002-rounds=2,seed=0", inline / "trials" / "0000-seed=0")
+    same_run(swept / "trials" / "0003-rounds=2,seed=1", inline / "trials" / "0001-seed=1")
+
+
 def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
     for trial in (swept / "trials").iterdir():
         names = {path.name for path in trial.iterdir()}
@@ -112,12 +122,12 @@ def test_the_table_has_a_row_for_each_setting_and_method(swept: Path) -> None:
     with (swept / "sweep.csv").open() as lines:
         rows = list(csv.DictReader(lines))
     told = [(row["topology.rounds"], row["method"], row["seeds"]) for row in rows]
-    assert told == [(rounds, method, "2") for rounds in "12" for method in ("full", "m3prune")]
+    assert told == [(rounds, method, "2") for rounds in "12" for method in ("full", "m3prune", "effects")]
     for row in rows:
         assert 0 <= float(row["ci95_low"]) <= float(row["utility"]) <= float(row["ci95_high"]) <= 1
     found = [r.metrics["methods"]["full"]["utility"] for r in read_results(swept) if r.values["topology.rounds"] == 2]
-    assert float(rows[2]["utility"]) == pytest.approx(sum(found) / 2)
-    assert len(json.loads((swept / "sweep.json").read_text())["rows"]) == 4
+    assert float(rows[3]["utility"]) == pytest.approx(sum(found) / 2)
+    assert len(json.loads((swept / "sweep.json").read_text())["rows"]) == 6
 
 
 def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind_is_stopped(
@@ -136,13 +146,33 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
     ended = {result.name: result for result in read_results(folder, stopped=True)}
     best, behind = ended["0000-temperature=0.7,seed=0"], ended["0001-temperature=0.7,seed=1"]
     assert best.stopped == 0
-    assert best.metrics["methods"].keys() == {"full", "m3prune"}
+    assert best.metrics["methods"].keys() == {"full", "m3prune", "effects"}
     assert (behind.stopped, behind.metrics) == (1, {})
     steps = (folder / "trials" / behind.name / "learned" / "m3prune" / "learning.jsonl").read_text().splitlines()
     assert [json.loads(step)["step"] for step in steps] == [0, 1], "it has learned no longer than was decided upon"
     assert ended.keys() == {best.name, behind.name, "0003-temperature=0.1,seed=1"}
     assert json.loads((folder / "sweep.json").read_text())["failed"].keys() == {broken.name}
     assert f"failed: {broken.name}: {broken}/scores.jsonl, line 1: not a record of this kind" in printed
+
+
+def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> None:
+    own = output / "stopped"
+    words = [*TINY, "data.limit=40", "completions.reuse=false", "sweep.seeds=2", "sweep.parallel=1", "ray.hung_s=5"]
+    command = [sys.executable, "run.py", *words, f"output={own}"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and not list(own.glob("*/trials/*/scores.jsonl")) and process.poll() is None:
+        time.sleep(0.02)
+    [trial] = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if "Trainable" in " ".join(child.cmdline())
+    ]
+    trial.suspend()
+    said, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert "its process died; it is taken up again in another one" in said
+    assert len(list(own.glob("*/trials/*/metrics.json"))) == 2
 
 
 def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:

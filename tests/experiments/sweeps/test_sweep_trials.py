@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from actors.errors import UserError
 from experiments.analysis.setting_names import short_keys
 from experiments.config.loading import experiments, load
 from experiments.conformance.scripted import SYSTEMS as PAPERS
+from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
+from experiments.sweeps.sweep import run_sweep
 from experiments.sweeps.trials import Trial, expand, groups, is_sweep
 
 pytestmark = pytest.mark.slow
@@ -89,7 +93,7 @@ def test_random_search_draws_different_combinations_by_seed() -> None:
     ("words", "told"),
     [
         (["sweep.axes.topology.rounds=[2,0]"], "0001-rounds=0,seed=0"),
-        (["sweep.axes.pruning.rate=[0.1,2]"], "pruning rate must be from 0 to below 1, got 2"),
+        (["sweep.axes.pruning.rate=[0.1,2]"], "pruning.rate=2.0: expected a number from 0 to 1"),
         (["sweep.axes.topology.round=[2,4]"], "Did you mean 'topology.rounds'"),
         (["sweep.axes.topology.rounds=4"], "expected a list of values"),
         (["sweep.axes.topology.rounds=[]"], "expected a list of values"),
@@ -105,6 +109,13 @@ def test_what_cannot_be_run_is_said_in_one_line_before_anything_starts(words: li
         trials(*words)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("words", "steps"), [((), 80), (("training.share=false",), 160), (("methods=[effects]",), 80)])
+def test_a_trial_has_the_steps_of_all_graphs_that_hold_discussions(words: tuple[str, ...], steps: int) -> None:
+    asha = ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=1000", "methods=[full,m3prune,effects]"]
+    with pytest.raises(UserError, match=f"no trial has more than {steps} training steps to stop in"):
+        run_sweep(load(["experiment=mmqa_prune", *asha, *words]), RunFolder(Path("nowhere")))
 
 
 def test_only_trials_that_need_the_same_processes_share_them() -> None:
@@ -151,10 +162,56 @@ def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_bytes(whole[:-10])
     assert [found.name for found in read_results(tmp_path, stopped=True)] == ["0000"]
     with Results(tmp_path) as results:
-        assert results.done == {"0000"}
+        assert [found.name for found in read_results(tmp_path)] == ["0000"]
         results.append(result("0001", stopped=3, utility=0.5))
     assert (tmp_path / RESULTS).read_bytes() == whole
     assert [found.name for found in read_results(tmp_path)] == ["0000"], "one that was stopped early has no metrics"
+
+
+def test_metrics_may_name_the_method_that_another_one_learned_from(tmp_path: Path) -> None:
+    def of(source: object) -> TrialResult:
+        rows = {"m3prune": {"utility": 0.5}, "effects": {"utility": 0.5, "learned_from": source}}
+        return TrialResult("0000", {}, 0, {"methods": rows})
+
+    with Results(tmp_path) as results:
+        results.append(of("m3prune"))
+    assert read_results(tmp_path) == [of("m3prune")]
+    for other in ("gptswarm", 3, ["m3prune"], None):
+        (tmp_path / RESULTS).write_text(f"{of(other).encode()}\n")
+        with pytest.raises(UserError, match=r"metrics of effects: learned_from: expected one of the trial's methods"):
+            read_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": "../../elsewhere"}, "line 1: not a record"),
+        ({"name": "0007-seed=0"}, "the sweep has no trial '0007-seed=0'"),
+        ({"seed": 5}, "has another seed or other values"),
+        ({"values": {"topology.rounds": 9}}, "has another seed or other values"),
+        ({}, "is there twice"),
+    ],
+)
+def test_a_result_that_is_of_no_trial_of_the_sweep_is_refused(
+    change: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    config = load(["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,3]", f"output={tmp_path}"])
+    [first, _] = expand(config)
+    kept = result(first.name)
+    lines = [replace(kept, **change), *([] if change else [kept])]
+    (tmp_path / RESULTS).write_text("".join(f"{line.encode()}\n" for line in lines))
+    with pytest.raises(UserError, match=re.escape(says)):
+        run_sweep(config, RunFolder(tmp_path))
+
+
+def test_a_finished_trial_whose_records_are_gone_is_named(tmp_path: Path) -> None:
+    config = load(["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,3]", f"output={tmp_path}"])
+    trials = expand(config)
+    rows = {"methods": {"full": {"utility": 0.5}}}
+    lines = [TrialResult(trial.name, trial.values, trial.seed, rows).encode() for trial in trials]
+    (tmp_path / RESULTS).write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(UserError, match=f"{re.escape(trials[0].name)} has no scores of full: restore its scores"):
+        run_sweep(config, RunFolder(tmp_path))
 
 
 def test_two_processes_cannot_run_one_sweep(tmp_path: Path) -> None:
@@ -166,3 +223,17 @@ def test_a_damaged_line_is_told_of(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text(json.dumps({"name": "0000"}) + "\n")
     with pytest.raises(UserError, match=r"trials\.jsonl, line 1: not a record of this kind"):
         read_results(tmp_path)
+
+
+def test_a_combination_is_checked_once_and_each_of_its_seeds_has_a_configuration_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = []
+    monkeypatch.setattr("experiments.sweeps.trials._check", checked.append)
+    found = expand(load(["experiment=mmqa_prune", "sweep.axes.topology.rounds=[1,2]", "sweep.seeds=3", "seed=5"]))
+    assert len(checked) == 2
+    assert [(trial.config.topology.rounds, trial.config.seed) for trial in found] == [
+        (rounds, seed) for rounds in (1, 2) for seed in (5, 6, 7)
+    ]
+    found[0].config.wandb.group = "mine"
+    assert found[1].config.wandb.group != "mine"

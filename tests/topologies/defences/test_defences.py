@@ -13,6 +13,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from actors.runtime.in_order import in_order
+from actors.runtime.local import Local
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -24,8 +25,7 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running import calibration
 from experiments.running.context import RunContext
-from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.local import Local
+from experiments.running.launch import check, closing_roles, learned_methods, learner_options, team_roles
 from experiments.running.methods import METHODS
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
@@ -37,10 +37,11 @@ from topologies.defences.challenger import CHALLENGE
 from topologies.defences.inspector import Inspector, corrected
 from topologies.defences.majority import Majority, vote
 from topologies.defences.silenced import most_suspicious, silencing
-from topologies.graphs import as_wirings, complete
+from topologies.fixed import constant_wiring
+from topologies.graphs import complete
 from topologies.learning.learner import Learner
 from topologies.learning.peers import Peer
-from topologies.learning.pruned import LearnedTopology, split
+from topologies.learning.pruned import LearnedTopology
 from topologies.topology import Topology, Wired
 from topologies.wiring import Floats
 
@@ -237,7 +238,7 @@ class Scripted:
 
 async def test_receivers_hear_what_the_inspector_corrected_and_senders_go_on_from_their_own() -> None:
     names = ("ann", "bob", "cy")
-    [wiring] = split(as_wirings(complete(3), 2))
+    wiring = constant_wiring(complete(3), 3, 2)
     team = Scripted({"ann": "Tarn", "bob": None, "cy": "Oslo"})
     trace = await Inspector("m", Wired("m", names, wiring), names).answer(QUESTION, team.ask, seed=1)
 
@@ -267,7 +268,7 @@ def test_a_correction_keeps_the_senders_name_and_the_same_answer_in_other_words_
 async def stubborn(position: int, seed: int, agents: int = 7, questions: int = 20) -> list[Trace]:
     """Discussions in which one agent repeats one wrong answer and the others are often right and listen."""
     names = [f"a{number}" for number in range(agents)]
-    [wiring] = split(as_wirings(complete(agents), 2))
+    wiring = constant_wiring(complete(agents), agents, 2)
 
     async def ask(turn: Turn) -> Message:
         lots = random.Random(derive_seed(turn.seed, "lots"))
@@ -331,10 +332,9 @@ def test_the_features_are_what_their_names_say() -> None:
 
 def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:
     wiring = silencing(np.array([False, True, False]), rounds=2)
-    assert not wiring.spatial[:, 1].any()
-    assert not wiring.temporal[:, 1].any()
+    assert wiring.spatial.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 1], [1, 0, 2]]
+    assert wiring.temporal.tolist() == [[1, 0, 0], [1, 0, 1], [1, 0, 2], [1, 2, 0], [1, 2, 1], [1, 2, 2]]
     assert wiring.decision.tolist() == [True, False, True]
-    assert wiring.spatial[:, 0, 2].all()
     with pytest.raises(ValueError, match="of 3 agents, 0 to 2 can be silenced, not 3"):
         most_suspicious(np.zeros(3), 3)
 
@@ -379,9 +379,9 @@ async def test_a_calibration_is_attacked_when_training_is(
 
 
 async def test_a_calibration_that_cannot_be_is_refused_in_one_line(cache: Path, tmp_path: Path) -> None:
-    here = world(cache, "defence.dropped=5")
     with pytest.raises(UserError, match=r"defence.dropped=5: the team has 5 agents"):
-        await here.calibrated(tmp_path / "run", Room(here.config))
+        check(world(cache, "methods=[anomaly]", "defence.dropped=5").config)
+    check(world(cache, "methods=[anomaly]", "defence.dropped=9", "topology.instances=2").config)
     here = world(cache)
     here.config.defence.calibration = 7
     with pytest.raises(UserError, match=r"defence.calibration=7: mmqa has only 6 training questions"):

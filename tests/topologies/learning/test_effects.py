@@ -14,6 +14,7 @@ from torch import Tensor
 
 from topologies.learning.effects import (
     Estimate,
+    credited_sum,
     edge_moments,
     excess_variance,
     posterior,
@@ -65,6 +66,13 @@ def test_an_edge_that_could_not_be_drawn_counts_for_nothing_and_stays_unknown() 
     found = raw_effects(products, squares, torch.tensor(1.0))
     assert found.mean.tolist() == [[[0.0, 2.0], [0.0, 0.0]]]
     assert found.variance.isinf().sum() == 3
+
+
+def test_sums_of_fair_coins_are_those_of_an_einsum_to_the_bit() -> None:
+    generator = torch.Generator().manual_seed(5)
+    coins = (torch.randint(0, 3, (20, 2, 9, 9), generator=generator).double() - 1) / 2
+    credit = torch.randn(20, 2, 9, generator=generator, dtype=torch.float64)
+    assert torch.equal(credited_sum(coins, credit), torch.einsum("ktji,kti->tji", coins, credit))
 
 
 def test_a_sender_mean_weighs_edges_by_precision() -> None:
@@ -282,7 +290,21 @@ def test_only_the_steps_up_to_the_next_look_are_foreseen() -> None:
     for _ in range(10):
         seen.append(learner.foresight())
         learner.learn(learner.sample(2), np.zeros((2, 2, 3)), np.zeros(2))
-    assert seen == [2, 1, 0, 2, 1, 0, 3, 2, 1, 0]
+    assert seen == [3, 2, 1, 0, 2, 1, 0, 2, 1, 0]
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_looks_and_cuts_of_one_number_come_after_the_same_steps_evenly_and_the_last_at_the_end(
+    steps: int, times: int
+) -> None:
+    settings = PruningSettings(steps=steps, looks=times, cuts=times, rate=0.5)
+    looks = [step + 1 for step in range(steps) if settings.steps_to_look(step) == 1]
+    shares = [1.0, *(cut.share for cut in settings.schedule(0.5, rounds=2))]
+    assert looks == [step for step in range(1, steps + 1) if shares[step] < shares[step - 1]]
+    assert len(looks) == min(times, steps)
+    assert looks[-1] == steps
+    gaps = np.diff([0, *looks])
+    assert gaps.max() - gaps.min() <= 1
 
 
 def test_what_is_certain_to_harm_goes_while_the_stage_lasts_with_what_leads_to_it_and_ranks_last() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import UserError
+from actors.messages import Question
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.running.launch import learned_methods, learner_options
@@ -93,7 +94,103 @@ def test_agentdropout_drops_the_agent_whose_edges_harm_from_both_kinds_and_from_
     assert not peers.inference_wirings().decision[0, 0]
     train(peers, 20)
     assert peers.finished
-    assert peers.edges_left()["agents>agents spatial"] == round(12 * PruningSettings(steps=20).share_at_end(rounds=2))
+    share = PruningSettings(steps=20).share_at_end(rounds=2)
+    assert peers.edges_left() == {
+        "agents>agents spatial, round 1": round(12 * share),
+        "agents>agents spatial, round 2": round(12 * share),
+        "agents>agents temporal, round 2": round(16 * share),
+    }
+
+
+def harmed_first(wirings: Wirings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Utility falls with agent 0's edges in the first round and agent 3's in the second, and rises with others."""
+    edges = wirings.spatial.astype(float)
+    worst = sum(edges[:, t, agent].sum(-1) + edges[:, t, :, agent].sum(-1) for t, agent in ((0, 0), (1, 3)))
+    return (edges.sum((1, 2, 3)) - 3 * worst) / 20.0
+
+
+def dropped_by_round(steps: int = 20) -> Learner:
+    """AgentDropout after its first stage, in which agent 0 harms in round 1 and agent 3 in round 2."""
+    peers = learner(Peer.AGENTDROPOUT)
+    for _ in range(steps):
+        wirings = peers.sample(10)
+        peers.learn(wirings, np.zeros((10, 2, 5)), harmed_first(wirings))
+    peers.sample(1)
+    return peers
+
+
+def test_agentdropout_drops_other_agents_from_each_round() -> None:
+    peers = dropped_by_round()
+    wirings = peers.sample(50)
+    first, second = [False, True, True, True, True], [True, True, True, False, True]
+    assert wirings.speaks is not None
+    assert (wirings.speaks == [first, second]).all()
+    assert (wirings.decision == second).all()
+    spoke, speaks = np.array(first), np.array(second)
+    # Within a round both ends take part in it; from one to the next the sender in the first, the receiver in the other.
+    assert (wirings.allowed.spatial[:, 0].any(0) == (np.outer(spoke, spoke) & ~np.eye(5, dtype=bool))).all()
+    assert (wirings.allowed.spatial[:, 1].any(0) == (np.outer(speaks, speaks) & ~np.eye(5, dtype=bool))).all()
+    assert (wirings.allowed.temporal[:, 1].all(0) == np.outer(spoke, speaks)).all()
+    stopped, frozen = dropped_by_round(), peers.inference_wirings()
+    stopped.next_stage()
+    assert np.array_equal(frozen.speaks, wirings.speaks[:1])
+    assert np.array_equal(stopped.inference_wirings().speaks, wirings.speaks[:1])
+
+
+async def test_an_agent_that_is_out_of_the_first_round_speaks_in_the_second_and_remembers_nothing() -> None:
+    from tests.topologies.test_discussion import QUESTION, Recording
+    from topologies.learning.pruned import split
+    from topologies.topology import discuss
+
+    peers, team, names = dropped_by_round(), Recording(), ("ann", "bob", "cy", "dee", "eve")
+    [wiring] = split(peers.inference_wirings(), peers.reading())
+    trace = await discuss("agentdropout", names, wiring, QUESTION, team.ask, seed=1)
+    assert [turn.id for turn in trace.turns] == [
+        *("1/bob", "1/cy", "1/dee", "1/eve"),
+        *("2/ann", "2/bob", "2/cy", "2/eve", "3/decision"),
+    ]
+    assert team.turns["2/ann"].recall == 0
+    assert team.turns["2/bob"].recall == 1
+    assert any(heard.startswith("1/") for heard in team.heard("2/ann"))
+    assert not any("2/dee" in team.heard(turn) or "1/ann" in team.heard(turn) for turn in team.turns)
+    assert team.heard("3/decision") == {"2/ann", "2/bob", "2/cy", "2/eve"}
+
+
+def test_agentdropout_cuts_the_edges_of_each_round_by_that_round_s_probabilities() -> None:
+    peers = dropped_by_round()
+    for _ in range(20):
+        wirings = peers.sample(10)
+        # 1 > 2 is worth having in the first round and 2 > 1 in the second.
+        worth = wirings.spatial[:, 0, 1, 2] - wirings.spatial[:, 0, 2, 1].astype(float)
+        worth += wirings.spatial[:, 1, 2, 1] - wirings.spatial[:, 1, 1, 2].astype(float)
+        peers.learn(wirings, np.zeros((10, 2, 5)), worth)
+    spatial = peers.inference().spatial
+    assert spatial[0, 1, 2]
+    assert not spatial[0, 2, 1]
+    assert spatial[1, 2, 1]
+    assert not spatial[1, 1, 2]
+    # Each round reads by its own weights, and an edge that one round has left ranks above those that none has.
+    assert peers.reading().spatial[0, 1, 2] > 0 == peers.reading().spatial[1, 1, 2]
+    scores = peers.edge_scores().spatial
+    assert scores[1, 2] > 0
+    assert np.isneginf(scores.diagonal()).all()
+
+
+def test_a_random_graph_like_one_whose_rounds_differ_has_as_many_agents_and_edges_in_each() -> None:
+    from topologies.fixed import random_like
+    from topologies.learning.pruned import split
+
+    peers = dropped_by_round()
+    train(peers, 20, harmful=4)
+    [wiring] = split(peers.inference_wirings())
+    wire = random_like(wiring, rounds=2, seed=1)
+    drawn = [wire(Question(f"q{n}", "")) for n in range(5)]
+    for one in drawn:
+        assert (one.taking_part.sum(1) == wiring.taking_part.sum(1)).all()
+        assert one.spatial[:, 0].tolist() == wiring.spatial[:, 0].tolist()
+        assert one.temporal[:, 0].tolist() == wiring.temporal[:, 0].tolist()
+        assert one.decision.sum() == wiring.decision.sum()
+    assert any((one.taking_part != drawn[0].taking_part).any() for one in drawn)
 
 
 def test_agentdropout_has_its_low_rank_term_in_the_second_stage_alone() -> None:

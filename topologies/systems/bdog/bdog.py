@@ -37,7 +37,7 @@ from topologies.method import MethodContext, system
 from topologies.systems.bdog.blueprint import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog.blueprints import read_blueprints
 from topologies.systems.session import Session, System
-from topologies.systems.solo import ANSWER, SOLO, in_view
+from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 PROPONENT = Role(
@@ -109,9 +109,9 @@ class Bdog(System):
         self._graph = graph
         self._debate = debate
         settings = context.systems
-        self._size = settings.size
+        self._size = settings.size if graph else 0
         self._limits = (
-            f"At least one triple and at most {settings.size} entities, all of which bear on answering the question."
+            f"At least one triple and at most {self._size} entities, all of which bear on answering the question."
         )
         # Once for the run; the ablation without a graph needs none.
         self._given = read_blueprints(settings.blueprints) if graph else {}
@@ -191,8 +191,27 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
     return tuple(Given(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
+_OF_GRAPHS = ("size", "blueprints")
 METHODS = (
-    system("bdog_debate", "debate of proponent, opponent and moderator", partial(Bdog, graph=False), ROLES),
-    system("bdog_graph", "a blueprint graph, and the answer from it", partial(Bdog, debate=False), (SOLO,)),
-    system("bdog", "debate on a blueprint graph, until it no longer changes", Bdog, (SOLO, *ROLES)),
+    system(
+        "bdog_debate",
+        "debate of proponent, opponent and moderator",
+        partial(Bdog, graph=False),
+        ROLES,
+        (*IN_VIEW, "rounds"),
+    ),
+    system(
+        "bdog_graph",
+        "a blueprint graph, and the answer from it",
+        partial(Bdog, debate=False),
+        (SOLO,),
+        (*IN_VIEW, *_OF_GRAPHS),
+    ),
+    system(
+        "bdog",
+        "debate on a blueprint graph, until it no longer changes",
+        Bdog,
+        (SOLO, *ROLES),
+        (*IN_VIEW, *_OF_GRAPHS, "rounds", "epsilon"),
+    ),
 )

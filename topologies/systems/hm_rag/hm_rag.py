@@ -295,7 +295,9 @@ def stated(triple: Triple) -> Source:
 
 
 def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
-    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
+    decides = decide and len(bases) != 1
+    reads = ("consistency", "agreement", "rouge_weight") if decides else ()
+    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES, reads)
 
 
 METHODS = (

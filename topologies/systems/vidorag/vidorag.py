@@ -159,4 +159,6 @@ def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
     return tuple(ordered[: kept([hit.score for hit in ordered], min(LEAST, k), k)])
 
 
-METHOD = system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES)
+METHOD = system(
+    "vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES, ("turns",)
+)

@@ -1,0 +1,234 @@
+"""All of a run in one process, without Ray: for a debugger, a laptop, or one trial of a sweep for each core.
+
+Agents, models and learners are the same objects that are actors otherwise, so that what they answer is the same to the
+byte. What is lost with this process is lost as a whole: there is nobody to start anything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from actors.completions.cache import CachedModel, Reuse
+from actors.errors import ClusterError, ModelGone, ModelLost
+from actors.memory import collect_rarely
+from actors.messages import Abilities, Completion, Request, Role, Turn
+from actors.models import Model, abilities_of
+from actors.runtime.agents import instances_of, make_agent, roles_held
+from actors.runtime.local import Local
+from actors.runtime.remote import one_line
+from actors.runtime.runtime import START_S, OnEvent, ignore
+from actors.runtime.team import NamedTeam, TurnResult
+from actors.settings import AgentSettings
+
+
+class InlineModel:
+    """A model in this process, at work on at most `capacity` requests at once. Loaded when it is first needed."""
+
+    def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
+        self._make_model = make_model
+        self._free = asyncio.Semaphore(capacity)
+        self._loading = asyncio.Lock()
+        self._model: Model | None = None
+
+    async def loaded(self) -> Model:
+        """The model, once it is loaded. Raises what loading raises."""
+        async with self._loading:
+            if self._model is None:
+                model = self._make_model()
+                if start := getattr(model, "start", None):
+                    await start()
+                self._model = model
+        return self._model
+
+    async def complete(self, request: Request) -> Completion:
+        model = self._model or await self.loaded()
+        async with self._free:
+            try:
+                return await model.complete(request)
+            except ModelLost as error:
+                raise ModelGone(f"the model was lost, and nobody starts it again: {error}") from error
+
+    async def abilities(self) -> Abilities:
+        return await abilities_of(await self.loaded())
+
+
+@dataclass
+class InlinePool:
+    """A model for every process that asks for one, made there. However many replicas are meant, it is one model."""
+
+    make_model: Callable[[], Model]
+    capacity: int
+    _here: InlineModel | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"make_model": self.make_model, "capacity": self.capacity, "_here": None}
+
+    @property
+    def here(self) -> InlineModel:
+        """The one of this process."""
+        if self._here is None:
+            self._here = InlineModel(self.make_model, self.capacity)
+        return self._here
+
+    def model(self, sender: str, reuse: Reuse | None) -> Model:
+        return self.here if reuse is None else CachedModel(self.here, reuse)
+
+
+@dataclass
+class InlineAgents:
+    """Agents for every process that asks for a team of them, made there.
+
+    roles, models: by role; instances: the role of each agent that is one of several of it.
+    """
+
+    roles: Mapping[str, Role]
+    settings: AgentSettings
+    models: Mapping[str, tuple[InlinePool, Reuse | None]]
+    instances: Mapping[str, str]
+    _here: dict[str, Any] = field(default_factory=dict, repr=False)
+    _caches: dict[tuple[int, Reuse | None], Model] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_here": {}, "_caches": {}}
+
+    def team(self, name: str = "") -> InlineTeam:
+        for role in [] if self._here else self.roles.values():
+            pool, reuse = self.models[role.name]
+            # Agents over the same pool share one cache.
+            key = id(pool), reuse
+            if key not in self._caches:
+                self._caches[key] = pool.model(role.name, reuse)
+            self._here[role.name] = make_agent(role, self._caches[key], self.settings)
+        return InlineTeam(self._here, name, self.instances)
+
+    async def close(self) -> None:
+        """Close what the agents of this process and their caches hold open."""
+        for agent in self._here.values():
+            if hasattr(agent, "close"):
+                await agent.close()
+        for model in self._caches.values():
+            if isinstance(model, CachedModel):
+                model.close()
+
+
+class InlineTeam(NamedTeam):
+    """Agents by name, each asked directly."""
+
+    def __init__(
+        self, agents: Mapping[str, Any], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(agents, name, instances)
+        self._agents = dict(agents)
+
+    def _take(self, turn: Turn) -> Awaitable[TurnResult]:
+        taken: Awaitable[TurnResult] = self._agents[self._role_of[turn.agent]].take(turn)
+        return taken
+
+    def close(self, discussion: str) -> None:
+        """Let all agents forget a discussion."""
+        for agent in self._agents.values():
+            agent.memory.forget([self._own(discussion)])
+
+    async def part(self) -> None:
+        """Nothing to do: agents forget a discussion when it is closed."""
+
+
+class Inline:
+    """A runtime without other processes. Use as a context manager."""
+
+    gpus = 0.0
+
+    def __init__(self) -> None:
+        self._pools: dict[str, InlinePool] = {}
+        self._agents: list[InlineAgents] = []
+        self._models: list[CachedModel] = []
+        self._starting: list[str] = []
+
+    def __enter__(self) -> Inline:
+        self._gc_threshold = gc.get_threshold()
+        collect_rarely()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.set_threshold(*self._gc_threshold)
+        self.clear()
+
+    @property
+    def starting(self) -> int:
+        """Models that have to be loaded."""
+        return len(self._starting)
+
+    @property
+    def loading(self) -> int:
+        """The same: nothing else takes time to start."""
+        return len(self._starting)
+
+    def launch_replicas(
+        self,
+        make_model: Callable[[], Model],
+        replicas: int,
+        cpus: float,
+        gpus: float,
+        capacity: int = 64,
+        pool: str = "model",
+        start_timeout_s: float = START_S,
+    ) -> None:
+        """One model that works on as many requests at once as all replicas would."""
+        self._pools[pool] = InlinePool(make_model, replicas * capacity)
+        self._starting.append(pool)
+
+    def launch_agents(
+        self,
+        roles: Sequence[Role],
+        settings: AgentSettings,
+        reuse: Reuse | None = None,
+        pool: str = "model",
+        others: Mapping[str, tuple[str, Reuse | None]] = MappingProxyType({}),
+    ) -> InlineAgents:
+        held = roles_held(roles)
+        asked = {role: others.get(role, (pool, reuse)) for role in held}
+        models = {role: (self._pools[name], kept) for role, (name, kept) in asked.items()}
+        agents = InlineAgents(held, settings, models, instances_of(roles))
+        self._agents.append(agents)
+        return agents
+
+    def pool(self, name: str = "model") -> InlinePool:
+        return self._pools[name]
+
+    def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
+        model = self._pools[pool].model("driver", reuse)
+        if isinstance(model, CachedModel):
+            self._models.append(model)
+        return model
+
+    async def abilities(self, pool: str = "model") -> Abilities:
+        return await self._pools[pool].here.abilities()
+
+    def launch(self, name: str, plain_class: type, *args: Any, **kwargs: Any) -> Local:
+        return Local(plain_class(*args, **kwargs))
+
+    async def wait_until_ready(
+        self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
+    ) -> None:
+        """Load all models. Raises ClusterError where one cannot be loaded."""
+        while self._starting:
+            name = self._starting[0]
+            try:
+                await self._pools[name].here.loaded()
+            except Exception as error:
+                raise ClusterError(f"{name}: the model could not be loaded: {one_line(error)}") from error
+            del self._starting[0]
+            on_started("replica", len(self._starting))
+
+    def clear(self) -> None:
+        for model in self._models:
+            model.close()
+        for agents in self._agents:
+            asyncio.run(agents.close())
+        for ended in (self._pools, self._agents, self._models, self._starting):
+            ended.clear()

@@ -1,0 +1,1 @@
+"""What runs and sweeps take in time, tokens, memory, disk and money: a model, and its fit on measured runs."""

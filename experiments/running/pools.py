@@ -1,0 +1,135 @@
+"""The pools of replicas that a run starts: one for each of its models, checked together before any is launched."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from actors.backends.backend import Backend
+from actors.errors import UserError
+
+# Floats of shares such as three thirds add up to a little more or less than one.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The replicas of one model.
+
+    backend: with the settings that were left open as they are best on the cluster; taken: a line that names these.
+    gpus: what each replica reserves.
+    """
+
+    backend: Backend
+    replicas: int
+    gpus: float
+    taken: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.backend.key
+
+
+def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
+    """The pools of several models on a cluster of so many GPUs, in the order in which they get them.
+
+    A model that says nothing of its replicas takes the GPUs that those before it have left.
+    """
+    pools, free = [], gpus
+    for left_open in backends:
+        backend, taken = left_open.on(gpus)
+        # Where all are taken, it asks for what it needs all the same, and is refused with the reason.
+        replicas, each = backend.processes(free if free > ROUNDING else gpus)
+        free -= replicas * each
+        pools.append(Pool(backend, replicas, each, taken))
+    return pools
+
+
+def check_memory(pools: Sequence[Pool], available_bytes: int) -> None:
+    """Raises UserError where all pools together cannot have the memory that they need on a machine without GPUs."""
+    known = [(pool, need) for pool in pools if (need := pool.backend.memory()) is not None]
+    needed = sum(pool.replicas * need.total_bytes for pool, need in known)
+    if needed <= available_bytes:
+        return
+    free, change = f"{_gb(available_bytes)} are free", "a smaller model, fewer replicas"
+    if any(need.cache_bytes for _, need in known):
+        change += " or a smaller cache (VLLM_CPU_KVCACHE_SPACE=<GiB>)"
+    if len(known) == 1:
+        [(pool, need)] = known
+        raise UserError(
+            f"{pool.key}.name={pool.backend.settings.name} needs {_gb(needed)} of memory at least "
+            f"({_gb(need.weights_bytes)} of weights and {_gb(need.beside_bytes)} beside them, {pool.replicas} of each) "
+            f"and {free}: use {change} ({pool.key}.replicas), or close other programs"
+        )
+    each = ", ".join(
+        f"{pool.key}.name={pool.backend.settings.name} {pool.replicas} x {_gb(need.total_bytes)}"
+        for pool, need in known
+    )
+    raise UserError(
+        f"the models of this run need {_gb(needed)} of memory at least together ({each}) and {free}: use {change}, "
+        "give roles and judge one model, or close other programs"
+    )
+
+
+def check_gpus(pools: Sequence[Pool], gpus: int, gpu_bytes: int | None) -> None:
+    """Raises UserError where the pools do not fit on so many GPUs together, or not into the memory of each.
+
+    gpu_bytes: of one GPU, None where it is not known. Replicas that reserve parts of a GPU share it; how Ray places
+    them is not known beforehand, so they are put where there is room, the largest first.
+    """
+    asking = [pool for pool in pools if pool.gpus]
+    needed = sum(pool.replicas * pool.gpus for pool in asking)
+    asked = ", ".join(f"{pool.key} {pool.replicas} x {pool.gpus:g}" for pool in asking)
+    parts = sorted((pool for pool in asking if pool.gpus < 1 for _ in range(pool.replicas)), key=lambda one: -one.gpus)
+    whole = sum(pool.replicas * pool.gpus for pool in asking if pool.gpus >= 1)
+    shared: list[list[Pool]] = []
+    for part in parts:
+        here = next((on for on in shared if sum(one.gpus for one in on) + part.gpus <= 1 + ROUNDING), None)
+        if here is None:
+            shared.append([part])
+        else:
+            here.append(part)
+    if whole + len(shared) > gpus + ROUNDING:
+        raise UserError(
+            f"the models of this run need {needed:g} GPUs ({asked}) and there are {gpus}"
+            f"{', on which these parts do not fit' if needed <= gpus else ''}: use fewer replicas, a smaller gpus= or "
+            "tensor_parallel for one of them, or give roles and judge one model"
+        )
+    for on in (*([pool] for pool in asking if pool.gpus >= 1), *shared):
+        _check_one_gpu(on, gpu_bytes)
+
+
+def gpu_memory() -> int | None:
+    """Bytes of the smallest GPU of this machine; None where NVIDIA's tool does not say."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()
+        return min(int(mebibytes) for mebibytes in told) * 2**20
+    return None
+
+
+def _check_one_gpu(on: Sequence[Pool], gpu_bytes: int | None) -> None:
+    """Raises UserError for replicas on one GPU whose engines set aside more than it has, or whose weights exceed it."""
+    shares = [share for pool in on if (share := pool.backend.gpu_share()) is not None]
+    if len(on) > 1 and sum(shares) > 1 + ROUNDING:
+        keys = " and ".join(dict.fromkeys(pool.key for pool in on if pool.backend.gpu_share() is not None))
+        raise UserError(
+            f"{len(on)} replicas share a GPU, of whose memory their engines set aside {sum(shares):.0%}: set "
+            f"engine.gpu_memory_utilization of {keys} to {90 // len(on) / 100:g} or less, or their gpus to 1"
+        )
+    if gpu_bytes is None:
+        return
+    for pools, share in ((on, 1.0), *(([pool], pool.backend.gpu_share() or 1.0) for pool in on)):
+        weights, room = sum(pool.backend.gpu_bytes() or 0 for pool in pools), int(gpu_bytes * share)
+        if weights > room:
+            keys = " and ".join(dict.fromkeys(pool.key for pool in pools))
+            raise UserError(
+                f"the weights of {keys} take {_gb(weights)} of a GPU, on which {_gb(room)} are theirs: use a smaller "
+                "model, more GPUs for it (tensor_parallel) or, where models share one, a GPU for each (gpus=1)"
+            )
+
+
+def _gb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.1f} GB"

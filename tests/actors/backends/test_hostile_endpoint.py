@@ -1,0 +1,183 @@
+"""An endpoint that means harm, on a local server: its key comes back in no form, and its replies cost little."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import gzip
+import json
+import logging
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.backends import openai_model
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.redaction import LINE_CHARACTERS, Redaction
+from actors.backends.settings import DeclaredAbilities
+from actors.completions.cache import CachedModel, Reuse
+from actors.completions.store import CompletionStore
+from actors.errors import ModelError
+from actors.messages import Completion, Request
+from tests.support.endpoint import Asked, Server, Told, completion
+
+HOST = "127.0.0.1"
+KEY = "sk-proj-Zq9xW7/B3nLk5tRh2mYc-8QdF"
+REQUEST = Request("q1/1/critic", "", "Be brief.", "Which?", "You doubt.")
+DECLARED = DeclaredAbilities(pictures=True, schema=True, likelihoods=True, context_tokens=4096)
+
+
+@contextlib.asynccontextmanager
+async def endpoint(told: Told) -> AsyncIterator[OpenAIModel]:
+    first = [Told(completion())]
+
+    async def handle(_: Asked) -> Told:
+        return first.pop() if first else told
+
+    async with Server(handle).running() as server:
+        settings = OpenAISettings(server.base_url, "qwen", timeout_s=60, retries=0, abilities=DECLARED, key=KEY)
+        model = OpenAIModel(settings)
+        await model.start()
+        yield model
+        await model.close()
+
+
+ECHOES = {
+    "a solidus": KEY.replace("/", "\\/"),
+    "code points": "".join(f"\\u{ord(letter):04x}" for letter in KEY),
+    "some code points": KEY.replace("s", "\\u0073").replace("/", "\\/"),
+    "as it is": KEY,
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES.keys())
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_key_that_json_escapes_is_in_no_reply_and_no_cache(echo: str, status: int, tmp_path: Path) -> None:
+    answer = f'{{"choices":[{{"message":{{"content":"It is {echo}."}},"finish_reason":"stop"}}]}}'
+    body = answer if status == 200 else f'{{"error":{{"message":"wrong: {echo}"}}}}'
+    async with endpoint(Told(body, status)) as model:
+        cached = CachedModel(model, Reuse(str(tmp_path), "m", 0.1, 1))
+        reply = await cached.complete(REQUEST)
+        cached.close()
+    assert "[key]" in reply.text + reply.error
+    assert KEY not in repr(reply)
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["refusal", "content", "message"])
+async def test_a_long_text_without_a_space_is_read_at_once(text: str) -> None:
+    """The time-out is of the attempt, and nothing after it may take long: a quadratic pattern took two minutes."""
+    long = "a" * 400_000
+    told: dict[str, Any] = {"choices": [{"message": {text: long}, "finish_reason": "stop"}]}
+    async with endpoint(Told({"error": {"message": long}}, 400) if text == "message" else Told(told)) as model:
+        reply = await model.complete(REQUEST)
+    assert len(reply.error) <= LINE_CHARACTERS
+
+
+def test_redacting_has_no_pattern_whose_time_grows_faster_than_its_text() -> None:
+    redaction = Redaction(KEY)
+    for text in ("a" * 2_000_000, "*" * 2_000_000, "%" * 2_000_000, "\\" * 500_000, KEY[:-1] * 20_000):
+        assert len(redaction.line(text)) <= LINE_CHARACTERS
+
+
+async def test_a_body_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_model, "BODY_BYTES", 100_000)
+    async with endpoint(Told("x" * 300_000)) as model:
+        with pytest.raises(ModelError, match="more than 100,000 bytes and was cut off"):
+            await model.complete(REQUEST)
+
+
+async def test_a_reply_that_comes_twice_is_not_the_next_requests() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = re.search(rb"content-length: (\d+)", head.lower())
+                asked = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+                body = json.dumps(completion(str(asked.get("seed")))).encode()
+                writer.write((b"HTTP/1.1 200 x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)) * 2)
+        writer.close()
+
+    server = await asyncio.start_server(serve, HOST, 0)
+    base_url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/v1"
+    model = OpenAIModel(OpenAISettings(base_url, "qwen", abilities=DECLARED))
+    await model.start()
+    replies = [await model.complete(dataclasses.replace(REQUEST, seed=seed)) for seed in range(5)]
+    await model.close()
+    server.close()
+    assert [reply.text for reply in replies] == [str(seed) for seed in range(5)]
+
+
+async def test_a_compressed_body_is_not_unpacked() -> None:
+    bomb = gzip.compress(b"0" * 10_000_000)
+    async with endpoint(Told(bomb, headers={"content-encoding": "gzip"})) as model:
+        with pytest.raises(ModelError, match=r"compressed \(gzip\)"):
+            await model.complete(REQUEST)
+
+
+async def test_a_list_of_models_without_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_model, "BODY_BYTES", 100_000)
+
+    async def handle(asked: Asked) -> Told:
+        return Told(completion()) if asked.method == "POST" else Told("[" * 300_000)
+
+    async with Server(handle).running() as server:
+        model = OpenAIModel(OpenAISettings(server.base_url, "qwen", key=KEY))
+        await model.start()
+        assert (await model.abilities()).context_tokens is None
+        await model.close()
+
+
+@pytest.mark.parametrize("count", ["9223372036854775808", "-5", "NaN", '"many"', "1e400", "true", "[1]", "9" * 5000])
+async def test_a_count_that_cannot_be_is_none_and_the_cache_goes_on(count: str, tmp_path: Path) -> None:
+    body = json.dumps(completion("so", prompt_tokens=0)).replace('"prompt_tokens": 0', f'"prompt_tokens": {count}')
+    async with endpoint(Told(body)) as model:
+        cached = CachedModel(model, Reuse(str(tmp_path), "m", 0.1, 1))
+        with contextlib.suppress(ModelError):  # digits without end are no JSON to Python
+            assert (await cached.complete(REQUEST)).prompt_tokens == 0
+        cached.close()
+        again = CachedModel(model, Reuse(str(tmp_path), "m", 0.1, 1))
+        with contextlib.suppress(ModelError):
+            assert (await again.complete(REQUEST)).reused
+        again.close()
+
+
+async def test_a_reply_longer_than_any_is_cut_as_for_its_length() -> None:
+    async with endpoint(Told(completion("ab " * 500_000))) as model:
+        reply = await model.complete(REQUEST)
+    assert (len(reply.text), reply.stop) == (1_000_000, "length")
+
+
+def test_what_no_file_can_hold_is_said_once_and_others_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    store = CompletionStore(str(tmp_path), 10**8)
+    for number in range(3):
+        store.put(bytes([number]), Completion("", "no", prompt_tokens=2**63))
+    store.put(b"good", Completion("", "yes", prompt_tokens=1))
+    store.close()
+    assert caplog.text.count("no file can hold") == 1
+    again = CompletionStore(str(tmp_path), 10**8)
+    kept = again.get(b"good")
+    assert kept is not None
+    assert kept.text == "yes"
+    assert again.get(b"\0") is None
+    again.close()
+
+
+def test_a_writer_never_ends_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError("something new")
+
+    monkeypatch.setattr("actors.completions.store.write", fail)
+    store = CompletionStore(str(tmp_path), 10**8)
+    store.put(b"k", Completion("", "yes"))
+    store.close()
+    assert "no longer kept on disk" in caplog.text
+    assert "something new" in caplog.text

@@ -1,0 +1,78 @@
+"""A local Ray is its user's alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+from actors.errors import ClusterError
+from actors.runtime.cluster import Cluster
+from actors.runtime.connection import connect, forget_session, private_folder
+from actors.settings import RaySettings
+from tests.actors.runtime.test_cluster import Slow
+
+
+@pytest.mark.ray
+def test_a_local_ray_listens_on_the_loopback_interface_and_keeps_its_folder_to_itself() -> None:
+    with Cluster(RaySettings()) as cluster:
+        cluster.launch_replicas(Slow, 1, 0.1, 0.0)
+        session = Path(ray._private.worker._global_node.get_session_dir_path())
+        me = psutil.Process()
+        listening = {
+            connection.laddr.ip
+            for process in (me, *me.children(recursive=True))
+            for connection in process.net_connections(kind="inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert listening
+        assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+        private = session.parents[1]
+        assert private.stat().st_mode & 0o777 == 0o700
+        assert private.name == f"agora-mm-{os.getuid()}"
+    assert not session.exists()
+
+
+def test_a_local_ray_that_does_not_start_is_said_and_no_address_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nSee the logs.")
+
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(ClusterError, match="try again when it is less so; runtime=inline needs no Ray") as error:
+        connect(None)
+    assert "timed out during startup" in str(error.value)
+    assert "ray.address" not in str(error.value)
+
+
+def test_a_session_goes_with_those_that_ended_long_ago_and_no_other(tmp_path: Path) -> None:
+    ended, living = "99999999", os.getpid()  # no process has the first number
+    own, old, recent, alive = sessions = [
+        tmp_path / f"session_2026-01-0{day}_{number}" for day, number in enumerate([living, ended, ended, living], 1)
+    ]
+    for session in sessions:
+        (session / "logs").mkdir(parents=True)
+    for session in (old, alive):
+        os.utime(session, (0, 0))
+    latest = tmp_path / "session_latest"
+    latest.symlink_to(own)
+    forget_session(own)
+    assert set(tmp_path.iterdir()) == {recent, alive}
+
+
+def test_a_folder_that_others_can_enter_holds_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    folder = private_folder()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(ClusterError, match="not a folder of yours alone"):
+        private_folder()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(ClusterError, match="not a folder of yours alone"):
+        private_folder()

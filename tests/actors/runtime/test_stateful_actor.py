@@ -1,0 +1,142 @@
+"""An object whose process is lost goes on as if it were not. Without Ray: the actor's class stands for a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+
+from actors.errors import ClusterError
+from actors.runtime import stateful_actor
+from actors.runtime.stateful_actor import StatefulActor, StatefulObject
+from topologies.learning.estimators import ESTIMATORS
+from topologies.learning.learner import Learner
+from topologies.learning.settings import LearnerSettings, PruningSettings
+
+Fate = Callable[[], Exception | None]
+MODALITIES = ["text", "text", "text", "visual", "visual"]
+
+
+class Counter:
+    """Adds up; its state is the sum."""
+
+    def __init__(self, start: int) -> None:
+        self._sum = start
+
+    def add(self, number: int) -> int:
+        if number < 0:
+            raise ValueError("only upwards")
+        self._sum += number
+        return self._sum
+
+    def state(self) -> int:
+        return self._sum
+
+    def load(self, state: int) -> None:
+        self._sum = state
+
+
+class Handle:
+    """Stands for Ray's handle. `fate` says what comes before and after each call: None, or an error of the process.
+
+    With `new` the process that an error ended is replaced by another one; else the call or its answer is lost alone.
+    """
+
+    def __init__(
+        self, make: Callable[[], StatefulActor], fate: Callable[[], Exception | None], new: bool = True
+    ) -> None:
+        self._make, self._fate, self._new = make, fate, new
+        self.process = make()
+        self.call, self.restore = _Method(self, "call"), _Method(self, "restore")
+
+    def strike(self) -> None:
+        if error := self._fate():
+            if self._new:
+                self.process = self._make()
+            raise error
+
+
+class _Method:
+    def __init__(self, handle: Handle, name: str) -> None:
+        self._handle, self._name = handle, name
+
+    async def remote(self, *arguments: Any) -> Any:
+        self._handle.strike()
+        value = getattr(self._handle.process, self._name)(*arguments)
+        await asyncio.sleep(0)
+        self._handle.strike()
+        return value
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stateful_actor, "RETRY_S", 0)
+
+
+def fate(seed: int, share: float = 0.3) -> Fate:
+    random = Random(seed)
+    return lambda: ActorUnavailableError("killed", None) if random.random() < share else None
+
+
+def counter(fate: Fate, new: bool = True) -> StatefulObject:
+    return StatefulObject("the counter", Handle(lambda: StatefulActor(Counter, (1,), {}), fate, new))
+
+
+@pytest.mark.parametrize(("seed", "new"), list(product(range(5), (True, False))))
+async def test_whatever_is_lost_every_call_is_done_once(seed: int, new: bool) -> None:
+    remote, ours = counter(fate(seed), new), Counter(1)
+    for number in range(30):
+        assert await remote.add(number) == ours.add(number)
+    assert await remote.state() == ours.state()
+
+
+async def test_calls_side_by_side_are_made_one_after_another() -> None:
+    remote = counter(fate(7))
+    assert sorted(await asyncio.gather(*(remote.add(1) for _ in range(20)))) == list(range(2, 22))
+
+
+async def test_a_call_that_was_cancelled_has_changed_nothing() -> None:
+    remote = counter(lambda: None)
+    given_up = asyncio.create_task(remote.add(5))
+    await asyncio.sleep(0)  # done, and its answer is on the way
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    assert await remote.add(2) == 3
+
+
+async def test_what_the_object_itself_raises_is_raised_and_changes_nothing() -> None:
+    remote = counter(lambda: None)
+    with pytest.raises(ValueError, match="only upwards"):
+        await remote.add(-1)
+    assert await remote.add(2) == 3
+
+
+async def test_a_process_that_is_started_no_more_is_one_line() -> None:
+    with pytest.raises(ClusterError, match=r"^the counter: its process died 11 times; its output in Ray's session"):
+        await counter(ActorDiedError).add(1)
+
+
+@pytest.mark.parametrize("estimator", list(ESTIMATORS))
+async def test_a_learner_whose_process_is_lost_again_and_again_learns_the_same(estimator: str) -> None:
+    settings = {"settings": LearnerSettings(estimator=estimator), "pruning": PruningSettings(steps=3), "seed": 4}
+    make = lambda: StatefulActor(Learner, (MODALITIES,), settings)  # noqa: E731
+    remote, ours = StatefulObject("it", Handle(make, fate(11, 0.2))), Learner(MODALITIES, **settings)
+    random = np.random.default_rng(5)
+    while not ours.finished:
+        wirings, expected = await remote.sample(6), ours.sample(6)
+        np.testing.assert_array_equal(wirings.spatial, expected.spatial)
+        np.testing.assert_array_equal((await remote.chances()).spatial, ours.chances().spatial)
+        scores = random.random((6, 2, 5)), random.random(6), np.arange(6) // 2
+        assert await remote.learn(wirings, *scores) == ours.learn(wirings, *scores)
+        if ours.step == 3:
+            await remote.next_stage()
+            ours.next_stage()
+    theirs = await remote.state()
+    assert all(theirs[name].equal(mine) for name, mine in ours.state().items())
+    np.testing.assert_array_equal((await remote.inference()).spatial, ours.inference().spatial)

@@ -1,0 +1,62 @@
+"""What a disturbed run has around it: nothing, or a clock of its own."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("clock.c")
+
+
+class Around:
+    """Nothing. Others add words to the run's command line, variables to its environment, or programs that start it.
+
+    Of the words, those that are `named` are said again when the run is resumed.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.words: list[str] = []
+        self.named: list[str] = []
+        self.environment: dict[str, str] = {}
+        self.command: list[str] = []
+
+    @staticmethod
+    def missing() -> str:
+        """What this machine lacks for it; nothing where it can be had."""
+        return ""
+
+    def renew(self) -> None:
+        """Makes whole what a fault has broken for good, before the run is resumed."""
+
+    def left(self) -> list[str]:
+        """What the run has left there."""
+        return []
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class Clock(Around):
+    """A clock that jumps: all processes of the run are told another time of day.
+
+    Their monotonic clocks, file times and everything outside of the run stay as they are.
+    """
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self._file, library = place / "clock", place / "clock.so"
+        self._file.write_bytes(struct.pack("l", 0))
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        self.environment = {"LD_PRELOAD": str(library), "DISTURBED_CLOCK": str(self._file)}
+
+    @staticmethod
+    def missing() -> str:
+        return "" if shutil.which("cc") else "cc"
+
+    def jump(self, seconds: int) -> None:
+        """Sets the clock so far from the machine's."""
+        # In place, for the processes have the file mapped.
+        with self._file.open("r+b") as file:
+            file.write(struct.pack("l", seconds))

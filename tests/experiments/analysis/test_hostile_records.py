@@ -1,0 +1,283 @@
+"""Reports and tables of records that mean harm: everything is shown as text, and nothing navigates or runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import asdict, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from actors.errors import UserError
+from actors.visible import visible
+from experiments.analysis.report import run as run_report
+from experiments.analysis.report import sweep as sweep_report
+from experiments.analysis.sweep_table import sweep_rows, sweep_table
+from experiments.analysis.table import Table
+from experiments.judging.judge import Judgement
+from experiments.judging.judgements import Judged
+from experiments.records.progress import Progress
+from experiments.records.records import Scored
+from experiments.records.traces import decode, encode
+from experiments.records.trials import RESULTS, TrialResult, read_results
+from tests.support.fake_run import METHODS, make_run, trace
+from tests.support.fake_sweep import make_sweep
+
+HOSTILE = (
+    '<meta http-equiv="refresh" content="0;url=http://evil.example/">',
+    "</title></script></style></pre><script>location='http://evil.example'</script>",
+    '"><img src=http://evil.example/x onerror=alert(1)>',
+    "' autofocus onfocus=alert(1) x='",
+    "<base href=http://evil.example/><form action=http://evil.example><iframe src=//evil.example>",
+    "javascript:alert(1)",
+    "\x1b]0;owned\x07\x1b[2J\r\nok",
+    "[link=http://evil.example]x[/link][/]",
+    "<svg/onload=alert(1)>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "--><!--><script>alert(1)</script>",
+    "]]><![CDATA[<script>alert(1)</script>",
+    "</textarea></template></xmp></noembed><object data=data:text/html,x><embed src=//evil.example>",
+    "<a href='jav&#x09;ascript:alert(1)'>x</a><area href=//evil.example ping=//evil.example>",
+    "<link rel=stylesheet href=//evil.example><style>@import '//evil.example'</style>",
+    "<video poster=//evil.example><source src=//evil.example></video><input type=image src=//evil.example>",
+    "url(javascript:alert(1)); background:url(//evil.example)",
+    "${alert(1)} {{7*7}} <%= 7*7 %> `${location='//evil.example'}`",
+    "\\u003cscript\\u003ealert(1)\\u003c/script\\u003e \\x3cscript\\x3e",
+    "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
+    "\uff1cscript\uff1ealert(1)\uff1c/script\uff1e",
+    "<\0script>alert(1)</script>\u2028\u2029",
+    "\u202egnp.exe",
+)
+hostile = st.sampled_from(HOSTILE) | st.text(max_size=20)
+
+
+class Page(HTMLParser):
+    """Collects what could make a browser act."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def check_harmless(text: str) -> None:
+    """No element or attribute but those of our own templates."""
+    page = Page(text)
+    metas = [attrs for tag, attrs in page.tags if tag == "meta"]
+    assert [meta.get("name") or meta.get("http-equiv") or "charset" for meta in metas] == [
+        "charset",
+        "Content-Security-Policy",
+        "viewport",
+        "color-scheme",
+    ]
+    for tag, attrs in page.tags:
+        assert tag not in ("base", "iframe", "object", "embed", "link", "svg", "math", "frame")
+        assert not [name for name in attrs if name.startswith("on") or name in ("action", "formaction", "srcdoc")]
+        assert (attrs.get("src") or "data:").startswith("data:")
+        assert re.match(r"(#|trials/)", attrs.get("href") or "#")
+        assert tag != "script" or attrs.get("type", "") in ("", "application/gzip")
+    assert sum(tag == "script" and "type" not in attrs for tag, attrs in page.tags) == 1
+
+
+def rows_of(folder: Path, *lines: dict[str, Any]) -> None:
+    (folder / RESULTS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("sweep")
+    results = make_sweep(folder, [{"a": 1}, {"a": 2}], ["single", "full"], lambda *_: 0.5, seeds=1, questions=4)
+    return folder, [asdict(result) for result in results]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.data())
+def test_a_sweep_s_report_shows_every_field_as_text(
+    sweep: tuple[Path, list[dict[str, Any]]], data: st.DataObject
+) -> None:
+    folder, lines = sweep
+    line = json.loads(json.dumps(lines[0]))
+    field = data.draw(st.sampled_from(["seed", "name", "value", "key", "experiment", "model", "dataset", "number"]))
+    text = data.draw(hostile)
+    if field in ("seed", "name"):
+        line[field] = text
+    elif field == "value":
+        line["values"] = {"a": data.draw(st.sampled_from([text, [text], {text: text}]))}
+    elif field == "key":
+        line["values"] = {text: 1}
+    elif field == "number":
+        row = line["metrics"]["methods"]["single"]
+        row[data.draw(st.sampled_from(sorted(row)))] = text
+    else:
+        line["metrics"][field] = text
+    rows_of(folder, line, lines[1])
+    try:
+        results = read_results(folder)
+    except UserError as error:
+        assert field in ("seed", "name", "number")
+        assert str(error).isprintable()  # noqa: PT017 (either outcome is right)
+        return
+    folder_name = {result.name for result in results} & {one["name"] for one in lines}
+    if len(folder_name) < 2:  # another name has no folder of records
+        return
+    for result in results:
+        result.metrics["methods"]["single"]["failed_turns"] = result.metrics["methods"]["full"]["failed_turns"] = 0
+        for row in result.metrics["methods"].values():
+            row["edges"] = 1.0
+    table = sweep_table(sweep_rows(folder, results, 0), text, text, [text])
+    sweep_report.write(folder, results, text, [], table, [text])
+    check_harmless((folder / "report.html").read_text())
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(hostile, hostile, hostile)
+def test_a_run_s_report_shows_every_field_as_text(
+    tmp_path_factory: pytest.TempPathFactory, a: str, b: str, c: str
+) -> None:
+    run = make_run(tmp_path_factory.mktemp("run"), steps=0, questions=2)
+    scores = [replace(scored, text=a, gold=(b,), answer=c, tags={a: b}, group="") for scored in run.scores()]
+    (run.path / "scores.jsonl").write_text("".join(f"{scored.encode()}\n" for scored in scores))
+    for path in (run.path / "traces").glob("evaluate-*.jsonl"):
+        traces = [json.loads(line) for line in path.read_text().splitlines()]
+        for told in traces:
+            told["attack"], told["answer"] = a, c
+            for turn in told["turns"]:
+                turn |= {"agent": b, "content": a, "error": c, "status": "failed"}
+        path.write_text("".join(f"{json.dumps(told)}\n" for told in traces))
+    config = json.dumps({"experiment": a})
+    run.config.write_text(config)
+    row = {"utility": 0.5, "ci95": [0.4, 0.6], "f1": 0.5, "prompt_tokens": 1, "completion_tokens": 1, "calls": 1}
+    row |= {"edges": 1, "failed_turns": 0, "turns": 1, "read_at_once": 1, "read_after_repair": 0, "repairs": 0}
+    metrics = {"experiment": a, "model": b, "dataset": c, "questions": 2, "metric": a, "paired": {}}
+    run_report.write(run, metrics | {"methods": dict.fromkeys(METHODS, row)}, a, b, [], facts=[(a, b)])
+    check_harmless(run.report.read_text())
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_reaches_a_terminal_as_a_command_to_it(text: str) -> None:
+    for terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, color_system=None, width=200)
+        Table((text, "n"), [(text, text)], notes=(text,), title=text).print(console, further=[text])
+        with Progress(console) as progress:
+            progress.print(text)
+            progress.phase(text, 1, note=text).advance()
+        said = out.getvalue()
+        assert "\x1b]" not in said
+        assert "\x1b[2J\r" not in said
+        assert "\x07" not in said
+        assert "\u202e" not in said
+        assert visible(text).split()[0][:8] in said
+
+
+def test_what_is_printed_says_what_was_there() -> None:
+    assert visible("a b\x1b[1m\n\u202e\ud800") == "a b\\x1b[1m\\n\\u202e\\ud800"
+    assert visible("Café 日本\u00a0x") == "Café 日本\u00a0x"
+
+
+LINES = [
+    "[1]",
+    "3",
+    "null",
+    '"x"',
+    "{}",
+    "[" * 50_000,
+    "9" * 10_000,
+    '{"method": "../../x"}',
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_that_is_no_record_is_named_wherever_it_stands(line: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=2)
+    graph = run.learned("m3prune")
+    for path, read in (
+        (run.path / "scores.jsonl", lambda: list(run.scores())),
+        (run.path / "traces" / "evaluate-m3prune.jsonl", lambda: list(run.traces("evaluate-m3prune"))),
+        (graph.path / "learning.jsonl", lambda: list(graph.learning())),
+        (tmp_path / RESULTS, lambda: read_results(tmp_path)),
+    ):
+        before = path.read_text() if path.exists() else ""
+        path.write_text(f"{before}{line}\n")
+        with pytest.raises(UserError, match=rf"{path.name}, line {before.count(chr(10)) + 1}: not a record") as raised:
+            read()
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 800
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("utility", 9.0),
+        ("utility", -0.1),
+        ("utility", float("nan")),
+        ("utility", "1"),
+        ("f1", None),
+        ("prompt_tokens", -1),
+        ("prompt_tokens", 2**63),
+        ("prompt_tokens", 1.5),
+        ("method", "../../x"),
+        ("method", ""),
+        ("method", "a" * 300),
+        ("question", None),
+        ("gold", "yes"),
+        ("tags", {"a": 1}),
+        ("infection", [2.0]),
+        ("more", 1),
+    ],
+)
+def test_a_score_that_no_run_writes_is_refused(field: str, value: object, tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=1)
+    scored = json.loads(next(run.scores()).encode()) | {field: value}
+    with pytest.raises(ValueError, match=field):
+        Scored.decode(json.dumps(scored))
+
+
+def test_a_trial_s_name_is_a_folder_s(tmp_path: Path) -> None:
+    for name in ("../../x", "/etc", "", ".", "a/b", "x\n"):
+        rows_of(tmp_path, asdict(TrialResult(name, {}, 0, {"methods": {}})))
+        with pytest.raises(UserError, match=r"line 1: not a record of this kind \(name"):
+            read_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("agents", "abc"),
+        ("agents", [1]),
+        ("answer", 3),
+        ("seed", "1"),
+        ("spatial", [[0, "x", 1]]),
+        ("spatial", [[0, -1, 1]]),
+        ("turns", [{"id": 1, "agent": "a", "round": 1}]),
+        ("turns", [{"id": "1", "agent": "a", "round": 1, "prompt_tokens": "many"}]),
+        ("turns", [{"id": "1", "agent": "a", "round": 1, "confidence": float("nan")}]),
+        ("turns", [{"id": "1", "agent": "a", "round": 1, "heard": [1]}]),
+        ("turns", 1),
+        ("more", 1),
+    ],
+)
+def test_a_discussion_that_no_run_writes_is_refused(field: str, value: object) -> None:
+    line = json.dumps(json.loads(encode(trace(1))) | {field: value})
+    with pytest.raises(ValueError, match="not a trace"):
+        decode(line)
+
+
+@pytest.mark.parametrize(
+    "change", [{"grade": 9}, {"grade": "5"}, {"calls": -1}, {"reason": 1}, {"method": 1}, {"x": 1}]
+)
+def test_a_judgement_that_no_judge_gives_is_refused(change: dict[str, Any]) -> None:
+    line = json.loads(Judged("full", "q", "digest", Judgement(4)).encode()) | change
+    with pytest.raises((ValueError, TypeError)):
+        Judged.decode(json.dumps(line))

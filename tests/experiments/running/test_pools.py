@@ -1,0 +1,103 @@
+"""The models of a run together: how many replicas each gets, and what is refused before any is loaded."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from actors.backends.backends import find_backend
+from actors.backends.settings import ModelSettings
+from actors.errors import UserError
+from actors.reader.reader import ReaderSettings
+from experiments.running.pools import Pool, check_gpus, check_memory, plan_pools
+
+GIB = 2**30
+
+
+def model(tmp_path: Path, name: str, size: int) -> str:
+    """A folder with a sparse file of weights of some size."""
+    (folder := tmp_path / name).mkdir(exist_ok=True)
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(size)
+    return str(folder)
+
+
+def planned(gpus: float, *models: tuple[str, ModelSettings]) -> list[Pool]:
+    return plan_pools([find_backend(key, settings, ReaderSettings()) for key, settings in models], gpus)
+
+
+def refused(check: object, *arguments: object) -> str:
+    with pytest.raises(UserError) as caught:
+        check(*arguments)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_engine_that_cannot_have_its_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    name = model(tmp_path, "small", 10**6)
+    check_memory(planned(0, ("model", ModelSettings("vllm", name=name))), 4 * 10**9)
+    said = refused(check_memory, planned(0, ("model", ModelSettings("vllm", name=name, replicas=2))), 4 * 10**9)
+    assert "needs 6.1 GB of memory at least" in said
+    assert "2 of each) and 4.0 GB are free" in said
+    # What was never downloaded has no known size, and the reader needs next to nothing.
+    unknown = ("model", ModelSettings("vllm", name="nobody/has-this", replicas=9)), ("judge", ModelSettings("reader"))
+    check_memory(planned(0, *unknown), 1)
+
+
+def test_models_that_have_their_memory_singly_and_not_together_are_refused_with_all_their_names(
+    tmp_path: Path,
+) -> None:
+    decides = "roles.decision.model", ModelSettings("transformers", name=model(tmp_path, "decides", 3 * 10**9))
+    judges = "judge", ModelSettings("transformers", name=model(tmp_path, "judges", 2 * 10**9), replicas=1)
+    for one in (decides, judges):
+        check_memory(planned(0, one), 8 * 10**9)
+    said = refused(check_memory, planned(0, judges, decides), 8 * 10**9)
+    assert "the models of this run need 9.5 GB of memory at least together" in said
+    assert f"judge.name={judges[1].name} 1 x 2.5 GB, roles.decision.model.name={decides[1].name} 2 x 3.5 GB" in said
+    assert "8.0 GB are free" in said
+
+
+def test_the_last_model_takes_the_gpus_that_are_left() -> None:
+    pools = planned(
+        4, ("judge", ModelSettings("vllm", name="j", replicas=1)), ("model", ModelSettings("vllm", name="m"))
+    )
+    assert [(pool.key, pool.replicas, pool.gpus) for pool in pools] == [("judge", 1, 1.0), ("model", 3, 1.0)]
+    check_gpus(pools, 4, None)
+
+
+def test_pools_that_do_not_fit_on_the_gpus_together_are_refused_before_any_is_loaded() -> None:
+    judge, large = ModelSettings("vllm", name="j"), ModelSettings("vllm", name="m", tensor_parallel=2)
+    said = refused(check_gpus, planned(2, ("judge", judge), ("model", large)), 2, None)
+    assert "need 4 GPUs (judge 2 x 1, model 1 x 2) and there are 2" in said
+    # Three parts of .6 are 1.8 GPUs, and no two of them fit on one.
+    parts = ModelSettings("transformers", name="m", replicas=3, gpus=0.6)
+    assert "on which these parts do not fit" in refused(check_gpus, planned(2, ("model", parts)), 2, None)
+    check_gpus(planned(3, ("model", parts)), 3, None)
+
+
+def test_engines_that_share_a_gpu_may_not_set_aside_more_than_its_memory() -> None:
+    def halves(**engine: float) -> list[Pool]:
+        settings = ModelSettings("vllm", name="m", replicas=1, gpus=0.5, engine=dict(engine))
+        return planned(1, ("roles.decision.model", settings), ("model", settings))
+
+    said = refused(check_gpus, halves(), 1, None)
+    assert "set aside 180%" in said
+    assert "engine.gpu_memory_utilization of roles.decision.model and model to 0.45 or less" in said
+    check_gpus(halves(gpu_memory_utilization=0.45), 1, None)
+
+
+def test_weights_larger_than_their_part_of_a_gpu_are_refused(tmp_path: Path) -> None:
+    name = model(tmp_path, "large", 20 * GIB)
+    one = ModelSettings("vllm", name=name)
+    check_gpus(planned(1, ("model", one)), 1, 24 * GIB)
+    said = refused(check_gpus, planned(1, ("model", one)), 1, 22 * GIB)
+    assert "the weights of model take 21.5 GB of a GPU, on which 21.3 GB are theirs" in said
+    check_gpus(planned(2, ("model", ModelSettings("vllm", name=name, tensor_parallel=2))), 2, 12 * GIB)
+    shared = ModelSettings("transformers", name=name, replicas=2)
+    assert "take 42.9 GB" in refused(check_gpus, planned(1, ("model", shared)), 1, 38 * GIB)

@@ -1,0 +1,52 @@
+"""A run whose learning settles: a stage ends at a look, and a run that is killed there holds no more discussions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from actors.errors import UserError
+from experiments.records.checkpoint import LEARNING
+from experiments.records.recorder import RunFolder
+from experiments.running.student import Student
+from run import main
+
+pytestmark = pytest.mark.slow
+
+WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "methods=[m3prune]", "data.limit=1"]
+WORDS += ["pruning.steps=4", "pruning.looks=2", "training.samples=2", "learner.settled=1.0"]
+
+
+def learned(output: Path, *words: str) -> Path:
+    assert main([*WORDS, f"output={output}", *words]) == 0
+    [folder] = output.glob("*-mmqa_prune")
+    return folder
+
+
+def test_a_stage_ends_where_it_has_settled_also_in_a_run_that_is_killed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = learned(tmp_path / "whole", f"cache={tmp_path}/cache")
+    assert "m3prune, stage 1: settled after 2 of 4 steps" in capsys.readouterr().out
+    for graph in RunFolder(whole).all_learned():
+        records = [json.loads(line) for line in (graph.path / LEARNING).read_text().splitlines()]
+        # Two of four steps of each stage; no other is held.
+        assert [(record["stage"], record["step"]) for record in records] == [
+            (stage, step) for stage in (1, 2) for step in (0, 1, 2)
+        ]
+
+    async def killed(student: Student, stage: int) -> None:
+        raise UserError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Student, "end", killed)
+        assert main([*WORDS, f"output={tmp_path / 'killed'}", f"cache={tmp_path}/cache"]) == 2
+    [folder] = (tmp_path / "killed").glob("*-mmqa_prune")
+    assert main([f"resume={folder}", f"cache={tmp_path}/cache"]) == 0
+    capsys.readouterr()
+    held = [*whole.glob(f"learned/*/{LEARNING}"), *whole.glob("**/traces/*.jsonl")]
+    assert len(held) >= 1 + 2 + 1  # what was learned, the discussions of two stages, and those of the evaluation
+    for path in held:
+        assert (folder / path.relative_to(whole)).read_bytes() == path.read_bytes(), path.name

@@ -1,0 +1,209 @@
+"""Two graphs that are learned from one graph's discussions, in this process: cheaper, resumable, and told honestly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from actors.errors import UserError
+from experiments.analysis.run_table import run_table
+from experiments.config.loading import load, save
+from experiments.evidence.evidence import Evidence
+from experiments.records.progress import Progress
+from experiments.records.recorder import LEARNING, LearningRecorder, RunFolder
+from experiments.records.records import LearningStep
+from experiments.records.tracking import Tracker
+from experiments.records.usage import by_phase
+from experiments.running.opening import open_dataset, open_store
+from experiments.running.replay import RecordedTeam, copy_learning
+from experiments.sweeps.running import Report, run_trial
+from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
+
+BOTH = ["methods=[full,m3prune,effects]", "topology.text=[critic,scientist]", "topology.visual=[critic]"]
+
+
+def records(folder: RunFolder, *methods: str) -> dict[str, bytes]:
+    """All that is written down of what these methods learned, and of how all answered."""
+    files = [path for method in methods for path in folder.learned(method).path.rglob("*.jsonl")]
+    files += [folder.learned(method).path / "edge_scores.json" for method in methods]
+    files += [*folder.path.glob("traces/*"), folder.metrics]
+    return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def shared(output: Path) -> RunFolder:
+    return carry_out(BOTH, output)
+
+
+@pytest.fixture(scope="module")
+def apart(output: Path) -> RunFolder:
+    return carry_out([*BOTH, "training.share=false"], output)
+
+
+def test_effects_holds_no_discussions_beside_those_of_m3prune_which_are_as_they_were(
+    shared: RunFolder, apart: RunFolder
+) -> None:
+    donor = [f"learned/m3prune/{name}" for name in (LEARNING, "traces/train-1.jsonl", "traces/train-2.jsonl")]
+    one, other = records(shared, "m3prune"), records(apart, "m3prune")
+    assert [one[name] for name in donor] == [other[name] for name in donor]
+    assert not list((shared.learned("effects").path / "traces").iterdir())
+    assert len(list((apart.learned("effects").path / "traces").iterdir())) == 2
+    phases = [phase for phase in by_phase(shared) if phase.startswith("learning")]
+    assert phases == ["learning m3prune, stage 1", "learning m3prune, stage 2"]
+    steps = [(step.stage, step.step) for step in shared.learned("effects").learning()]
+    assert steps == [(stage, step) for stage in (1, 2) for step in range(3)]
+
+
+def test_tokens_of_training_count_once_and_the_table_says_where(shared: RunFolder, apart: RunFolder) -> None:
+    rows, own = (json.loads(folder.metrics.read_text())["methods"] for folder in (shared, apart))
+    assert (rows["effects"]["training_tokens"], rows["effects"]["learned_from"]) == (0, "m3prune")
+    assert rows["m3prune"]["training_tokens"] == own["m3prune"]["training_tokens"] > 0
+    assert own["effects"]["training_tokens"] > 0
+    assert not any("learned_from" in row for row in (rows["m3prune"], *own.values()))
+    told = "effects was learned from the discussions of m3prune, whose tokens are counted there, once."
+    assert told in run_table(json.loads(shared.metrics.read_text()), "EM").notes
+    assert told not in run_table(json.loads(apart.metrics.read_text()), "EM").notes
+
+
+def test_a_record_says_whose_discussions_it_learned_from_only_where_they_were_not_its_own(
+    shared: RunFolder, apart: RunFolder
+) -> None:
+    assert {step.source for step in shared.learned("effects").learning()} == {"m3prune"}
+    assert {step.source for step in apart.learned("effects").learning()} == {""}
+    for folder, method in ((apart, "effects"), (shared, "m3prune")):
+        assert b'"source"' not in (folder.learned(method).path / LEARNING).read_bytes()
+
+
+def test_effects_alone_learns_from_its_own(output: Path, apart: RunFolder) -> None:
+    alone = carry_out(["methods=[full,effects]"], output)
+    learned = {name: content for name, content in records(alone, "effects").items() if name.startswith("learned")}
+    assert learned == {name: content for name, content in records(apart, "effects").items() if name in learned}
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+# Of each step effects is recorded first and then m3prune, and a stage has three records: after 3 effects alone has
+# taken its first step, after 7 it alone has begun the second stage, after 11 it alone has finished.
+@pytest.mark.parametrize("writes", [1, 3, 4, 7, 11, 12])
+def test_a_run_killed_between_the_records_of_a_step_goes_on_and_ends_the_same(
+    shared: RunFolder, output: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    written, learned = 0, LearningRecorder.learned
+    folders: list[RunFolder] = []
+
+    def counted(self: LearningRecorder, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+        nonlocal written
+        learned(self, step, state)
+        folders.append(RunFolder(self.run.path.parent.parent))
+        written += 1
+        if written == writes:
+            raise Killed
+
+    monkeypatch.setattr(LearningRecorder, "learned", counted)
+    with pytest.raises((Killed, ExceptionGroup)):
+        carry_out(BOTH, output)
+    monkeypatch.undo()
+    folder = carry_out(BOTH, output, folders[0])
+    assert records(folder, "m3prune", "effects") == records(shared, "m3prune", "effects")
+
+
+def test_it_is_the_same_one_discussion_at_a_time_and_in_any_order_of_methods(shared: RunFolder, output: Path) -> None:
+    other = carry_out([*BOTH, "methods=[full,effects,m3prune]", "concurrency=1"], output)
+    for name, content in records(shared, "m3prune", "effects").items():
+        if name != "metrics.json":  # its rows stand in the order of the methods
+            assert records(other, "m3prune", "effects")[name] == content, name
+
+
+def test_it_is_replayed_from_the_discussions_or_with_what_was_learned(shared: RunFolder, output: Path) -> None:
+    again = carry_out(BOTH, output, team=RecordedTeam(shared))
+    assert records(again, "m3prune", "effects") == records(shared, "m3prune", "effects")
+    # Of the two effects alone: what it learned is taken over, with whose discussions it was.
+    fewer = RunFolder.create(output, "fewer")
+    copy_learning(shared, fewer)
+    carry_out(["methods=[full,effects]"], output, fewer, team=RecordedTeam(shared))
+    assert json.loads(fewer.metrics.read_text())["methods"]["effects"]["learned_from"] == "m3prune"
+
+
+def test_effects_that_lacks_steps_or_has_learned_from_its_own_is_told_what_to_do(
+    shared: RunFolder, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = carry_out(BOTH, output)
+    lost.learned("effects").topology.unlink()
+    with pytest.raises(UserError, match=r"effects cannot go on .* of m3prune: .*; delete .*/effects/topology.* and .*"):
+        carry_out(BOTH, output, lost)
+    begun = RunFolder.create(output, "begun")
+    original = LearningRecorder.learned
+
+    def first_step(self: LearningRecorder, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+        original(self, step, state)
+        if step.step == 1:
+            raise Killed
+
+    monkeypatch.setattr(LearningRecorder, "learned", first_step)
+    with pytest.raises((Killed, ExceptionGroup)):
+        carry_out(["methods=[full,effects]"], output, begun)
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="what is recorded of it is not of the same steps"):
+        carry_out(BOTH, output, begun)
+
+
+@pytest.mark.parametrize("stopped_after", [0, 3])
+def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, stopped_after: int) -> None:
+    config = load([*SMALL, *BOTH, f"output={output}"])
+    folder = RunFolder.create(output, "trial")
+    save(config, folder.config)
+    dataset = open_dataset(config, output / "cache")
+    evidence = Evidence(open_store(config, dataset, output / "cache"), config.retrieval)
+
+    class Parting(Team):
+        async def part(self) -> None:
+            pass
+
+    opened: Any = SimpleNamespace(
+        shared=SimpleNamespace(agents=SimpleNamespace(team=lambda id: Parting(config))),
+        judge=None,
+        data=lambda config: (dataset, evidence),
+    )
+
+    async def reported(most: int) -> list[Report]:
+        reports: list[Report] = []
+        trial = run_trial(folder.path, opened, each_step=True)
+        async for report in trial:
+            reports.append(report)
+            if len(reports) == most:
+                break
+        await trial.aclose()  # type: ignore[attr-defined]
+        return reports
+
+    steps = [report.steps for report in asyncio.run(reported(stopped_after))] if stopped_after else []
+    reports = asyncio.run(reported(99))
+    assert [*steps, *(report.steps for report in reports)] == [1, 2, 3, 4, 4]
+    assert reports[-1].finished
+    utilities = [step.terms["utility"] for step in folder.learned("m3prune").learning() if step.terms]
+    assert reports[-1].utility == pytest.approx(sum(utilities) / 4)
+
+
+def test_it_is_said_while_it_learns_and_each_has_its_curve(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    logged: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(Progress, "print", lambda self, line: said.append(line))
+    monkeypatch.setattr(Tracker, "log", lambda self, step: logged.append(step))
+    carry_out(BOTH, output)
+    assert "effects learns from the discussions of m3prune and holds none of its own (training.share=true)" in said
+    spent, none = ([step[key] for step in logged if key in step] for key in ("m3prune/tokens", "effects/tokens"))
+    assert len(spent) == len(none) == 4
+    assert min(spent) > 0 == max(none)

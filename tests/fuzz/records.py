@@ -1,0 +1,183 @@
+"""Damages to a finished run's folder and to its index, and what resuming and replaying it come to."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import run
+from actors.visible import visible
+from experiments.running import conclude
+from tests.fuzz.loading import TooLong, bounded
+from tests.fuzz.mutations import ODD, RAW_TEXTS, Draw, pick
+
+NUMBER = 2**20
+MEMORY = 12 << 30  # of addresses: LanceDB's threads reserve many
+WORDS = [
+    *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "concurrency=4", "data.limit=2"),
+    *("methods=[single,anomaly,m3prune]", "topology.text=[critic]", "topology.visual=[critic,scientist]"),
+    *("pruning.steps=1", "training.samples=2", "defence.calibration=2", "judge=reader"),
+]
+# Written anew at the end of every run, from the records.
+MADE = re.compile(
+    r"metrics\.json|report\.html|figures/.*|run\.log|.*\.csv|learned/[^/]+/(topology\.(json|graphml)|team\.json)"
+)
+
+
+def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
+    """The exit code and what was said on standard error, without drawing figures. What was `printed` goes there."""
+    drawn, conclude.figures.draw = conclude.figures.draw, lambda *_: []  # type: ignore[assignment]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed or io.StringIO()), contextlib.redirect_stderr(said), bounded(MEMORY):
+            return run.main(list(words)), said.getvalue()
+    finally:
+        conclude.figures.draw = drawn
+        for handler in list(logging.root.handlers):
+            if isinstance(handler, logging.FileHandler):
+                logging.root.removeHandler(handler)
+                handler.close()
+
+
+def make(output: Path) -> Path:
+    """A finished run, its cache beside it."""
+    code, said = main(*WORDS, f"output={output}")
+    assert code == 0, said
+    [folder] = [path for path in output.iterdir() if (path / "config.yaml").exists()]
+    return folder
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The records of a run: all that is read when it goes on."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in files if not MADE.fullmatch(path.relative_to(folder).as_posix())]
+
+
+def cut(path: Path, draw: Draw) -> None:
+    """The end is not there, or nothing is."""
+    content = path.read_bytes()
+    path.write_bytes(content[: _number(draw) % max(1, len(content))])
+
+
+def whole_lines_cut(path: Path, draw: Draw) -> None:
+    """The last lines are not there."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: _number(draw) % max(1, len(lines))]))
+
+
+def flipped(path: Path, draw: Draw) -> None:
+    """Some bytes are others."""
+    content = bytearray(path.read_bytes() or b"x")
+    for _ in range(1 + _number(draw) % 3):
+        content[_number(draw) % len(content)] = _number(draw) % 256
+    path.write_bytes(content)
+
+
+def deleted(path: Path, draw: Draw) -> None:
+    """The file is not there."""
+    path.unlink()
+
+
+def twice(path: Path, draw: Draw) -> None:
+    """A line is there twice, not at all, or in another place."""
+    lines = path.read_bytes().splitlines(keepends=True) or [b"\n"]
+    place, other = _number(draw) % len(lines), _number(draw) % len(lines)
+    match pick(("twice", "gone", "moved"), draw):
+        case "twice":
+            lines.insert(other, lines[place])
+        case "gone":
+            del lines[place]
+        case _:
+            lines.insert(other, lines.pop(place))
+    path.write_bytes(b"".join(lines))
+
+
+def edited(path: Path, draw: Draw) -> None:
+    """A value of a record is another, by hand."""
+    lines = path.read_text(errors="replace").splitlines()
+    place = _number(draw) % max(1, len(lines))
+    try:
+        record = json.loads(lines[place])
+    except (ValueError, IndexError):
+        return flipped(path, draw)
+    holder, key = _inside(record, random.Random(_number(draw)))
+    if holder is None:
+        lines[place] = draw(RAW_TEXTS)
+    else:
+        holder[key] = pick(["../../x", float("nan"), 9.0, -1, 2**70, draw(ODD)], draw)
+        lines[place] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n", errors="surrogatepass")
+    return None
+
+
+def _inside(record: Any, chance: random.Random) -> tuple[Any, Any]:
+    holder, key, value = None, None, record
+    while isinstance(value, (dict, list)) and value and (holder is None or chance.random() < 0.7):
+        holder = value
+        key = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        value = holder[key]
+    return holder, key
+
+
+def _number(draw: Draw) -> int:
+    from hypothesis import strategies as st
+
+    return int(draw(st.integers(0, NUMBER)))
+
+
+# After these, a run that ends well has the numbers that it had.
+LOSSES: dict[str, Callable[[Path, Draw], None]] = {
+    change.__name__: change for change in (cut, whole_lines_cut, deleted)
+}
+CHANGES: dict[str, Callable[[Path, Draw], None]] = {change.__name__: change for change in (flipped, twice, edited)}
+
+
+def outcome(folder: Path, *words: str) -> str:
+    """`ended`, `refused`, or what went wrong."""
+    try:
+        code, said = main(*words)
+    except TooLong:
+        return "no end"
+    except BaseException as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    if code == 0:
+        return "ended"
+    if code == 2:
+        line = said.removesuffix("\n")
+        return (
+            "refused"
+            if line.startswith("error: ") and visible(line) == line and len(line) < 3_000
+            else f"said {said!r}"
+        )
+    return f"code {code}: {said[:300]}"
+
+
+def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> tuple[str, bool]:
+    """The outcome of resuming a damaged copy, and whether its numbers are those that it had."""
+    shutil.copytree(finished.parent, folder, dirs_exist_ok=True)
+    copy = folder / finished.name
+    config = (copy / "config.yaml").read_text()
+    (copy / "config.yaml").write_text(config.replace(str(finished.parent), str(folder)))
+    change(copy)
+    (copy / "metrics.json").unlink(missing_ok=True)
+    said = outcome(copy, f"resume={copy}")
+    metrics = copy / "metrics.json"
+    same = metrics.exists() and metrics.read_bytes() == (finished / "metrics.json").read_bytes()
+    return said, same
+
+
+def replayed(finished: Path, change: Callable[[Path], None], folder: Path) -> str:
+    """The outcome of replaying a damaged copy."""
+    shutil.copytree(finished.parent, folder / "first", dirs_exist_ok=True)
+    copy = folder / "first" / finished.name
+    change(copy)
+    words = [f"output={folder / 'runs'}", f"cache={folder / 'first' / 'cache'}", "model=replay", f"replay.run={copy}"]
+    return outcome(copy, *WORDS, *words)

@@ -1,0 +1,77 @@
+"""A damaged run folder, or index, ends in the numbers that the run had or in one line that names what is damaged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.mutations import Draw, pick
+from tests.fuzz.records import CHANGES, LOSSES, files_of, make, replayed, resumed
+
+# By hand, `--hypothesis-profile=long`; each example is a whole run.
+EXAMPLES = 3 if settings().max_examples <= 100 else settings().max_examples
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("finished"))
+
+
+def to_a_record(change: Callable[[Path, Draw], None], draw: Draw) -> Callable[[Path], None]:
+    return lambda run: change(pick(files_of(run), draw), draw)
+
+
+def to_the_index(change: Callable[[Path, Draw], None], draw: Draw) -> Callable[[Path], None]:
+    files = "indexes/**/*"
+    return lambda run: change(pick([p for p in sorted((run.parent / "cache").glob(files)) if p.is_file()], draw), draw)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_a_run_that_lost_something_goes_on_to_the_same_numbers_or_says_what_is_lost(
+    finished: Path, loss: str, data: Any
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        said, same = resumed(finished, to_a_record(LOSSES[loss], data.draw), Path(folder))
+    assert said in ("ended", "refused")
+    assert same or said == "refused"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_a_run_with_changed_records_is_resumed_or_refused_in_one_line(finished: Path, change: str, data: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert resumed(finished, to_a_record(CHANGES[change], data.draw), Path(folder))[0] in ("ended", "refused")
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_a_damaged_run_is_replayed_or_refused_in_one_line(finished: Path, data: Any) -> None:
+    change = pick([*LOSSES.values(), *CHANGES.values()], data.draw)
+    with tempfile.TemporaryDirectory() as folder:
+        assert replayed(finished, to_a_record(change, data.draw), Path(folder)) in ("ended", "refused")
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_a_damaged_index_is_named_or_makes_no_difference(finished: Path, data: Any) -> None:
+    change = pick([*LOSSES.values(), CHANGES["flipped"]], data.draw)
+
+    def unfinished(run: Path) -> None:
+        # Something is left to be retrieved.
+        for records in (run / "scores.jsonl", *(run / "traces").glob("evaluate-*"), run / "judgements.jsonl"):
+            records.unlink()
+        to_the_index(change, data.draw)(run)
+
+    with tempfile.TemporaryDirectory() as folder:
+        assert resumed(finished, unfinished, Path(folder))[0] in ("ended", "refused")

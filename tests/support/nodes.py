@@ -1,0 +1,112 @@
+"""Three Ray nodes on this machine, each with a working directory and ports of its own, and what travels between."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray._private.internal_api import node_stats
+from ray._private.state import state
+from ray.cluster_utils import Cluster as Nodes
+
+from tests.support.paths import ROOT
+
+NODES = 3
+PORTS = 20_000  # from here on, a thousand for each node's workers: what Ray itself sends is known by these
+_SOCKET = re.compile(r"(\S+):(\d+)\s+(\S+):(\d+)\s+users:\(\(\"[^\"]*\",pid=(\d+)")
+_SENT = re.compile(r"bytes_sent:(\d+)")
+
+
+@contextmanager
+def three_nodes(folder: Path) -> Iterator[Nodes]:
+    """A cluster whose nodes' processes work in `<folder>/node-0` and so on, where nothing of the project lies."""
+    before, path = Path.cwd(), os.environ.get("PYTHONPATH")
+    # As if the project were installed on every node.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), path]))
+    nodes = Nodes()
+    try:
+        for number in range(NODES):
+            own = folder / f"node-{number}"
+            own.mkdir()
+            os.chdir(own)
+            ports = {"min_worker_port": PORTS + 1000 * number, "max_worker_port": PORTS + 1000 * number + 999}
+            nodes.add_node(num_cpus=2, include_dashboard=False, **ports)
+        os.chdir(before)
+        nodes.wait_for_nodes()
+        yield nodes
+    finally:
+        os.chdir(before)
+        nodes.shutdown()
+        if path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = path
+
+
+def wait_until_all_take_work() -> None:
+    """This process has joined the cluster. A node is registered before its peers know that they may send it work."""
+
+    @ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
+    def node() -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+    seen: set[str] = set()
+    while len(seen) < NODES:
+        seen.update(ray.get([node.remote() for _ in range(NODES)]))
+
+
+def actors() -> dict[int, tuple[str, str]]:
+    """Class and node of every living actor, by process id. This process has joined the cluster."""
+    table: dict[str, Any] = state.actor_table(None, None, None)
+    return {
+        actor["Pid"]: (actor["ActorClassName"], actor["Address"]["NodeID"])
+        for actor in table.values()
+        if actor["State"] == "ALIVE"
+    }
+
+
+def spread(living: dict[int, tuple[str, str]]) -> dict[str, list[int]]:
+    """How many actors of each class there are on the nodes, the fullest node first."""
+    counts: dict[str, Counter[str]] = {}
+    for kind, node in living.values():
+        counts.setdefault(kind, Counter())[node] += 1
+    return {kind: sorted(of.values(), reverse=True) for kind, of in counts.items()}
+
+
+def working_directories(pids: Iterable[int]) -> set[str]:
+    """Where the processes work."""
+    found = set()
+    for pid in pids:
+        with suppress(psutil.Error):
+            found.add(psutil.Process(pid).cwd())
+    return found
+
+
+def object_store() -> tuple[int, int]:
+    """Bytes and objects that were ever put into the object stores of all nodes."""
+    put = [node_stats(node["NodeManagerAddress"], node["NodeManagerPort"], False).store_stats for node in ray.nodes()]
+    return sum(one.cumulative_created_bytes for one in put), sum(one.cumulative_created_objects for one in put)
+
+
+def sockets() -> dict[tuple[int, str, str], tuple[bool, int]]:
+    """By process and both ends: whether a connection is Ray's own, and the bytes that were sent on it from this end.
+
+    Only of connections within this machine, which all are, and only those that are open.
+    """
+    told = subprocess.run(["ss", "-tnpiH", "state", "established"], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for first, second in zip(lines := told.splitlines(), lines[1:], strict=False):
+        socket, sent = _SOCKET.search(first), _SENT.search(second)
+        if socket and sent:
+            here, there = int(socket[2]), int(socket[4])
+            own = any(PORTS <= port < PORTS + 1000 * NODES for port in (here, there))
+            found[int(socket[5]), f"{socket[1]}:{here}", f"{socket[3]}:{there}"] = own, int(sent[1])
+    return found

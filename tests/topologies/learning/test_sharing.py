@@ -1,0 +1,175 @@
+"""Learning from wirings that another learner drew: unbiased whatever their probabilities, and only for who may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from topologies.learning.learner import Learner
+from topologies.learning.peers import VARIANTS, Peer
+from topologies.learning.randomised import Effects
+from topologies.learning.settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.sharing import donors
+from topologies.wiring import Wirings, drawn
+
+TEAM = ["text"] * 3 + ["visual"] * 2
+MISLEADS = 1
+
+
+def learner(peer: Peer, team: list[str] | None = None, rounds: int = 2, **changes: object) -> Learner:
+    settings, pruning = VARIANTS[peer].settings(LearnerSettings(), PruningSettings())
+    return Learner(
+        team or TEAM,
+        rounds=rounds,
+        seed=4,
+        settings=settings,
+        pruning=replace(pruning, **changes),  # type: ignore[arg-type]
+    )
+
+
+def estimator(student: Learner) -> Effects:
+    assert isinstance(student._estimator, Effects)
+    return student._estimator
+
+
+def planted(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The effect of hearing each agent within a round and from the round before [sender, receiver]."""
+    generator = torch.Generator().manual_seed(5)
+    return 0.3 * torch.randn(n, n, generator=generator), 0.3 * torch.randn(n, n, generator=generator)
+
+
+def discussed(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A receiver's score is the sum of what it hears, plus noise; utility is that of agent 0 in the last round, and
+    grows with every edge from agent 0 and shrinks with the others, which drives a gradient's probabilities apart."""
+    k, _, n = wirings.order.shape
+    spatial, temporal = (effect.numpy() for effect in planted(n))
+    scores = (wirings.spatial * spatial).sum(2) + (wirings.temporal * temporal).sum(2)
+    scores = scores + 0.1 * generator.standard_normal(scores.shape)
+    edges = wirings.spatial.sum(1) + wirings.temporal.sum(1)
+    utility = edges[:, 0].sum(1) - edges[:, 1:].sum((1, 2))
+    return scores, 0.05 * utility + 0.01 * generator.standard_normal(k)
+
+
+def taught(donor: Learner, students: list[Learner], samples: int, steps: int, alone: bool = False) -> list[float]:
+    """Has all learn from what the donor draws; returns the standard deviation of its probabilities, step by step.
+
+    alone: every sample has a question of its own.
+    """
+    generator, spread = np.random.default_rng(1), []
+    for _ in range(steps):
+        wirings = donor.sample(samples)
+        spread.append(float(wirings.chances["temporal"].std()))
+        scores = discussed(wirings, generator)
+        for student in (*students, donor):
+            student.learn(wirings, *scores, np.arange(samples) if alone else None)
+    return spread
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_effects_are_unbiased_on_wirings_whose_probabilities_drift_away_from_one_half(alone: bool) -> None:
+    """Also where each question has one sample, which is compared with those of earlier steps, drawn otherwise."""
+    # Without pruning: every edge is drawn to the end.
+    donor = learner(Peer.M3PRUNE, TEAM[:3], rate=0.0, steps=61)
+    student = learner(Peer.EFFECTS, TEAM[:3], looks=0, rate=0.0, steps=61)
+    spread = taught(donor, [student], samples=200, steps=60, alone=alone)
+    assert spread[0] == 0
+    assert np.mean(spread) > 0.15
+    sums, truth = estimator(student).sums, planted(3)
+    for kind, effect in zip(("spatial", "temporal"), truth, strict=True):
+        known = sums[f"squares.{kind}"][0] > 0
+        found = sums[f"own.{kind}"][0][known] / sums[f"squares.{kind}"][0][known]
+        slope = float((found * effect[known]).sum() / (effect[known] ** 2).sum())
+        assert slope == pytest.approx(1, abs=0.06), kind
+        error = (sums["spread.own.spatial"][0] / sums["spread.own.spatial"][1]).sqrt() / sums[f"squares.{kind}"].sqrt()
+        assert ((found - effect[known]).abs() < 4.5 * error[0][known]).all(), kind
+
+
+def test_the_chances_of_wirings_are_those_that_they_were_drawn_with() -> None:
+    donor = learner(Peer.AGENTDROPOUT)
+    taught(donor, [], 10, 30)
+    wirings = donor.sample(4_000)
+    assert wirings.chances.keys() == {"spatial", "temporal"}
+    for kind, (allowed, taken) in drawn(wirings).items():
+        if kind == "decision":  # everyone is read: that is no draw
+            continue
+        tried = allowed.sum(0)
+        share = (taken.sum(0) / np.maximum(tried, 1))[tried > 500]
+        p = np.broadcast_to(wirings.chances[kind], tried.shape)[tried > 500]
+        assert np.abs(share - p).max() < 0.07, kind
+        assert p.std() > 0.1
+    assert len(wirings.chances["spatial"]) == 2  # each round has its own
+
+
+def test_what_the_donor_has_cut_is_known_as_well_as_before_and_not_taken_to_harm() -> None:
+    donor, student = learner(Peer.M3PRUNE, rate=0.6), learner(Peer.EFFECTS, rate=0.0, looks=0)
+    taught(donor, [student], 10, 20)
+    cut = torch.from_numpy(donor.edge_scores().spatial < 0) & torch.from_numpy(donor.edge_scores().spatial > -1)
+    assert cut.any()
+    before = {name: total.clone() for name, total in estimator(student).sums.items()}
+    taught(donor, [student], 10, 15)
+    after = estimator(student).sums
+    for name in ("own", "squares", "bound.own"):
+        assert torch.equal(after[f"{name}.spatial"][0][cut], before[f"{name}.spatial"][0][cut]), name
+        assert not torch.equal(after[f"{name}.spatial"], before[f"{name}.spatial"])
+    assert not (estimator(student).certain_harm()["spatial"] & cut & (planted(5)[0] > 0)).any()
+    assert torch.isfinite(student._edges.logits["spatial"]).all()
+
+
+def test_a_look_cuts_from_the_learners_own_graph_and_the_donor_goes_on_drawing() -> None:
+    def misled(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        hears = wirings.spatial[:, :, MISLEADS] | wirings.temporal[:, :, MISLEADS]
+        right = (generator.random(hears.shape) < 0.7 - 0.5 * hears).astype(float)
+        return right, (generator.random(len(right)) < right[:, -1].mean(1)).astype(float)
+
+    donor, student = learner(Peer.AGENTPRUNE), learner(Peer.EFFECTS)
+    generator = np.random.default_rng(2)
+    left = [sum(student.edges_left().values())]
+    for _ in range(30):
+        wirings = donor.sample(10)
+        scores = misled(wirings, generator)
+        for one in (student, donor):
+            one.learn(wirings, *scores)
+        left.append(sum(student.edges_left().values()))
+    others = [0, 2, 3, 4]
+    assert left[0] == left[9] > left[30]
+    assert not student.inference().temporal[MISLEADS, others].any()
+    assert donor.sample(50).temporal[:, 1, MISLEADS][:, others].any()
+
+
+def test_effects_learn_from_the_first_that_tries_all_edges_and_nobody_else_does() -> None:
+    every = {str(peer): learner(peer) for peer in (Peer.EFFECTS, Peer.GPTSWARM, Peer.RLOO, Peer.M3PRUNE)}
+    assert donors(every) == {"effects": "m3prune_rloo"}
+    assert donors({"effects": every["effects"]}) == {}
+    assert donors({"effects": every["effects"], "gptswarm": every["gptswarm"]}) == {}  # it tries no temporal edge
+    # A team of one modality has one stage, and agents that are dropped take two.
+    alone = {str(peer): learner(peer, ["text"] * 3) for peer in (Peer.AGENTDROPOUT, Peer.EFFECTS)}
+    assert donors(alone) == {}
+
+
+def test_wirings_that_nobody_drew_teach_no_effects() -> None:
+    student = learner(Peer.EFFECTS)
+    undrawn = replace(student.sample(4), chances={})
+    with pytest.raises(ValueError, match="wirings have no chances"):
+        student.learn(undrawn, np.zeros((4, 2, 5)), np.zeros(4))
+    wrong = replace(student.sample(4), chances={"spatial": np.full((1, 3, 3), 0.5)})
+    with pytest.raises(ValueError, match=r"wirings.chances\[spatial\] has shape \(1, 3, 3\)"):
+        student.learn(wrong, np.zeros((4, 2, 5)), np.zeros(4))
+
+
+def test_a_donor_that_learns_whom_to_read_teaches_that_too() -> None:
+    donor = Learner(TEAM, seed=1, settings=LearnerSettings(estimator="reinforce", decision=Decision.LEARNED))  # type: ignore[arg-type]
+    student = learner(Peer.EFFECTS)
+    generator = np.random.default_rng(0)
+    while not donor.finished:
+        for _ in range(40):
+            wirings = donor.sample(10)
+            read = wirings.decision[:, MISLEADS]
+            for one in (student, donor):
+                one.learn(wirings, np.zeros((10, 2, 5)), 0.8 - 0.6 * read + 0.1 * generator.random(10))
+        donor.next_stage()
+        student.next_stage()
+    assert not student.inference_wirings().decision[0, MISLEADS]
+    assert student.inference_wirings().decision[0].any()

@@ -1,0 +1,124 @@
+"""Edges in lists: what they say is what matrices of the same edges say, and they need no room for what is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.messages import Message, Question, Turn
+from topologies import graphs
+from topologies.edge_lists import Wiring, listed, needed_turns, of_edges, reading_weights
+from topologies.fixed import constant_wiring
+from topologies.topology import Wired
+from topologies.wiring import Bools
+
+
+@settings(max_examples=60)
+@given(agents=st.integers(1, 6), rounds=st.integers(1, 3), density=st.floats(0, 1), seed=st.integers(0, 2**31))
+def test_reading_weights_are_a_softmax_over_the_senders_of_each_turn(
+    agents: int, rounds: int, density: float, seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    present, p = draw.random((rounds, agents, agents)) < density, draw.random((agents, agents))
+    edges = listed(present)
+    powers = np.where(present, np.exp(p), 0.0)
+    expected = powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-9)
+    assert np.array_equal(reading_weights(edges, of_edges(p, edges), agents), expected[present])
+    assert np.allclose(
+        reading_weights(edges, None, agents), (present / np.maximum(present.sum(1)[:, None], 1))[present]
+    )
+
+
+def dense_needed(spatial: Bools, temporal: Bools, decision: Bools) -> Bools:
+    """By following every edge backwards, one at a time."""
+    rounds = len(spatial)
+    needed = np.zeros(spatial.shape[:2], dtype=bool)
+    needed[-1] = decision
+    for _ in range(needed.size):
+        for t in range(rounds):
+            needed[t] |= spatial[t][:, needed[t]].any(axis=1)
+            if t:
+                needed[t - 1] |= temporal[t][:, needed[t]].any(axis=1) | needed[t]
+    return needed
+
+
+@settings(max_examples=60)
+@given(agents=st.integers(1, 6), rounds=st.integers(1, 3), density=st.floats(0, 1), seed=st.integers(0, 2**31))
+def test_needed_are_the_turns_with_a_path_to_the_decision(agents: int, rounds: int, density: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    shape = (rounds, agents, agents)
+    spatial, temporal = np.triu(draw.random(shape) < density, 1), draw.random(shape) < density
+    temporal[0] = False
+    decision = draw.random(agents) < 0.5
+    found = needed_turns(Wiring.of_matrices(spatial, temporal, decision))
+    assert np.array_equal(found, dense_needed(spatial, temporal, decision))
+    # Those who take no part in a round have no edges in it, and are remembered across it.
+    speaks = draw.random((rounds, agents)) < 0.7
+    spatial &= speaks[:, :, None] & speaks[:, None]
+    temporal[1:] &= speaks[:-1, :, None] & speaks[1:, None]
+    decision &= speaks[-1]
+    wiring = Wiring.of_matrices(spatial, temporal, decision, speaks=speaks)
+    assert np.array_equal(needed_turns(wiring), dense_needed(spatial, temporal, decision) & speaks)
+
+
+@pytest.mark.parametrize("kind", ["spatial", "temporal"])
+def test_rounds_differ_where_one_has_other_edges_or_other_agents(kind: str) -> None:
+    same = constant_wiring(graphs.chain(3), 3, rounds=3)
+    assert not same.by_round
+    assert not constant_wiring(graphs.chain(3), 3, rounds=1).by_round
+    edges = getattr(same, kind)
+    assert replace(same, **{kind: edges[1:]}).by_round
+    turned = edges.copy()
+    turned[-1, 1:] = [2, 0]
+    assert replace(same, **{kind: turned}).by_round
+    assert replace(same, speaks=np.ones((3, 3), dtype=bool)).by_round
+
+
+def test_an_edge_reads_by_the_probability_of_its_round_where_rounds_have_their_own() -> None:
+    present = np.zeros((2, 3, 3), dtype=bool)
+    present[:, 0, 2] = present[1, 1, 2] = True
+    p = np.arange(18).reshape(2, 3, 3) / 18
+    edges = listed(present)
+    assert of_edges(p, edges).tolist() == p[present].tolist()
+    assert of_edges(p[0], edges).tolist() == [p[0, 0, 2], p[0, 0, 2], p[0, 1, 2]]
+
+
+def test_a_cycle_within_a_round_is_refused() -> None:
+    loop = np.array([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="close a cycle"):
+        constant_wiring(graphs.Edges(loop, loop), 2, rounds=2)
+
+
+@pytest.mark.slow
+def test_ten_thousand_agents_discuss_along_few_edges_without_a_matrix_of_all_pairs() -> None:
+    agents = 10_000
+    heard = {}
+
+    async def ask(turn: Turn) -> Message:
+        heard[f"{turn.round}/{turn.agent}"] = len(turn.heard)
+        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer="yes")
+
+    tracemalloc.start()
+    wiring = constant_wiring(graphs.regular(agents, neighbours=4, seed=0), agents, rounds=2)
+    walk = Wired("regular", [f"a{number}" for number in range(agents)], wiring)
+    trace = asyncio.run(walk.answer(Question("q", "?"), ask, seed=0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(trace.turns) == 2 * agents + 1
+    assert (len(trace.spatial), len(trace.temporal)) == (2 * 2 * agents, 5 * agents)
+    assert sum(heard.values()) == 2 * 2 * agents + 5 * agents + agents
+    # Two bool matrices [agents, agents] alone would take twice as much.
+    assert peak < agents**2
+
+
+def test_only_agents_with_a_path_to_the_reader_speak_however_long_the_path_is() -> None:
+    agents = 3000
+    readers = np.arange(agents) == agents - 2
+    needed = needed_turns(constant_wiring(graphs.chain(agents), agents, rounds=1, decision=readers))
+    assert needed[0].tolist() == [True] * (agents - 1) + [False]
