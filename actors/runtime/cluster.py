@@ -17,7 +17,7 @@ from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
 from actors.runtime.agent_actor import AgentActor, AgentHandles
 from actors.runtime.agents import instances_of, roles_held
-from actors.runtime.connection import connect, forget_session, session_folder
+from actors.runtime.connection import connect, disconnect, forget_session, session_folder
 from actors.runtime.remote import RESTARTS
 from actors.runtime.replica_actor import PoolHandle, ReplicaActor
 from actors.runtime.runtime import START_S, OnEvent, ignore
@@ -60,7 +60,7 @@ class Cluster:
         try:
             self.clear()
         finally:
-            ray.shutdown()
+            disconnect()
         # What failed may be told by its logs.
         if self._session and not (kind and issubclass(kind, Exception)):
             forget_session(self._session)

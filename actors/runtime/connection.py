@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import shutil
 import socket
 import stat
@@ -21,6 +22,7 @@ from typing import Any
 import psutil
 import ray
 from ray._private import ray_constants, worker
+from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from actors.errors import ClusterError
 from actors.signals import held_back
@@ -42,7 +44,7 @@ def connect(address: str | None) -> None:
     )
     try:
         # Ray crashes the process when it is interrupted while it connects.
-        with warnings.catch_warnings(), held_back(), _on_loopback() if address is None else nullcontext():
+        with warnings.catch_warnings(), held_back(), _private() if address is None else nullcontext():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(
@@ -52,11 +54,44 @@ def connect(address: str | None) -> None:
                 **own,
             )
     except Exception as error:  # Ray raises a plain Exception for a node that does not come up in time
-        ray.shutdown()
+        disconnect()
         raise _no_answer(address, (str(error).splitlines() or [type(error).__name__])[0]) from error
     except BaseException:
-        ray.shutdown()
+        disconnect()
         raise
+
+
+def disconnect() -> None:
+    """Leave the cluster, and end a local one. The next one may have another token, or none."""
+    ray.shutdown()
+    _read_authentication()
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Has the Ray that starts in the block listen on the loopback interface, and ask who joins it for a token of its
+    own, which lies in no file. One that the user has said stays.
+
+    Ray's own way is one token for all of a user's clusters, in a file that everybody can read who can enter the home
+    directory.
+    """
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    own = {} if any(name.startswith("RAY_AUTH_") for name in os.environ) else own
+    os.environ.update(own)
+    _read_authentication()
+    try:
+        with _on_loopback():
+            yield
+    finally:
+        # Ray's processes have it by now, and this one's client remembers it.
+        for name in own:
+            del os.environ[name]
+
+
+def _read_authentication() -> None:
+    """Has Ray's client read from the environment whether there is a token and which, and forget what it had read."""
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager

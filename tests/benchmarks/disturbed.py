@@ -115,7 +115,6 @@ class Disturbed:
         (self._place / "runs" / "filler").unlink(missing_ok=True)
         self.around.renew()
         self._begin([f"resume={self.folder}", *self.around.named])
-        self.wait()
 
     def kill(self, title: str, chance: random.Random) -> None:
         """Kills one of its processes."""
@@ -126,11 +125,11 @@ class Disturbed:
         self._signal(title, chance, signal.SIGSTOP)
 
     def _signal(self, title: str, chance: random.Random, how: signal.Signals) -> None:
-        named = sorted((process for process in self._processes() if re.match(title, _title(process))), key=_age)
+        named = [process for process in self._processes() if re.match(title, _title(process)) and not _stopped(process)]
         if not named:
             raise LookupError(f"there was no {title}")
         with suppress(psutil.NoSuchProcess):
-            chance.choice(named).send_signal(how)
+            chance.choice(sorted(named, key=_age)).send_signal(how)
 
     def kill_driver(self) -> None:
         self._driver.kill()
@@ -163,7 +162,7 @@ class Disturbed:
     def move(self) -> None:
         """Moves the run folder."""
         folder = self.folder
-        folder.rename(folder.with_name("moved"))
+        folder.rename(folder.with_name(f"{folder.name}-moved"))
 
     def tear(self, chance: random.Random) -> None:
         """Kills the first process, and has the last record of each file end in its middle."""
@@ -214,6 +213,12 @@ def _title(process: psutil.Process) -> str:
     with suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
+
+
+def _stopped(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    return True
 
 
 def _age(process: psutil.Process) -> tuple[float, int]:

@@ -1,11 +1,12 @@
-"""Runs small jobs, disturbs each at a random moment, resumes it where that ended it, and compares what it wrote.
+"""Runs small jobs, disturbs each at random moments, resumes it where that ended it, and compares what it wrote.
 
-    python -m tests.benchmarks.faults [--seeds 3] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
+    python -m tests.benchmarks.faults [--faults 20] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
 
-A seed decides the moment (after which of its records) and the victim. A fault is survived where all metrics and traces
+A seed decides the moments (after which of its records) and the victims. A run meets up to four faults of a kind, one
+after another, and only one where nothing is left to break. They are survived where all metrics and traces
 are those of an undisturbed run to the byte, no turn or score is recorded twice, whatever ended the run said so in one
 line, and no process, shared memory or temporary file is left (but those files of a driver that was killed). Prints a
-table in Markdown; the last line is one JSON object.
+table in Markdown, in which all faults of a run that went wrong count as lost; the last line is one JSON object.
 
 For root on Linux: file systems and networks of each trial's own show what is left in shared memory, fill up, and break.
 What a machine lacks for a kind is said in one line, and the kind left out. Not tried: a file system that becomes
@@ -22,8 +23,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -84,13 +85,21 @@ KINDS: dict[str, tuple[Fault, tuple[str, ...]]] = {
 AROUND = {"node": PrivateNodes, "head": PrivateNodes, "network": PrivateNodes, "clock": Clock}
 
 
+# After these a run is waited for: a second one would befall what is ending already.
+ENDING = {"driver-killed", "interrupted", "interrupted-twice", "agent-stopped-then-interrupted", "terminated"}
+ENDING |= {"disk-full", "folder-moved", "record-torn", "head-node-killed", "endpoint-away"}
+ONCE = {"node-killed", "node-vanished", "wandb-killed", "wandb-stopped"}  # they stay away for the rest of the run
+TIMES = 4  # faults of a run, of those kinds that may come again
+
+
 @dataclass
 class Outcome:
-    """One disturbed run; `wrong` is empty where it survived."""
+    """One disturbed run; `wrong` is empty where it survived all its faults."""
 
     kind: str
     job: str
     seed: int
+    faults: int
     resumed: int
     said: str
     seconds: float
@@ -126,68 +135,91 @@ def undisturbed(job: str) -> tuple[dict[str, bytes], int]:
 
 def disturbed(job: str, kind: str, seed: int, expected: dict[str, bytes], records: int) -> Outcome:
     chance, begun = random.Random(f"{job} {kind} {seed}"), time.monotonic()
-    wrong: list[str] = []
+    outcome = Outcome(kind, job, seed, faults=0, resumed=0, said="", seconds=0, wrong=[])
     with place() as folder, Disturbed(folder, words(job, kind), around(job, kind)) as run:
-        run.reach(chance.randrange(records))
-        time.sleep(chance.random() / 5)
-        try:
+        for moment in sorted(chance.randrange(records) for _ in range(1 if kind in ONCE else TIMES)):
+            run.reach(moment)
+            time.sleep(chance.random() / 5)
+            if resume(run, outcome):
+                run.reach(moment)
             if run.ended:
-                raise LookupError("it had ended")
-            KINDS[kind][0](run, chance)
-        except LookupError as error:
-            wrong.append(f"was not disturbed: {error}")
+                break
+            try:
+                KINDS[kind][0](run, chance)
+            except LookupError:  # whom it would have met was not there
+                continue
+            outcome.faults += 1
+            if kind in ENDING:
+                run.wait()
         run.wait()
-        said, resumed = run.said, 0
-        while run.code and resumed < 3:
-            wrong += [f"said: {run.said}"] if not run.said_in_one_line else []
-            wrong += [f"left {what}" for what in run.left()]
-            resumed += 1
-            run.resume()
-        wrong += [f"ended with {run.code}: {run.said}"] if run.code else []
-        wrong += [f"left {what}" for what in run.left()]
+        while resume(run, outcome):
+            run.wait()
+        ended = [f"ended with {run.code}: {run.said}"] if run.code else []
+        left = [f"left {what}" for what in run.left()]
         found = written(run.folder)
-        wrong += [f"{name} is another" for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)]
-        wrong += twice_recorded(run.folder)
-    return Outcome(kind, job, seed, resumed, said, round(time.monotonic() - begun, 1), list(dict.fromkeys(wrong)))
+        others = [name for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)]
+        outcome.wrong += [*ended, *left, *(f"{name} is another" for name in others), *twice_recorded(run.folder)]
+    outcome.seconds = round(time.monotonic() - begun, 1)
+    return outcome
+
+
+def resume(run: Disturbed, outcome: Outcome) -> bool:
+    """Goes on with a run that has ended before its time, as long as it has been no more often than it was disturbed."""
+    if not run.ended or not run.code or outcome.resumed > outcome.faults:
+        return False
+    outcome.said = outcome.said or run.said
+    outcome.wrong += [] if run.said_in_one_line else [f"said: {run.said}"]
+    outcome.wrong += [f"left {what}" for what in run.left()]
+    outcome.resumed += 1
+    run.resume()
+    return True
 
 
 def table(outcomes: list[Outcome]) -> str:
     """Faults by kind, in Markdown."""
-    lines = ["| fault | tried | went on | resumed | survived |", "|---|---|---|---|---|"]
-    tried = Counter(outcome.kind for outcome in outcomes)
-    for kind, number in tried.items():
-        mine = [outcome for outcome in outcomes if outcome.kind == kind]
-        resumed, well = sum(outcome.resumed > 0 for outcome in mine), sum(not outcome.wrong for outcome in mine)
-        lines.append(f"| {kind.replace('-', ' ')} | {number} | {number - resumed} | {resumed} | {well} |")
-    return "\n".join(lines)
+    lines = ["| fault | runs | faults | went on | resumed | survived |", "|---|---|---|---|---|---|"]
+    total = [0] * 5
+    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
+        mine = [outcome for outcome in outcomes if outcome.kind == kind and outcome.faults]
+        faults, resumed = sum(outcome.faults for outcome in mine), sum(outcome.resumed for outcome in mine)
+        survived = sum(outcome.faults for outcome in mine if not outcome.wrong)
+        counts = [len(mine), faults, faults - resumed, resumed, survived]
+        total = [sum(both) for both in zip(total, counts, strict=True)]
+        lines.append(f"| {kind.replace('-', ' ')} | {' | '.join(map(str, counts))} |")
+    return "\n".join([*lines, f"| all | {' | '.join(map(str, total))} |"])
 
 
-def measure(seeds: int, kinds: list[str], jobs: list[str], first_seed: int) -> dict[str, object]:
-    outcomes: list[Outcome] = []
+def measure(faults: int, kinds: list[str], jobs: list[str], first_seed: int, at_once: int) -> dict[str, object]:
     lacking = {kind: missing for kind in kinds if (missing := around("", kind).missing())}
     for kind, missing in lacking.items():
         print(f"{kind} is not tried: there is no {missing}", file=sys.stderr)
-    kinds = [kind for kind in kinds if kind not in lacking]
     jobs = [job for job in jobs if any(job in KINDS[kind][1] for kind in kinds)]
-    expected = {job: undisturbed(job) for job in jobs}
-    for seed in range(first_seed, first_seed + seeds):
-        for kind in kinds:
-            able = [job for job in KINDS[kind][1] if job in jobs]
-            if not able:
-                continue
-            # A seed tries each kind on one job, the next seed on the next one.
-            job = able[(seed + kinds.index(kind)) % len(able)]
+    able = {kind: [job for job in KINDS[kind][1] if job in jobs] for kind in kinds if kind not in lacking}
+
+    def tried(kind: str) -> list[Outcome]:
+        """Runs with other seeds, each on the next of its jobs, until it has met enough faults or found none to meet."""
+        outcomes: list[Outcome] = []
+        while able[kind] and sum(one.faults for one in outcomes) < faults and len(outcomes) < 2 * faults:
+            seed = first_seed + len(outcomes)
+            job = able[kind][(seed + list(able).index(kind)) % len(able[kind])]
             outcomes.append(disturbed(job, kind, seed, *expected[job]))
             print(json.dumps(asdict(outcomes[-1])), file=sys.stderr, flush=True)
+        return outcomes
+
+    with ThreadPoolExecutor(at_once) as pool:
+        expected = dict(zip(jobs, pool.map(undisturbed, jobs), strict=True))
+        outcomes = [one for kind in pool.map(tried, able) for one in kind]
     print(table(outcomes))
     failed = [asdict(outcome) for outcome in outcomes if outcome.wrong]
-    return {"tried": len(outcomes), "survived": len(outcomes) - len(failed), "failed": failed}
+    met, lost = sum(outcome.faults for outcome in outcomes), sum(int(one["faults"]) for one in failed)
+    return {"tried": met, "survived": met - lost, "failed": failed}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=1, help="times that each kind is tried")
+    parser.add_argument("--faults", type=int, default=1, help="of each kind, at least")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS), metavar="KIND")
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), choices=list(JOBS))
+    parser.add_argument("--at-once", type=int, default=1, help="runs beside each other, of different kinds")
     print(json.dumps(measure(**vars(parser.parse_args()))))

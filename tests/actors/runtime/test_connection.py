@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -34,6 +36,33 @@ def test_a_local_ray_listens_on_the_loopback_interface_and_keeps_its_folder_to_i
         assert private.stat().st_mode & 0o777 == 0o700
         assert private.name == f"agora-mm-{os.getuid()}"
     assert not session.exists()
+
+
+JOIN = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).get_all_node_info(timeout=60)"
+
+
+@pytest.mark.ray
+def test_nobody_joins_a_local_ray_without_its_token_which_lies_in_no_file(tmp_path: Path) -> None:
+    environment = {name: said for name, said in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    environment |= {"HOME": str(tmp_path)}
+    tokens = []
+    for _ in range(2):
+        with Cluster(RaySettings()):
+            address = ray.get_runtime_context().gcs_address
+            server = ray._private.worker._global_node.all_processes["gcs_server"][0].process
+            tokens.append(psutil.Process(server.pid).environ()["RAY_AUTH_TOKEN"])
+            for mode, token, joins in (
+                ("disabled", "", False),
+                ("token", "0" * 64, False),
+                ("token", tokens[-1], True),
+            ):
+                said = {"RAY_AUTH_MODE": mode, "RAY_AUTH_TOKEN": token} if token else {"RAY_AUTH_MODE": mode}
+                joining = [sys.executable, "-c", JOIN, address]
+                tried = subprocess.run(joining, env={**environment, **said}, capture_output=True, text=True)
+                assert (tried.returncode == 0) is joins, tried.stderr
+                assert joins or "AuthenticationError" in tried.stderr
+        assert not any(name.startswith("RAY_AUTH_") for name in os.environ)
+    assert len(set(tokens)) == 2
 
 
 def test_a_local_ray_that_does_not_start_is_said_and_no_address_is_asked_for(
