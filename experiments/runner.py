@@ -19,7 +19,7 @@ from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config
 from experiments.config.loading import save
-from experiments.config.references import resumption
+from experiments.config.references import kept, resumption
 from experiments.config.secrets import check_exported
 from experiments.records.discard import discard, is_recorded
 from experiments.records.progress import Progress
@@ -215,6 +215,7 @@ async def _wait(context: RunContext, runtime: Runtime, recorded: Team | None) ->
         check_abilities(config, abilities, context.recorder.run, others)
         for line in describe(config, abilities, others):
             context.progress.print(line)
+    context.progress.print(kept(context.config, context.recorder.run.path))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import installed, is_reference
+from actors.visible import visible
 from experiments.config.config import Config, of_any_role
 from retrieval.embed import ENCODERS
 
@@ -42,6 +43,11 @@ Leaf = tuple[str, Any]
 def resumption(config: Config, folder: Path) -> str:
     """The words that resume a run, ready for a shell, with what it wants named again."""
     return " ".join([f"resume={shlex.quote(str(folder))}", *words_again(config, folder)])
+
+
+def kept(config: Config, folder: Path) -> str:
+    """For the start of a run: where it is, and how it goes on should its end leave nobody to say so."""
+    return visible(f"run folder {folder}; killed, it goes on with: python run.py {resumption(config, folder)}")
 
 
 def words_again(config: Config, folder: Path) -> list[str]:

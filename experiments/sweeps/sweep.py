@@ -33,7 +33,7 @@ from experiments.analysis.tables.evaluated import of_sweep
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config, may_change
 from experiments.config.loading import Said, read, save
-from experiments.config.references import flat
+from experiments.config.references import flat, kept
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.starts import Watch
@@ -167,6 +167,7 @@ class _Sweep:
         from experiments.sweeps.tuning import run_trials  # imports Tune, which a finished sweep does without
 
         with Progress() as progress:
+            progress.print(kept(config, self.folder))
             self._prepare(left, progress)
             with _loop_beside() as loop, runtime_beside(config, progress) as runtime:
                 trials, bar = groups(left), None
