@@ -22,7 +22,7 @@ from actors.runtime.remote import RESTARTS
 from actors.runtime.replica_actor import PoolHandle, ReplicaActor
 from actors.runtime.runtime import START_S, OnEvent, ignore
 from actors.runtime.stateful_actor import StatefulActor, StatefulObject
-from actors.runtime.supervision import supervise, wait_until_up
+from actors.runtime.supervision import supervise, wait_until_up, watch_head
 from actors.settings import AgentSettings, RaySettings
 
 # Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy says.
@@ -243,6 +243,9 @@ class Cluster:
                 actor.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
             started, self._starting = self._starting, []
+        if not self._supervisors:
+            head: str = ray.get_runtime_context().gcs_address
+            self._supervisors.append(asyncio.create_task(watch_head(head, on_event)))
         for kind, name, handle in started:
             self._supervisors.append(asyncio.create_task(supervise(name, handle, on_event, self._settings.hung_s)))
             if kind == "agent":

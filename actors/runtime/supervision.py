@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -81,6 +82,35 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
             answering = None
         process = answering
         await asyncio.sleep(PULSE_S)
+
+
+async def watch_head(address: str, on_event: OnEvent) -> None:
+    """Has `on_event` told when the cluster's head is lost, and when it is back. Ray gives it a minute, and then ends
+    this process without asking it.
+
+    Args:
+        address: `host:port` of Ray's control store, which is on the head.
+    """
+    while True:
+        await asyncio.sleep(PULSE_S)
+        if await _answers(address):
+            continue
+        _report(on_event, f"Ray's head at {address} does not answer: unless it is back in a minute, the run ends here")
+        while not await _answers(address):
+            await asyncio.sleep(AGAIN_S)
+        _report(on_event, f"Ray's head at {address} answers again")
+
+
+async def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    for _ in range(2):
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(PULSE_S):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            return True
+        await asyncio.sleep(AGAIN_S)
+    return False
 
 
 async def _pulse(handle: Any, hung_s: float) -> tuple[float, str]:

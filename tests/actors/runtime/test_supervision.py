@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from actors.runtime import supervision
 from actors.runtime.remote import loss
-from actors.runtime.supervision import supervise
+from actors.runtime.supervision import supervise, watch_head
 
 
 class Method:
@@ -84,3 +84,24 @@ def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:
     assert loss(OutOfMemoryError("Task was killed due to the node running low on memory.")).startswith("killed because")
     assert loss(ActorUnavailableError(died.format("NODE_OUT_OF_MEMORY"), None)).startswith("killed because")
     assert loss(ActorUnavailableError(died.format("SYSTEM_ERROR"), None)) == "ActorUnavailableError"
+
+
+async def test_a_head_that_is_lost_is_said_once_and_so_is_its_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PULSE_S", 0.5)
+    monkeypatch.setattr(supervision, "AGAIN_S", 0.01)
+    events: asyncio.Queue[str] = asyncio.Queue()
+    head = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = head.sockets[0].getsockname()[1]
+    watching = asyncio.create_task(watch_head(f"127.0.0.1:{port}", events.put_nowait))
+    await asyncio.sleep(1.2)
+    assert events.empty()
+    for _ in range(2):
+        head.close()
+        await head.wait_closed()
+        assert "does not answer: unless it is back" in await events.get()
+        await asyncio.sleep(0.1)
+        assert events.empty()
+        head = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", port)
+        assert await events.get() == f"Ray's head at 127.0.0.1:{port} answers again"
+    watching.cancel()
+    head.close()
