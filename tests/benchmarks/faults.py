@@ -1,12 +1,14 @@
 """Runs small jobs, disturbs each at random moments, resumes it where that ended it, and compares what it wrote.
 
     python -m tests.benchmarks.faults [--faults 20] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
+        [--at-once 2] [--record faults.jsonl]
 
 A seed decides the moments (after which of its records) and the victims. A run meets up to four faults of a kind, one
-after another, and only one where nothing is left to break. They are survived where all metrics and traces
-are those of an undisturbed run to the byte, no turn or score is recorded twice, whatever ended the run said so in one
-line, and no process, shared memory or temporary file is left (but those files of a driver that was killed). Prints a
-table in Markdown, in which all faults of a run that went wrong count as lost; the last line is one JSON object.
+after another, and only one where nothing is left to break. They are survived where all metrics and traces are those of
+an undisturbed run to the byte, no turn or score is recorded twice, whatever ended the run said so in one line, and no
+process, shared memory or temporary file is left (but those files of a driver that was killed). Prints a table in
+Markdown, in which all faults of a run that went wrong count as lost; the last line is one JSON object. Hours may be
+spread over several calls: what is recorded in a file is not tried again and is in the table.
 
 For root on Linux: file systems and networks of each trial's own show what is left in shared memory, fill up, and break.
 What a machine lacks for a kind is said in one line, and the kind left out. Not tried: a file system that becomes
@@ -189,7 +191,10 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join([*lines, f"| all | {' | '.join(map(str, total))} |"])
 
 
-def measure(faults: int, kinds: list[str], jobs: list[str], first_seed: int, at_once: int) -> dict[str, object]:
+def measure(
+    faults: int, kinds: list[str], jobs: list[str], first_seed: int, at_once: int, record: Path | None
+) -> dict[str, object]:
+    earlier = [Outcome(**json.loads(line)) for line in record.open()] if record and record.exists() else []
     lacking = {kind: missing for kind in kinds if (missing := around("", kind).missing())}
     for kind, missing in lacking.items():
         print(f"{kind} is not tried: there is no {missing}", file=sys.stderr)
@@ -198,12 +203,16 @@ def measure(faults: int, kinds: list[str], jobs: list[str], first_seed: int, at_
 
     def tried(kind: str) -> list[Outcome]:
         """Runs with other seeds, each on the next of its jobs, until it has met enough faults or found none to meet."""
-        outcomes: list[Outcome] = []
+        outcomes = [outcome for outcome in earlier if outcome.kind == kind]
         while able[kind] and sum(one.faults for one in outcomes) < faults and len(outcomes) < 2 * faults:
             seed = first_seed + len(outcomes)
             job = able[kind][(seed + list(able).index(kind)) % len(able[kind])]
             outcomes.append(disturbed(job, kind, seed, *expected[job]))
-            print(json.dumps(asdict(outcomes[-1])), file=sys.stderr, flush=True)
+            line = json.dumps(asdict(outcomes[-1]))
+            print(line, file=sys.stderr, flush=True)
+            if record:
+                with record.open("a") as file:
+                    file.write(f"{line}\n")
         return outcomes
 
     with ThreadPoolExecutor(at_once) as pool:
@@ -222,4 +231,5 @@ if __name__ == "__main__":
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS), metavar="KIND")
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), choices=list(JOBS))
     parser.add_argument("--at-once", type=int, default=1, help="runs beside each other, of different kinds")
+    parser.add_argument("--record", type=Path)
     print(json.dumps(measure(**vars(parser.parse_args()))))
