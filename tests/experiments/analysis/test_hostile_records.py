@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.visible import visible
-from experiments.analysis.report import run as run_report
 from experiments.analysis.report import sweep as sweep_report
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.analysis.table import Table
@@ -27,35 +27,10 @@ from experiments.records.progress import Progress
 from experiments.records.records import Scored
 from experiments.records.traces import decode, encode
 from experiments.records.trials import RESULTS, TrialResult, read_results
-from tests.support.fake_run import METHODS, make_run, trace
+from tests.support.fake_run import make_run, trace
 from tests.support.fake_sweep import make_sweep
+from tests.support.hostile import HOSTILE, write_report
 
-HOSTILE = (
-    '<meta http-equiv="refresh" content="0;url=http://evil.example/">',
-    "</title></script></style></pre><script>location='http://evil.example'</script>",
-    '"><img src=http://evil.example/x onerror=alert(1)>',
-    "' autofocus onfocus=alert(1) x='",
-    "<base href=http://evil.example/><form action=http://evil.example><iframe src=//evil.example>",
-    "javascript:alert(1)",
-    "\x1b]0;owned\x07\x1b[2J\r\nok",
-    "[link=http://evil.example]x[/link][/]",
-    "<svg/onload=alert(1)>",
-    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
-    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-    "--><!--><script>alert(1)</script>",
-    "]]><![CDATA[<script>alert(1)</script>",
-    "</textarea></template></xmp></noembed><object data=data:text/html,x><embed src=//evil.example>",
-    "<a href='jav&#x09;ascript:alert(1)'>x</a><area href=//evil.example ping=//evil.example>",
-    "<link rel=stylesheet href=//evil.example><style>@import '//evil.example'</style>",
-    "<video poster=//evil.example><source src=//evil.example></video><input type=image src=//evil.example>",
-    "url(javascript:alert(1)); background:url(//evil.example)",
-    "${alert(1)} {{7*7}} <%= 7*7 %> `${location='//evil.example'}`",
-    "\\u003cscript\\u003ealert(1)\\u003c/script\\u003e \\x3cscript\\x3e",
-    "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
-    "\uff1cscript\uff1ealert(1)\uff1c/script\uff1e",
-    "<\0script>alert(1)</script>\u2028\u2029",
-    "\u202egnp.exe",
-)
 hostile = st.sampled_from(HOSTILE) | st.text(max_size=20)
 
 
@@ -146,21 +121,7 @@ def test_a_run_s_report_shows_every_field_as_text(
     tmp_path_factory: pytest.TempPathFactory, a: str, b: str, c: str
 ) -> None:
     run = make_run(tmp_path_factory.mktemp("run"), steps=0, questions=2)
-    scores = [replace(scored, text=a, gold=(b,), answer=c, tags={a: b}, group="") for scored in run.scores()]
-    (run.path / "scores.jsonl").write_text("".join(f"{scored.encode()}\n" for scored in scores))
-    for path in (run.path / "traces").glob("evaluate-*.jsonl"):
-        traces = [json.loads(line) for line in path.read_text().splitlines()]
-        for told in traces:
-            told["attack"], told["answer"] = a, c
-            for turn in told["turns"]:
-                turn |= {"agent": b, "content": a, "error": c, "status": "failed"}
-        path.write_text("".join(f"{json.dumps(told)}\n" for told in traces))
-    config = json.dumps({"experiment": a})
-    run.config.write_text(config)
-    row = {"utility": 0.5, "ci95": [0.4, 0.6], "f1": 0.5, "prompt_tokens": 1, "completion_tokens": 1, "calls": 1}
-    row |= {"edges": 1, "failed_turns": 0, "turns": 1, "read_at_once": 1, "read_after_repair": 0, "repairs": 0}
-    metrics = {"experiment": a, "model": b, "dataset": c, "questions": 2, "metric": a, "paired": {}}
-    run_report.write(run, metrics | {"methods": dict.fromkeys(METHODS, row)}, a, b, [], facts=[(a, b)])
+    write_report(run, itertools.cycle((a, b, c)).__next__)
     check_harmless(run.report.read_text())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from experiments.records.trials import TrialResult
 from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.browser import Browser, browser, find
 from tests.support.fake_run import METHODS, make_run, trace
+from tests.support.hostile import HOSTILE, write_report
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")
 
@@ -190,6 +192,26 @@ def test_what_was_said_is_shown_and_never_obeyed(browser: Browser, small: Path) 
     assert page.evaluate("window.obeyed") is None
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert browser.complaints == []
+
+
+def test_no_hostile_text_runs_navigates_or_asks_the_network(browser: Browser, tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=0, questions=4)
+    texts = itertools.cycle(HOSTILE)
+    write_report(run, texts.__next__)
+    dialogs: list[str] = []
+    browser.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    browser.complaints.clear()
+    page = browser.open(run.report)
+    browser.requests.clear()
+    opened = page.locator("#list li")
+    assert opened.count() > len(METHODS)
+    shown = ""
+    for number in range(opened.count()):
+        opened.nth(number).click()
+        shown += str(page.evaluate("document.body.textContent"))
+    assert all(text.split("\x00")[0].split("\x1b")[0] in shown for text in HOSTILE)
+    assert page.url.startswith(run.report.absolute().as_uri())
+    assert dialogs == browser.complaints == browser.requests == []
 
 
 def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, small: Path, tmp_path: Path) -> None:
