@@ -17,6 +17,7 @@ from actors.processes import kill
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 10.0  # a run that takes longer to end says how to end it at once
+STILL_ENDING = "still ending; once more Ctrl-C, or the same signal, ends it at once\n"
 Handler = Callable[[int, FrameType | None], Any]
 
 
@@ -74,7 +75,7 @@ class Ending:
             try:
                 number = received.recv(1)[0]
             except TimeoutError:
-                _write("still ending; once more Ctrl-C, or the same signal, ends it at once\n")
+                _write(STILL_ENDING)
                 received.settimeout(None)
                 continue
             if number in ENDING and first:
