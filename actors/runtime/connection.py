@@ -75,8 +75,8 @@ def _private() -> Iterator[None]:
     Ray's own way is one token for all of a user's clusters, in a file that everybody can read who can enter the home
     directory.
     """
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    own = {} if any(name.startswith("RAY_AUTH_") for name in os.environ) else own
+    said = any(name.startswith("RAY_AUTH_") for name in os.environ)
+    own = {} if said else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     os.environ.update(own)
     _read_authentication()
     try:

@@ -104,7 +104,7 @@ async def watch_head(address: str, on_event: OnEvent) -> None:
 async def _answers(address: str) -> bool:
     host, _, port = address.rpartition(":")
     for _ in range(2):
-        with suppress(OSError, TimeoutError):
+        with suppress(OSError):  # a time-out is one
             async with asyncio.timeout(PULSE_S):
                 _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
