@@ -18,7 +18,9 @@ from actors.runtime.replica_client import ReplicaClient, ReplicaTransport
 RETRY_S = 0.25
 # A quick model has made room by then, and its results have brought the news: no call is needed.
 ASK_FOR_ROOM_AFTER_S = 0.005
-LOST_TWICE = "the replica that worked on this request was lost, and so was the one that it went to next"
+# Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.
+LOSSES = 5
+LOST = f"the replica that worked on this request was lost, {LOSSES} times in a row"
 
 LOG = logging.getLogger(__name__)
 
@@ -28,8 +30,8 @@ class Pool:
 
     A request goes to the replica that its shared prefix hashes to, or to the least loaded one when that is full. It is
     sent as late as possible, since what no replica has room for yet can still go to any of them. A request whose
-    replica is lost goes to another one that is up, or waits for one to be up again. One that is lost twice is an error
-    and not sent again, for it may be what kills them.
+    replica is lost goes to another one that is up, or waits for one to be up again. One that is lost `LOSSES` times is
+    an error and not sent again, for it may be what kills them.
 
     Args:
         transports: at least one.
@@ -73,8 +75,8 @@ class Pool:
                 self._lose(replica)
                 lost += 1
                 LOG.warning("%s was lost with %s: %s", request.id, replica.transport.name, error)
-                if lost == 2:
-                    return Completion(request.id, "", stop="error", error=LOST_TWICE)
+                if lost == LOSSES:
+                    return Completion(request.id, "", stop="error", error=LOST)
             finally:
                 if self._waiters:
                     self._wake()

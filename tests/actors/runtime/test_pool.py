@@ -14,7 +14,7 @@ from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
 from actors.models import abilities_of
 from actors.runtime.batching import Results
-from actors.runtime.pool import LOST_TWICE, Pool, ranking
+from actors.runtime.pool import LOSSES, LOST, Pool, ranking
 from actors.runtime.replica import Replica, bound
 from tests.support.waiting import until
 
@@ -185,14 +185,14 @@ async def test_a_request_whose_replica_is_lost_is_sent_once_more_and_answered_on
         assert again.text == "0"
 
 
-async def test_a_request_that_is_lost_twice_fails_and_the_others_do_not() -> None:
-    wires = [Wire(Gated(str(i), deadly="3", times=1), capacity=8) for i in range(2)]
-    for wire in wires:
-        wire.model.open.set()
-    pool = Pool(wires, capacity=8)
+@pytest.mark.parametrize(("losses", "error"), [(LOSSES - 1, ""), (LOSSES, LOST)])
+async def test_a_request_that_is_lost_too_often_fails_and_the_others_do_not(losses: int, error: str) -> None:
+    wire = Wire(Gated("0", deadly="3", times=losses), capacity=8)
+    wire.model.open.set()
+    pool = Pool([wire], capacity=8)
     async with asyncio.timeout(20):
         lost = await pool.complete(request(3))
-        assert (lost.stop, lost.error) == ("error", LOST_TWICE)
+        assert (lost.stop, lost.error) == ("error" if error else "stop", error)
         assert (await pool.complete(request(4))).id == "4"
 
 
