@@ -9,11 +9,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Container, Iterator
-from io import FileIO
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import TypeVar
 
 from actors.errors import UserError
+from experiments.records import parts
 
 T = TypeVar("T")
 
@@ -21,20 +24,46 @@ REASON_CHARACTERS = 300
 LINE_BYTES = 64_000_000  # no record has so many; a file without line breaks must not fill the memory
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """The complete lines as bytes, each with its newline; none where there is no file.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line begins: the number of its part, and the byte in that."""
 
-    Raises UserError for a line that no record can be.
+    part: int
+    offset: int
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The complete lines as bytes, each with its newline, from all parts of a file; none where there is no file.
+
+    Raises UserError for a line that no record can be, and for a damaged part.
     """
-    if not path.exists():
-        return
-    with path.open("rb") as file:  # bytes: a half-written last line may end inside a character
-        while line := file.readline(LINE_BYTES):
+    return (line for _, line in placed(path))
+
+
+def placed(path: Path) -> Iterator[tuple[Place, bytes]]:
+    """The complete lines, as `lines` gives them, each with its place."""
+    for part, file in parts.opened(path):
+        offset = 0
+        while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
             if not line.endswith(b"\n"):
                 if len(line) == LINE_BYTES:
                     raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
                 return
-            yield line
+            yield Place(part, offset), line
+            offset += len(line)
+
+
+def line_at(path: Path, place: Place) -> bytes:
+    """The line that begins at a place."""
+    with BytesIO(_part(path, place.part)) if parts.has_part(path, place.part) else path.open("rb") as file:
+        file.seek(place.offset)
+        return file.readline(LINE_BYTES)
+
+
+@lru_cache(maxsize=2)  # who asks for single lines asks for them in nearly the order in which they stand
+def _part(path: Path, number: int) -> bytes:
+    with parts.open_part(path, number) as file:
+        return file.read()
 
 
 def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:

@@ -11,6 +11,8 @@
             learning.jsonl                 a LearningStep per line
             topology.safetensors           the learner's state after its last training step
 
+Of a long file of traces all but the newest lines are in compressed parts beside it (`parts.py`).
+
 A checkpoint holds the sizes of the training records, so they are cut back to these. Evaluated questions need no
 checkpoint: those whose trace and score are both complete are kept. A kill leaves at most one trace without its score; a
 loss of power may leave more, and what is complete of it goes into a file of its own, `<name>.unmatched`.
@@ -26,7 +28,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from io import BytesIO, FileIO
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -37,7 +39,7 @@ from actors.errors import UserError
 from actors.messages import Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
-from experiments.records import jsonl
+from experiments.records import jsonl, parts
 from experiments.records.atomic import write_atomically
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.plain_files import check_plain
@@ -172,6 +174,15 @@ class _Writer:
             self._files[name] = self._open.enter_context((self.run.path / name).open("ab", buffering=0))
         return self._files[name]
 
+    def _put_away_if_long(self, name: str) -> int:
+        """Makes a part of a file that is long enough for one. Returns the bytes that were put away."""
+        length = _size(self._file(name))
+        if length < parts.PART_BYTES:
+            return 0
+        self._files.pop(name).close()
+        parts.put_away(self.run.path / name)
+        return length
+
 
 class Recorder(_Writer):
     """The one writer of a run's evaluation. Opening it cuts off whatever a killed run left incomplete.
@@ -200,6 +211,8 @@ class Recorder(_Writer):
         jsonl.append(self._file(_evaluation(trace.method)), encode(trace))
         # A crash between the two leaves a trace without a score, which is cut off when the run is resumed.
         jsonl.append(self._file(SCORES), scored.encode())
+        # Not between the two: what a part holds has its scores.
+        self._put_away_if_long(_evaluation(trace.method))
         return scored
 
     def _cut(self) -> None:
@@ -225,14 +238,19 @@ class Recorder(_Writer):
             kept[name] = kept.get(name, 0) + len(trace)
             finished.add(scored.question)
         # Also of methods without any complete question: their half-written files become empty.
-        for file in [path / SCORES, *sorted((path / "traces").glob("evaluate-*.jsonl"))]:
-            _cut_off(file, kept.get(file.relative_to(path).as_posix(), 0))
+        for file in [path / SCORES, *parts.files(path / "traces", "evaluate-*.jsonl")]:
+            name = file.relative_to(path).as_posix()
+            _cut_off(file, kept.get(name, 0))
+            # As it would have been by now, had the process not been killed.
+            if name != SCORES:
+                parts.compress(file)
+                self._put_away_if_long(name)
         self._done = done
 
     def _check_both_there(self, scored: set[str]) -> None:
         """Raises UserError where all scores are gone, or all traces of a method with scores: no kill does that."""
         path = self.run.path
-        traced = {file for file in (path / "traces").glob("evaluate-*.jsonl") if len(_first(file, 2)) > 1}
+        traced = {file for file in parts.files(path / "traces", "evaluate-*.jsonl") if len(_first(file, 2)) > 1}
         if traced and not scored:
             raise UserError(
                 f"{path / SCORES} has no scores for {', '.join(sorted(file.name for file in traced))}; {LOST}"
@@ -267,10 +285,17 @@ class LearningRecorder(_Writer):
         for name, file in self._files.items():
             if _is_training(name):
                 os.fsync(file.fileno())  # before the checkpoint, which vouches for these bytes
-                sizes[name] = file.tell()
+                sizes[name] = self._in_parts.get(name, 0) + _size(file)
         digests = {name: self._hashes[name].hexdigest() for name in sizes}
         self.checkpoint = Checkpoint(step.stage, step.step, dict(state), sizes, digests)
         self.checkpoint.write(self.run.topology)
+        self._put_away_traces()
+
+    def _put_away_traces(self) -> None:
+        """Makes parts of long files; only where a checkpoint has been written, which vouches for all that is in one."""
+        for name in [name for name in self._files if name != LEARNING]:
+            self._in_parts[name] = self._in_parts.get(name, 0) + self._put_away_if_long(name)
+            self._file(name)
 
     def _append(self, name: str, line: str) -> None:
         jsonl.append(self._file(name), line)
@@ -281,18 +306,20 @@ class LearningRecorder(_Writer):
         # Without a checkpoint learning starts again, so every training record is cut to nothing.
         sizes = self.checkpoint.sizes if self.checkpoint else {}
         digests = self.checkpoint.digests if self.checkpoint else {}
-        present = {f"traces/{path.name}" for path in (self.run.path / "traces").glob("train-*.jsonl")}
+        present = {f"traces/{path.name}" for path in parts.files(self.run.path / "traces", "train-*.jsonl")}
         names = sorted({LEARNING, *present, *sizes})
         # All of them before any is cut: what is refused stays as it is.
+        self._in_parts = dict.fromkeys(names, 0)
         self._hashes = {name: self._hash_of(name, sizes.get(name, 0), digests.get(name)) for name in names}
         if self.checkpoint:
             self._check_last_step(self.checkpoint)
         for name in names:
-            # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
-            file = self._file(name)
             # Discussions after the checkpoint are held again, at the same seeds.
-            file.truncate(sizes.get(name, 0))
-            file.seek(0, os.SEEK_END)  # `tell` gives the size from here on
+            self._in_parts[name] = parts.cut(self.run.path / name, sizes.get(name, 0))
+            parts.compress(self.run.path / name)
+            # Opened here so that later checkpoints know the sizes of files that nothing is appended to any more.
+            self._file(name)
+        self._put_away_traces()
 
     def _check_last_step(self, checkpoint: Checkpoint) -> None:
         """Raises UserError unless the records that a checkpoint keeps end with its own step."""
@@ -311,10 +338,10 @@ class LearningRecorder(_Writer):
         path, hasher = self.run.path / name, _hash()
         if size or digest is not None:
             left = size
-            with path.open("rb") if path.exists() else BytesIO() as file:
-                while left and (part := file.read(min(left, READ_BYTES))):
-                    hasher.update(part)
-                    left -= len(part)
+            for _, file in parts.opened(path):
+                while left and (read := file.read(min(left, READ_BYTES))):
+                    hasher.update(read)
+                    left -= len(read)
             if left or hasher.hexdigest() != digest:
                 what = "shorter than" if left else "not what it was"
                 raise UserError(
@@ -335,6 +362,10 @@ def _is_training(name: str) -> bool:
     return name == LEARNING or name.startswith("traces/train-")
 
 
+def _size(file: FileIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
 def _hash() -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=16)
 
@@ -352,9 +383,7 @@ def _first(path: Path, number: int) -> list[bytes]:
 
 def _cut_off(path: Path, size: int) -> None:
     """Cuts a file of records to `size` bytes; complete lines after them are kept beside it."""
-    with path.open("rb") as file:
-        file.seek(size)
-        whole = file.read()
+    whole = parts.rest(path, size)
     whole = whole[: whole.rfind(b"\n") + 1]
     # One line is what a kill leaves, and it is written again.
     if whole.count(b"\n") > 1:
@@ -362,4 +391,4 @@ def _cut_off(path: Path, size: int) -> None:
             beside.write(whole)
             beside.flush()
             os.fsync(beside.fileno())
-    os.truncate(path, size)
+    parts.cut(path, size)

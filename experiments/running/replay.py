@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from experiments.config.references import check_outside, flat
 from experiments.config.settings import RoleSettings
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
-from experiments.records import jsonl
+from experiments.records import jsonl, parts
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
 from experiments.records.traces import decode
@@ -116,7 +116,7 @@ class RecordedTeam:
         self.usage: dict[str, Usage] = {}  # nothing is spent
         self.folder = folder
         self._searching = searching
-        self._places: dict[str, dict[str, _Place]] = {}
+        self._places: dict[str, dict[str, tuple[Path, jsonl.Place]]] = {}
         self._open: dict[str, _Discussion] = {}
 
     async def ask(self, turn: Turn) -> Message:
@@ -144,16 +144,8 @@ class RecordedTeam:
                     f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
-            self._open[turn.discussion] = _Discussion(self.folder, _read(place), method in self._searching)
+            self._open[turn.discussion] = _Discussion(self.folder, _read(*place), method in self._searching)
         return self._open[turn.discussion]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the line of a discussion begins."""
-
-    path: Path
-    offset: int
 
 
 class _Discussion:
@@ -205,24 +197,19 @@ def _named(turn: Turn) -> str:
     return f"turn {turn.round}/{turn.agent} of question {turn.question.id} (method {method}, sample {sample})"
 
 
-def _places(folder: RunFolder, method: str) -> dict[str, _Place]:
-    """File and offset of each discussion of a method, by its id; only the head of a line is parsed."""
+def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, jsonl.Place]]:
+    """File and place of each discussion of a method, by its id; only the head of a line is parsed."""
     if method.startswith(TRAINING):
-        found = (folder.learned(method.removeprefix(TRAINING)).path / "traces").glob("train-*.jsonl")
+        found = parts.files(folder.learned(method.removeprefix(TRAINING)).path / "traces", "train-*.jsonl")
     else:
-        name = "calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl"
-        found = (folder.path / "traces").glob(name)
+        found = [folder.path / "traces" / ("calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl")]
     places = {}
-    # Sorted: the order of a directory depends on the file system.
-    for path in sorted(found):
-        offset = 0
-        for number, line in enumerate(jsonl.lines(path), start=1):
+    for path in found:
+        for number, (place, line) in enumerate(jsonl.placed(path), start=1):
             head, ends, _ = line.partition(_ABOUT_ENDS)
             # The head lacks only its closing brace to be an object.
             discussion = jsonl.decoded(path, number, head + b"}" if ends else line, _discussion, "replay an intact run")
-            places[discussion] = _Place(path, offset)
-            # Bytes, not characters: `seek` counts bytes.
-            offset += len(line)
+            places[discussion] = path, place
     return places
 
 
@@ -231,13 +218,11 @@ def _discussion(head: str) -> str:
     return f"{record['method']}/{record['question']}/{record['sample']}"
 
 
-def _read(place: _Place) -> Trace:
-    with place.path.open("rb") as file:
-        file.seek(place.offset)
-        try:
-            return decode(file.readline().decode())
-        except ValueError as error:
-            raise UserError(f"{place.path}: {error}; replay an intact run") from error
+def _read(path: Path, place: jsonl.Place) -> Trace:
+    try:
+        return decode(jsonl.line_at(path, place).decode())
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; replay an intact run") from error
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
@@ -255,7 +240,8 @@ def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
     if folder.topology.exists() or not recorded.topology.exists():
         return
     (folder.path / "traces").mkdir(parents=True, exist_ok=True)
-    names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl")))]
+    # With their parts.
+    names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl*")))]
     beside = folder.topology.with_name(f".{folder.topology.name}.partial")
     try:
         for name in names:

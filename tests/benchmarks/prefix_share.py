@@ -37,6 +37,7 @@ from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.estimate.token_count import CHAT_TOKENS, counter_for
+from experiments.records import jsonl, parts
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
 from topologies.learning.pruned import TRAINING
@@ -193,11 +194,11 @@ def _phases(folder: RunFolder, prompts: Prompts) -> dict[str, tuple[str, tuple[i
         method = key.removeprefix(TRAINING)
         learning = method != key
         files = (
-            sorted((folder.learned(method).path / "traces").glob("train-*.jsonl"))
+            parts.files(folder.learned(method).path / "traces", "train-*.jsonl")
             if learning
             else [folder.path / "traces" / f"evaluate-{method}.jsonl"]
         )
-        traces = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        traces = [json.loads(line) for file in files for line in jsonl.lines(file)]
         held = sum(len(trace["turns"]) for trace in traces), len({trace["question"] for trace in traces})
         found[key] = f"{'learning' if learning else 'evaluating'} {method}", held
     return found
