@@ -19,6 +19,7 @@ from actors.runtime.runtime import OnEvent
 STARTS = 3
 RETRY_S = 2.0
 PULSE_S, AGAIN_S = 5.0, 1.0
+STARTING = 2  # times as long as a process that is up may a new one be without a sign of life
 LESS = "as memory ran out and processes were killed: use fewer replicas or agents, or a smaller model"
 
 LOG = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
             killed_before = killed
             _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
             noticed = time.monotonic()
-            if await _up_again(handle):
+            if await _up_again(handle, hung_s):
                 _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
             answering = None
         process = answering
@@ -157,15 +158,34 @@ def _report(on_event: OnEvent, line: str) -> None:
     on_event(line)
 
 
-async def _up_again(handle: Any) -> bool:
-    """Returns once the actor is up, or False when it never will be. Until then it may be too busy to show a pulse."""
+async def _up_again(handle: Any, hung_s: float) -> bool:
+    """Returns once the actor is up, or False when it never will be."""
     while True:
         try:
-            await result(handle.ready.remote())
-            return True
+            if await _ready(handle, hung_s):
+                return True
+            await asyncio.to_thread(ray.kill, handle, no_restart=False)
         except ActorDiedError:
             return False
         except (RayActorError, ModelLost):
             await asyncio.sleep(RETRY_S)
         except Exception:  # its senders ask as well, and raise it
             return False
+
+
+async def _ready(handle: Any, hung_s: float) -> bool:
+    """Returns once the actor is ready, or False where it hangs before that."""
+    ready = asyncio.ensure_future(result(handle.ready.remote()))
+    # There is no pulse before the process is there, which takes a while.
+    wait_s = STARTING * hung_s
+    try:
+        while not (await asyncio.wait([ready], timeout=wait_s))[0]:
+            try:
+                await _pulse(handle, hung_s)  # there is one while a model is being loaded
+            except TimeoutError:
+                return False
+            wait_s = hung_s
+        ready.result()
+        return True
+    finally:
+        ready.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 
 import pytest
@@ -77,6 +77,42 @@ async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(m
     said: list[str] = []
     await asyncio.wait_for(supervise("model-0", Late(), said.append, hung_s=0.001), 60)
     assert said == []
+
+
+class Loading(Handle):
+    """Its second process is stopped while it starts; the third one shows a pulse first, and is ready later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts = iter([asyncio.Event().wait(), asyncio.sleep(0.3)])
+        self.pulses = iter([(0.0, "first"), (0.0, "second"), None, (0.0, "third"), (0.0, "third"), ActorDiedError()])
+        self.ready, self.pulse = StartingMethod(self.starts), StartingMethod(self.pulses)
+
+
+class StartingMethod(Method):
+    """Waits for what is to be waited for, and where that is nothing for ever."""
+
+    async def remote(self) -> object:
+        value = await super().remote()
+        if isinstance(value, Coroutine):
+            return await value
+        return await asyncio.Event().wait() if value is None else value
+
+
+async def test_one_that_is_stopped_while_it_starts_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PULSE_S", 0)
+    monkeypatch.setattr(supervision, "AGAIN_S", 0)
+    killed: list[Handle] = []
+    monkeypatch.setattr(supervision.ray, "kill", lambda handle, no_restart: killed.append(handle))
+    said: list[str] = []
+    handle = Loading()
+    await asyncio.wait_for(supervise("model-0", handle, said.append, hung_s=0.1), 60)
+    assert killed == [handle]
+    assert [line.partition(" after")[0] for line in said] == [
+        "model-0 was lost and is started again",
+        "model-0 is up again",
+    ]
+    assert list(handle.pulses) == []
 
 
 def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:
