@@ -26,6 +26,7 @@ CUT_S = 10.0
 STARTS, STARTS_S = 3, 240.0
 ENDS_S = 20.0
 MARK = "PRIVATE_NODES"  # in the environment of all processes of the nodes
+OF_THE_NODE = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")  # titles that no actor of a run has
 PROGRAMS = ("ip", "bridge", "nsenter", "unshare")
 OWN_SHM = 'mount -t tmpfs -o size=1024m tmpfs /dev/shm && exec "$@"'
 
@@ -142,7 +143,7 @@ class PrivateNodes(Around):
         for process in (process for node in range(NODES) for process in self._processes(node)):
             with suppress(psutil.Error):
                 title = " ".join(process.cmdline())
-                titles += [title] if title.startswith("ray::") and not title.startswith("ray::IDLE") else []
+                titles += [title] if title.startswith("ray::") and not title.startswith(OF_THE_NODE) else []
         return titles
 
     @staticmethod
