@@ -51,6 +51,9 @@ class Config:
     one for each of its `parallel` trials), for a debugger or a laptop. The records are the same."""
     concurrency: int = at_least(1, default=64, most=100_000)
     """Discussions held at once; answers do not depend on it."""
+    figures: bool = True
+    """Draw the figures of a run, or of each trial of a sweep, at its end. It takes some seconds, which count in large
+    sweeps; `resume=<run> figures=true` draws those of one run later. A sweep draws its own in any case."""
     methods: list[str] = field(
         default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"]
     )
@@ -90,7 +93,7 @@ class Config:
 _OF_A_MODEL = """replicas capacity cpus gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()
 RUNTIME_KEYS = (
-    *("concurrency", "runtime", "ray", "wandb", "completions", "costs", "cache", "retrieval.web_key_env"),
+    *("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache", "retrieval.web_key_env"),
     *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
 )
 

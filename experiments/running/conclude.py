@@ -50,7 +50,7 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = figures.draw(folder, metrics, about.metric, timed(config))
+    drawn = figures.draw(folder, metrics, about.metric, timed(config)) if config.figures else []
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))

@@ -29,7 +29,11 @@ Varied = tuple[Mapping[str, Any], Config]
 _STUDIES = ("planted", "redundancy", "behaviour")
 _ANSWERING = ("model", "judge", "judge_rubric", "reader", "replay", "attack", "defence", "systems")
 # Jobs that hold no discussions pass over whole groups.
-_PASSED_OVER = {"recall": _ANSWERING, "planted": ("data", "retrieval", *_ANSWERING)}
+_PASSED_OVER = {
+    "recall": ("figures", *_ANSWERING),
+    "planted": ("figures", "data", "retrieval", *_ANSWERING),
+    "redundancy": ("figures",),
+}
 # By the setting that makes them count, and its value.
 _RETRIEVAL = {
     **dict.fromkeys(("part_words", "gleaning"), ("graph", "model")),

@@ -29,7 +29,7 @@ from tests.fuzz.mutations import Draw, pick
 WORDS = [
     *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "concurrency=4", "data.limit=2"),
     *("methods=[single,m3prune]", "topology.text=[critic]", "topology.visual=[critic]", "sweep.parallel=1"),
-    *("pruning.steps=1", "training.samples=2", "sweep.axes.agents.temperature=[0.1,0.7]"),
+    *("figures=false", "pruning.steps=1", "training.samples=2", "sweep.axes.agents.temperature=[0.1,0.7]"),
 ]
 OUTSIDE = "outside"  # beside the runs: what nobody may touch
 ODD_NAMES = ["x", "0002-x", "..x", "a\nb", "a\x1b[2J", "é" * 100, "-rf", "0000-seed=0"]

@@ -107,7 +107,7 @@ def words(tiny_model: Path, output: Path) -> list[str]:
         *("model.engine.block_size=32", "model.engine.enforce_eager=true", "model.engine.limit_mm_per_prompt.image=5"),
         *(f"model.max_model_len={CONTEXT_TOKENS}", "model.hang_s=30", "model.replicas=1", "agents.max_tokens=16"),
         *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune]"),
-        *("data.limit=4", "pruning.steps=2", "training.samples=2", "wandb.mode=disabled"),
+        *("data.limit=4", "pruning.steps=2", "training.samples=2", "wandb.mode=disabled", "figures=false"),
         *(f"output={output}", f"ray.start_timeout_s={LATEST_S}", "completions.reuse=false"),
     ]
 

@@ -13,6 +13,9 @@ from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
@@ -21,6 +24,7 @@ from actors.errors import UserError
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
 SMALL, NORMAL = 7, 8  # points
+DPI = 220
 # Okabe and Ito's, which readers with any colour vision tell apart; the yellow comes last, for it is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 LINES = ("-", "--", "-.", ":")
@@ -70,9 +74,17 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
     """Saves `name`.pdf, .svg and .png without dates, so that equal data give equal files. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
     with rc_context(STYLE):
-        figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
-        figure.savefig(path := folder / f"{name}.png", dpi=220, metadata={"Software": None})
+        # `savefig` would lay it out for each format, and draw it twice for that.
+        if (layout := figure.get_layout_engine()) is not None:
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+        canvas: Any = FigureCanvasPdf(figure)
+        canvas.print_pdf(folder / f"{name}.pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        canvas = FigureCanvasSVG(figure)
+        canvas.print_svg(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+        figure.dpi = DPI
+        canvas = FigureCanvasAgg(figure)
+        canvas.print_png(path := folder / f"{name}.png", metadata={"Software": None})
     return path
 
 

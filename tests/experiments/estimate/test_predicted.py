@@ -27,7 +27,7 @@ from experiments.runner import open_folder, run
 from experiments.running.launch import team_roles
 
 WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "topology.text=[critic,scientist]"]
-WORDS += ["topology.visual=[scientist]", "training.samples=4", "methods=[single,full,m3prune]"]
+WORDS += ["figures=false", "topology.visual=[scientist]", "training.samples=4", "methods=[single,full,m3prune]"]
 DEMAND = Demand(calls=1000, made=900, prompt=1_000_000, cached=400_000, completion=100_000, steps=10, graphs=1)
 
 

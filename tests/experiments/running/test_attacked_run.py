@@ -34,7 +34,7 @@ from topologies import discussion
 from topologies.learning.learner import Learner
 from topologies.wiring import Edges
 
-SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled
+SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled figures=false
 topology.text=[critic,scientist] topology.visual=[critic] methods=[single,full,m3prune]""".split()
 
 

@@ -20,7 +20,7 @@ from experiments.records.disk import disk_failure
 from tests.support.paths import ROOT
 
 SMALL = ["experiment=mmqa_prune", "data.limit=2", "pruning.steps=1", "training.samples=2", "runtime=inline"]
-SMALL += ["wandb.mode=disabled"]
+SMALL += ["wandb.mode=disabled", "figures=false"]
 
 
 def begun(*words: str, most_bytes: int | None = None) -> subprocess.Popen[str]:

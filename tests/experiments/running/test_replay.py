@@ -204,6 +204,7 @@ def config(*words: str) -> Config:
         "concurrency=1",
         "agents.retries=0",
         "wandb.mode=disabled",
+        "figures=false",
         "output=elsewhere",
         "completions.reuse=false",
     ],

@@ -22,7 +22,8 @@ from topologies.learning.learner import Learner
 
 pytestmark = pytest.mark.ray
 
-SMALL = ["experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3", "wandb.mode=disabled"]
+SMALL = ["experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3"]
+SMALL += ["wandb.mode=disabled", "figures=false"]
 
 
 def folder_of(printed: str) -> Path:
@@ -43,7 +44,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(output: Path) -> Path:
     """A run at concurrency 32, in a process of its own as a user starts it."""
-    command = [sys.executable, "run.py", *words(output, "concurrency=32", "wandb.mode=offline")]
+    command = [sys.executable, "run.py", *words(output, "concurrency=32", "wandb.mode=offline", "figures=true")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "m3prune" in done.stdout

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.ray
 
 SMALL = [
     *("experiment=mmqa_prune", "data.limit=6", "pruning.steps=3", "training.samples=3", "wandb.mode=disabled"),
-    *("topology.text=[critic,scientist]", "topology.visual=[critic]"),
+    *("topology.text=[critic,scientist]", "topology.visual=[critic]", "figures=false"),
 ]
 KEY = "sk-of-the-tests-0123456789abcdef"
 SAME = ("metrics.json", "scores.jsonl", "judgements.jsonl")

@@ -16,7 +16,7 @@ from run import main
 pytestmark = pytest.mark.slow
 
 WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "methods=[m3prune]", "data.limit=1"]
-WORDS += ["pruning.steps=4", "pruning.looks=2", "training.samples=2", "learner.settled=1.0"]
+WORDS += ["figures=false", "pruning.steps=4", "pruning.looks=2", "training.samples=2", "learner.settled=1.0"]
 
 
 def learned(output: Path, *words: str) -> Path:

@@ -48,7 +48,8 @@ def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
 def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attacked(tmp_path: Path) -> None:
     from run import main
 
-    words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=4", f"output={tmp_path}", "wandb.mode=disabled"]
+    words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=4", f"output={tmp_path}"]
+    words += ["wandb.mode=disabled", "figures=false"]
     assert main(words) == 0
     [first] = tmp_path.glob("*-mmapg")
     assert main([*words, "model=replay", f"replay.run={first}"]) == 0
@@ -66,7 +67,7 @@ def test_what_the_model_extracts_is_a_phase_of_its_own_and_later_runs_find_it(tm
     from run import main
 
     words = ["experiment=hm_rag", "methods=[hm_rag_graph]", "data.limit=2", "wandb.mode=disabled", f"output={tmp_path}"]
-    words += ["retrieval.graph=model", "retrieval.captions=model"]
+    words += ["retrieval.graph=model", "retrieval.captions=model", "figures=false"]
     assert main(words) == 0
     [first] = tmp_path.glob("*-hm_rag")
     phases = usage.by_phase(RunFolder(first))

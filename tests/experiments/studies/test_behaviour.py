@@ -40,7 +40,7 @@ from experiments.studies.behaviour.table import FILE
 from run import main
 from tests.support.team import ReaderTeam
 
-SMALL = ["experiment=behaviour", "data.limit=12", "wandb.mode=disabled", "behaviour.irrelevant=[4]"]
+SMALL = ["experiment=behaviour", "data.limit=12", "wandb.mode=disabled", "figures=false", "behaviour.irrelevant=[4]"]
 
 
 def sources(*ids: str) -> tuple[Source, ...]:

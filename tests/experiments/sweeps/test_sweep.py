@@ -29,6 +29,7 @@ TINY = [
     "training.samples=2",
     "methods=[full,m3prune,effects]",
     "wandb.mode=disabled",
+    "figures=false",
 ]
 ROUNDS = "sweep.axes.topology.rounds=[1,2]"
 
@@ -115,7 +116,8 @@ def test_a_sweep_whose_trials_hold_their_own_agents_has_the_same_records(
 def test_a_trial_is_a_whole_run_folder(swept: Path) -> None:
     for trial in (swept / "trials").iterdir():
         names = {path.name for path in trial.iterdir()}
-        assert names >= {"config.yaml", "run.log", "metrics.json", "report.html", "figures", "usage.jsonl"}
+        assert names >= {"config.yaml", "run.log", "metrics.json", "report.html", "usage.jsonl"}
+        assert "figures" not in names
 
 
 def test_the_table_has_a_row_for_each_setting_and_method(swept: Path) -> None:
