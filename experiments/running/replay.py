@@ -34,9 +34,9 @@ from topologies.learning.pruned import TRAINING
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
 FREE = (
-    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "ray", "wandb", "completions", "costs"),
-    *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
-    *("roles.<role>.model", "roles.<role>.reader"),
+    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "figures", "runtime", "ray", "wandb"),
+    *("completions", "costs", "model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit"),
+    *("methods", "roles.<role>.model", "roles.<role>.reader"),
 )
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 

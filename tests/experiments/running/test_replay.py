@@ -205,6 +205,7 @@ def config(*words: str) -> Config:
         "agents.retries=0",
         "wandb.mode=disabled",
         "figures=false",
+        "runtime=inline",
         "output=elsewhere",
         "completions.reuse=false",
     ],
