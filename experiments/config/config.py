@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -89,11 +90,15 @@ class Config:
     wandb: WandbSettings = field(default_factory=WandbSettings)
 
 
-# These may differ between a run and its resumption: none of them changes an answer.
+# How a run is held, and what is kept and drawn of it: none of these changes an answer.
+HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache")
+# Neither do these of a model.
 _OF_A_MODEL = """replicas capacity cpus gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()
+# These may differ between a run and its resumption.
 RUNTIME_KEYS = (
-    *("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache", "retrieval.web_key_env"),
+    *HOW_IT_RUNS,
+    "retrieval.web_key_env",
     *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
 )
 
@@ -103,6 +108,12 @@ def of_any_role(key: str) -> str:
     return re.sub(r"\Aroles\.[^.]+(?=\.|\Z)", "roles.<role>", key)
 
 
+def among(key: str, names: Iterable[str]) -> bool:
+    """True for a dotted key that is one of `names`, or lies below one of them."""
+    # With the dot, so that `model` covers `model.name` but no other key that begins with these letters.
+    return any(f"{of_any_role(key)}.".startswith(f"{name}.") for name in names)
+
+
 def may_change(key: str) -> bool:
     """True for a dotted key that may differ between a run and its resumption."""
-    return any(f"{of_any_role(key)}.".startswith(f"{name}.") for name in RUNTIME_KEYS)
+    return among(key, RUNTIME_KEYS)

@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
-from experiments.config.config import Config, of_any_role
+from experiments.config.config import HOW_IT_RUNS, Config, among
 from experiments.config.loading import read as read_config
 from experiments.config.references import check_outside, flat
 from experiments.config.settings import RoleSettings
@@ -34,9 +34,10 @@ from topologies.learning.pruned import TRAINING
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
 FREE = (
-    *("experiment", "output", "cache", "resume", "dry_run", "concurrency", "figures", "runtime", "ray", "wandb"),
-    *("completions", "costs", "model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit"),
-    *("methods", "roles.<role>.model", "roles.<role>.reader"),
+    *HOW_IT_RUNS,
+    *("experiment", "output", "resume", "dry_run"),
+    *("model", "reader", "judge", "replay", "agents.retries", "data.root", "data.limit", "methods"),
+    *("roles.<role>.model", "roles.<role>.reader"),
 )
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
@@ -79,8 +80,7 @@ def check_same(config: Config, recorded: Config) -> None:
     differing = [
         f"{key}={_shown(past.get(key))} (not {_shown(present.get(key))})"
         for key in sorted({*present, *past})
-        # With the dot, so that `model` frees `model.name` but no other key that begins with these letters.
-        if present.get(key) != past.get(key) and not any(f"{of_any_role(key)}.".startswith(f"{free}.") for free in FREE)
+        if present.get(key) != past.get(key) and not among(key, FREE)
     ]
     if differing:
         raise UserError(

@@ -28,7 +28,8 @@ Varied = tuple[Mapping[str, Any], Config]
 
 _STUDIES = ("planted", "redundancy", "behaviour")
 _ANSWERING = ("model", "judge", "judge_rubric", "reader", "replay", "attack", "defence", "systems")
-# Jobs that hold no discussions pass over whole groups.
+# Whole groups that a job passes over: what agents are asked and told, where it holds no discussions, and the figures
+# of a run, where it draws its own in any case or none.
 _PASSED_OVER = {
     "recall": ("figures", *_ANSWERING),
     "planted": ("figures", "data", "retrieval", *_ANSWERING),
