@@ -28,11 +28,12 @@ from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from actors.runtime.guard import Guard
 from actors.runtime.runtime import OnEvent, ignore
 from experiments.config.settings import SweepSettings
+from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
 from experiments.sweeps.running import Opened, Report, run_trial
 
-ATTEMPTS = 3  # per trial, where its process dies
+ATTEMPTS = 5  # in a row: where machines are taken away, losses come in series and are no trial's fault
 FOLDER = "tune"
 # Trials mostly wait for models, so they reserve no cores; Tune needs a reservation, so a token one of memory.
 RESOURCES = tune.PlacementGroupFactory([{"memory": 2**20}])
@@ -107,10 +108,15 @@ class TrialProcess(tune.Trainable):
         self._loop.run_until_complete(self._reports.aclose())  # type: ignore[attr-defined]
 
 
-class _Ends(tune.Callback):
-    """Reports every trial that has ended: finished, stopped early, failed, or lost with its process."""
+class Ends(tune.Callback):
+    """Reports every trial that has ended: finished, stopped early, failed, or lost with its process.
 
-    def __init__(self, ended: Ended, notify: OnEvent) -> None:
+    A trial is lost after `ATTEMPTS` losses of its process in a row, between which it recorded nothing.
+    """
+
+    def __init__(self, trials: Path, ended: Ended, notify: OnEvent) -> None:
+        self._trials = trials
+        self._recorded: dict[str, int] = {}
         self._ended = ended
         self._notify = notify
 
@@ -123,13 +129,19 @@ class _Ends(tune.Callback):
         self._ended(trial.config["trial"], report, last["warm_s"])
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
+        name = trial.config["trial"]
+        self._notify(f"trial {name}: its process died; it is taken up again in another one")
+        recorded = RunFolder(self._trials / name).recorded_bytes()
+        if recorded > self._recorded.get(name, 0):
+            self._recorded[name] = recorded
+            # Tune counts all failures of a trial: those up to this one are forgiven.
+            trial.max_failures = trial.num_failures + ATTEMPTS - 1
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         # Tune keeps a lost process's error in one place or another; its last line is the message.
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
         reason = text.splitlines()[-1].strip()
-        self._ended(trial.config["trial"], Report(failed=f"{ATTEMPTS} attempts: {reason}"), None)
+        self._ended(trial.config["trial"], Report(failed=f"{ATTEMPTS} attempts that got no further: {reason}"), None)
 
 
 def run_trials(
@@ -176,7 +188,7 @@ def run_trials(
             # For processes that die. A trial that fails by an error of its own ends with a report instead.
             failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[_Ends(ended, notify)],
+            callbacks=[Ends(folder / TRIALS, ended, notify)],
             verbose=0,
         ),
     )

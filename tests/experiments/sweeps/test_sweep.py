@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -175,6 +176,26 @@ def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> Non
     assert process.returncode == 0, error
     assert "its process died; it is taken up again in another one" in said
     assert len(list(own.glob("*/trials/*/metrics.json"))) == 2
+
+
+def test_only_losses_between_which_a_trial_records_nothing_count_towards_its_attempts(tmp_path: Path) -> None:
+    from experiments.sweeps.tuning import ATTEMPTS, Ends  # imports Tune
+
+    said: list[str] = []
+    scores = tmp_path / "one" / "scores.jsonl"
+    scores.parent.mkdir()
+    ends, trial = Ends(tmp_path, lambda *_: None, said.append), SimpleNamespace(config={"trial": "one"})
+    trial.max_failures = ATTEMPTS - 1  # as Tune has them for every trial
+    for trial.num_failures in (1, 2):
+        ends.on_trial_recover(0, [trial], trial)
+    assert trial.max_failures == ATTEMPTS - 1
+    scores.write_text("a line\n")
+    ends.on_trial_recover(0, [trial], trial)
+    assert trial.max_failures == 2 + ATTEMPTS - 1
+    trial.num_failures = 3
+    ends.on_trial_recover(0, [trial], trial)
+    assert trial.max_failures == 2 + ATTEMPTS - 1
+    assert said == ["trial one: its process died; it is taken up again in another one"] * 4
 
 
 def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:
