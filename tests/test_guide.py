@@ -62,7 +62,7 @@ def test_the_guide_s_parts_run_together_and_a_resumed_run_has_to_name_them_again
         name in refused.stderr for name in ("mine.whisper", "mine.parrot", "mine.letters", "mine.second_opinion")
     )
     named = [*words, 'methods=[single,"mine.second_opinion:SecondOpinion"]', "data=mine.capitals:load"]
-    again = run(f"resume={folder}", *named, package=mine)
+    again = run(f"resume={folder}", *named, "runtime=inline", package=mine)
     assert again.returncode == 0, again.stderr
 
 

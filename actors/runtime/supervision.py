@@ -58,21 +58,22 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
     process: str | None = None
     killed_before = await killed_for_memory()
     while True:
-        stalled_s, answering = 0.0, process
+        stalled_s, lost, answering = 0.0, False, process
         try:
             stalled_s, answering = await _pulse(handle, hung_s)
+            # Another process that answers means that Ray has restarted the actor between two pulses.
+            lost = process not in (None, answering)
         except TimeoutError:
             stalled_s = hung_s
         except ActorDiedError:
             return
         except RayError:  # of the actor, or of the node that it was on
-            answering = None
+            lost = True
         hung = stalled_s >= hung_s
         if hung:
             # In a thread: the call may block, and other actors are watched by this event loop.
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
-        # Another process that answers means that Ray has restarted the actor between two pulses.
-        if hung or process not in (None, answering):
+        if hung or lost:
             killed = await killed_for_memory()
             how = f", {LESS}," if killed > killed_before else ""
             killed_before = killed
@@ -159,33 +160,34 @@ def _report(on_event: OnEvent, line: str) -> None:
 
 
 async def _up_again(handle: Any, hung_s: float) -> bool:
-    """Returns once the actor is up, or False when it never will be."""
+    """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
+    ready = asyncio.create_task(_ready(handle))
+    # There is no pulse before the process is there, which takes a while.
+    wait_s = patience_s = STARTING * hung_s
+    try:
+        while not (await asyncio.wait([ready], timeout=wait_s))[0]:
+            try:
+                await _pulse(handle, hung_s)  # there is one while a model is being loaded
+                wait_s = hung_s
+            except (TimeoutError, RayError):  # a process that was stopped does not answer, or cannot be reached
+                await asyncio.to_thread(ray.kill, handle, no_restart=False)
+                # On a machine that is busy enough every start takes so long, and would be ended for good.
+                patience_s *= 2
+                wait_s = patience_s
+        return ready.result()
+    finally:
+        ready.cancel()
+
+
+async def _ready(handle: Any) -> bool:
+    """Returns once the actor is ready, however often its process is lost before, or False when it never will be."""
     while True:
         try:
-            if await _ready(handle, hung_s):
-                return True
-            await asyncio.to_thread(ray.kill, handle, no_restart=False)
+            await result(handle.ready.remote())
+            return True
         except ActorDiedError:
             return False
         except (RayActorError, ModelLost):
             await asyncio.sleep(RETRY_S)
         except Exception:  # its senders ask as well, and raise it
             return False
-
-
-async def _ready(handle: Any, hung_s: float) -> bool:
-    """Returns once the actor is ready, or False where it hangs before that."""
-    ready = asyncio.ensure_future(result(handle.ready.remote()))
-    # There is no pulse before the process is there, which takes a while.
-    wait_s = STARTING * hung_s
-    try:
-        while not (await asyncio.wait([ready], timeout=wait_s))[0]:
-            try:
-                await _pulse(handle, hung_s)  # there is one while a model is being loaded
-            except TimeoutError:
-                return False
-            wait_s = hung_s
-        ready.result()
-        return True
-    finally:
-        ready.cancel()

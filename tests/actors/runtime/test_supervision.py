@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError
@@ -79,40 +80,59 @@ async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(m
     assert said == []
 
 
-class Loading(Handle):
-    """Its second process is stopped while it starts; the third one shows a pulse first, and is ready later."""
+class Starting:
+    """Restarted once by Ray, and stopped while it starts; the third process shows a pulse first, and is ready later.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.starts = iter([asyncio.Event().wait(), asyncio.sleep(0.3)])
-        self.pulses = iter([(0.0, "first"), (0.0, "second"), None, (0.0, "third"), (0.0, "third"), ActorDiedError()])
-        self.ready, self.pulse = StartingMethod(self.starts), StartingMethod(self.pulses)
+    A process that was stopped says nothing where it was `reached` before, and is unavailable otherwise.
+    """
+
+    def __init__(self, reached: bool) -> None:
+        self.pulse, self.ready = (SimpleNamespace(remote=answer) for answer in (self._pulse, self._ready))
+        self.killed, self._reached = asyncio.Event(), reached
+        self._pulses = iter([(0.0, "first"), (0.0, "second")])
+        self._later = iter([(0.0, "third"), (0.0, "third"), ActorDiedError()])
+
+    async def _stopped(self) -> None:
+        if self._reached:
+            await self.killed.wait()
+        raise ActorUnavailableError("it is there and does not answer", None)
+
+    async def _pulse(self) -> object:
+        value = next(self._later if self.killed.is_set() else self._pulses, None)
+        if value is None:
+            await self._stopped()
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    async def _ready(self) -> None:
+        if not self.killed.is_set():
+            await self._stopped()
+        await asyncio.sleep(0.3)
 
 
-class StartingMethod(Method):
-    """Waits for what is to be waited for, and where that is nothing for ever."""
+@pytest.mark.parametrize("reached", [True, False])
+async def test_one_that_is_stopped_while_it_starts_is_started_once_more(
+    reached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PULSE_S", "AGAIN_S", "RETRY_S"):
+        monkeypatch.setattr(supervision, name, 0)
+    killed: list[Starting] = []
 
-    async def remote(self) -> object:
-        value = await super().remote()
-        if isinstance(value, Coroutine):
-            return await value
-        return await asyncio.Event().wait() if value is None else value
+    def kill(handle: Starting, no_restart: bool) -> None:
+        killed.append(handle)
+        loop.call_soon_threadsafe(handle.killed.set)
 
-
-async def test_one_that_is_stopped_while_it_starts_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PULSE_S", 0)
-    monkeypatch.setattr(supervision, "AGAIN_S", 0)
-    killed: list[Handle] = []
-    monkeypatch.setattr(supervision.ray, "kill", lambda handle, no_restart: killed.append(handle))
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(supervision.ray, "kill", kill)
     said: list[str] = []
-    handle = Loading()
+    handle = Starting(reached)
     await asyncio.wait_for(supervise("model-0", handle, said.append, hung_s=0.1), 60)
     assert killed == [handle]
     assert [line.partition(" after")[0] for line in said] == [
         "model-0 was lost and is started again",
         "model-0 is up again",
     ]
-    assert list(handle.pulses) == []
 
 
 def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:

@@ -465,6 +465,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
         words = [
             *("experiment=table2", "methods=[sp,cot,single]", "data.limit=12", "sweep.seeds=1"),
             *(named, f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled", "figures=false"),
+            "runtime=inline",
         ]
         with pytest.MonkeyPatch.context() as patch, io.StringIO() as told:
             patch.setattr("sys.stdout", told)

@@ -187,7 +187,7 @@ def test_the_judge_s_figures_stand_in_the_table_and_below_it_whose_they_are(firs
 def test_a_second_run_over_the_same_cache_asks_no_model_and_ends_the_same(
     first: tuple[Path, str], output: Path
 ) -> None:
-    again, printed = ran(output, "judge=reader")
+    again, printed = ran(output, "judge=reader", "runtime=inline")
     assert_same_records(first[0], again)
     assert spent(again).calls == 0
     assert spent(again).reused == spent(first[0]).calls + spent(first[0]).reused
@@ -209,7 +209,9 @@ def test_a_replay_ends_as_the_run_that_it_replays_and_says_whose_words_they_are(
 
 
 def test_a_replay_may_be_of_fewer_questions_and_methods(first: tuple[Path, str], output: Path) -> None:
-    replayed, _ = ran(output, "data.limit=3", "methods=[single,full]", "model=replay", f"replay.run={first[0]}")
+    replayed, _ = ran(
+        *(output, "data.limit=3", "methods=[single,full]", "model=replay", f"replay.run={first[0]}", "runtime=inline")
+    )
     metrics = json.loads((replayed / "metrics.json").read_text())
     assert metrics["questions"] == 3
     assert list(metrics["methods"]) == ["single", "full"]
@@ -368,9 +370,9 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("asked", "reason"),
     [
-        ("model.base_url=http://127.0.0.1:9/v1", "no reply from model 'm' at http://127.0.0.1:9/v1"),
+        ("model.base_url=http://127.0.0.1:9/v1 runtime=inline", "no reply from model 'm' at http://127.0.0.1:9/v1"),
         ("model.name=mm", "The model `mm` does not exist."),
         ("judge.key_env=NO_SUCH_KEY", "judge.key_env: there is no environment variable of that name"),
         ("model.name=''", "model=openai needs model.base_url="),
@@ -381,6 +383,6 @@ def stopped(command: list[str], output: Path, judgements: int, how: signal.Signa
     ],
 )
 def test_an_endpoint_or_an_agent_that_cannot_work_is_refused_in_one_line(
-    word: str, reason: str, endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: str, reason: str, endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert reason in refused(capsys, *words(tmp_path, *endpoint, word))
+    assert reason in refused(capsys, *words(tmp_path, *endpoint, *asked.split()))

@@ -52,6 +52,7 @@ def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attack
     words += ["wandb.mode=disabled", "figures=false"]
     assert main(words) == 0
     [first] = tmp_path.glob("*-mmapg")
+    words += ["runtime=inline"]
     assert main([*words, "model=replay", f"replay.run={first}"]) == 0
     [second] = set(tmp_path.glob("*-mmapg")) - {first}
     traces = [(run / "traces" / "evaluate-mmapg.jsonl").read_bytes() for run in (first, second)]
@@ -76,6 +77,7 @@ def test_what_the_model_extracts_is_a_phase_of_its_own_and_later_runs_find_it(tm
     report = (first / "report.html").read_text()
     assert "extracted by the run&#x27;s model" in report
     assert "written by the run&#x27;s model" in report
+    words += ["runtime=inline"]
     # A replay has no model: it finds what the recorded run kept, or says where to look.
     assert main([*words, "model=replay", f"replay.run={first}"]) == 0
     [again] = set(tmp_path.glob("*-hm_rag")) - {first}

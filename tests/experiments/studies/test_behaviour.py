@@ -124,7 +124,7 @@ def test_a_run_shows_every_condition_and_one_that_was_interrupted_ends_with_the_
     whole = {name: (run.path / name).read_bytes() for name in (FILE, "metrics.json", "scores.jsonl")}
     lines = whole["scores.jsonl"].splitlines(keepends=True)
     (run.path / "scores.jsonl").write_bytes(b"".join(lines[:30]))  # killed in the third condition
-    assert main([f"resume={run.path}", "concurrency=3"]) == 0
+    assert main([f"resume={run.path}", "concurrency=3", "runtime=inline"]) == 0
     assert {name: (run.path / name).read_bytes() for name in whole} == whole
 
 

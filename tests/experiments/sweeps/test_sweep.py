@@ -29,6 +29,8 @@ TINY = [
     "pruning.steps=2",
     "training.samples=2",
     "methods=[full,m3prune,effects]",
+    "topology.text=[critic,scientist]",
+    "topology.visual=[critic]",
     "wandb.mode=disabled",
     "figures=false",
 ]
@@ -160,7 +162,7 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
 
 def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> None:
     own = output / "stopped"
-    words = [*TINY, "data.limit=40", "completions.reuse=false", "sweep.seeds=2", "sweep.parallel=1", "ray.hung_s=5"]
+    words = [*TINY, "data.limit=12", "completions.reuse=false", "sweep.seeds=2", "sweep.parallel=1", "ray.hung_s=5"]
     command = [sys.executable, "run.py", *words, f"output={own}"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 240
