@@ -47,50 +47,63 @@ JOBS = {
     "endpoint": ["methods=[m3prune]", "data.limit=12"],
 }
 RUNS = ("training", "evaluation", "judging", "sweep")
-ON_NODES = ("training", "evaluation", "judging")
+NO_SWEEP = ("training", "evaluation", "judging")
 AGENT, LEARNER, REPLICA = (rf"ray::{name}Actor\b" for name in ("Agent", "Stateful", "Replica"))
 TRIAL = r"ray::.*Trainable"  # Tune's name for it
-Fault = Callable[[Disturbed, random.Random], None]
-KINDS: dict[str, tuple[Fault, tuple[str, ...]]] = {
-    "agent-killed": (lambda run, chance: run.kill(AGENT, chance), RUNS),
-    "agent-stopped": (lambda run, chance: run.stop(AGENT, chance), RUNS),
-    "learner-killed": (lambda run, chance: run.kill(LEARNER, chance), ("training",)),
-    "learner-stopped": (lambda run, chance: run.stop(LEARNER, chance), ("training",)),
-    "replica-killed": (lambda run, chance: run.kill(REPLICA, chance), RUNS),
-    "replica-stopped": (lambda run, chance: run.stop(REPLICA, chance), RUNS),
-    "trial-killed": (lambda run, chance: run.kill(TRIAL, chance), ("sweep",)),
-    "trial-stopped": (lambda run, chance: run.stop(TRIAL, chance), ("sweep",)),
-    "driver-killed": (lambda run, chance: run.kill_driver(), RUNS),
-    "driver-paused": (lambda run, chance: run.pause_driver(), RUNS),
-    "interrupted": (lambda run, chance: run.interrupt(), RUNS),
-    "interrupted-twice": (lambda run, chance: run.interrupt(times=2), RUNS),
-    "agent-stopped-then-interrupted": (lambda run, chance: run.stop(AGENT, chance) or run.interrupt(), RUNS),
-    "terminated": (lambda run, chance: run.terminate(), RUNS),
-    "disk-full": (lambda run, chance: run.fill(), RUNS),
-    "folder-moved": (lambda run, chance: run.move(), ("training", "evaluation", "judging")),
-    "record-torn": (lambda run, chance: run.tear(chance), ("training", "evaluation", "judging")),
-    "wandb-killed": (lambda run, chance: run.kill(r".*wandb-core", chance), ("training", "evaluation")),
-    "wandb-stopped": (lambda run, chance: run.stop(r".*wandb-core", chance), ("training", "evaluation")),
-    "replies-late": (lambda run, chance: run.around.fail("late", chance), ("endpoint",)),
-    "replies-twice": (lambda run, chance: run.around.fail("twice", chance), ("endpoint",)),
-    "replies-cut": (lambda run, chance: run.around.fail("cut", chance), ("endpoint",)),
-    "replies-refused": (lambda run, chance: run.around.fail("refused", chance), ("endpoint",)),
-    "replies-garbled": (lambda run, chance: run.around.fail("garbled", chance), ("endpoint",)),
-    "endpoint-away": (lambda run, chance: run.around.go_away(), ("endpoint",)),
-    "node-killed": (lambda run, chance: run.around.kill(chance.choice([1, 2])), ON_NODES),
-    "node-vanished": (lambda run, chance: run.around.vanish(chance.choice([1, 2])), ON_NODES),
-    "head-node-killed": (lambda run, chance: run.around.kill(0), ON_NODES),
-    "network-cut": (lambda run, chance: run.around.cut(*chance.sample(range(3), 2)), ON_NODES),
-    "clock-ahead": (lambda run, chance: run.around.jump(3600), RUNS),
-    "clock-back": (lambda run, chance: run.around.jump(-3600), RUNS),
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What befalls a run, and the jobs that it can befall.
+
+    After one that `ends` the run this is waited for, as a second fault would befall what is ending already. One that
+    `stays` for the rest of the run comes once.
+    """
+
+    befall: Callable[[Disturbed, random.Random], object]
+    jobs: tuple[str, ...]
+    ends: bool = False
+    stays: bool = False
+
+
+KINDS = {
+    "agent-killed": Kind(lambda run, chance: run.kill(AGENT, chance), RUNS),
+    "agent-stopped": Kind(lambda run, chance: run.stop(AGENT, chance), RUNS),
+    "learner-killed": Kind(lambda run, chance: run.kill(LEARNER, chance), ("training",)),
+    "learner-stopped": Kind(lambda run, chance: run.stop(LEARNER, chance), ("training",)),
+    "replica-killed": Kind(lambda run, chance: run.kill(REPLICA, chance), RUNS),
+    "replica-stopped": Kind(lambda run, chance: run.stop(REPLICA, chance), RUNS),
+    "trial-killed": Kind(lambda run, chance: run.kill(TRIAL, chance), ("sweep",)),
+    "trial-stopped": Kind(lambda run, chance: run.stop(TRIAL, chance), ("sweep",)),
+    "driver-killed": Kind(lambda run, chance: run.kill_driver(), RUNS, ends=True),
+    "driver-paused": Kind(lambda run, chance: run.pause_driver(), RUNS),
+    "interrupted": Kind(lambda run, chance: run.interrupt(), RUNS, ends=True),
+    "interrupted-twice": Kind(lambda run, chance: run.interrupt(times=2), RUNS, ends=True),
+    "agent-stopped-then-interrupted": Kind(
+        lambda run, chance: run.stop(AGENT, chance) or run.interrupt(), RUNS, ends=True
+    ),
+    "terminated": Kind(lambda run, chance: run.terminate(), RUNS, ends=True),
+    "disk-full": Kind(lambda run, chance: run.fill(), RUNS, ends=True),
+    "folder-moved": Kind(lambda run, chance: run.move(), NO_SWEEP, ends=True),
+    "record-torn": Kind(lambda run, chance: run.tear(chance), NO_SWEEP, ends=True),
+    "wandb-killed": Kind(lambda run, chance: run.kill(r".*wandb-core", chance), ("training", "evaluation"), stays=True),
+    "wandb-stopped": Kind(
+        lambda run, chance: run.stop(r".*wandb-core", chance), ("training", "evaluation"), stays=True
+    ),
+    "replies-late": Kind(lambda run, chance: run.around.fail("late", chance), ("endpoint",)),
+    "replies-twice": Kind(lambda run, chance: run.around.fail("twice", chance), ("endpoint",)),
+    "replies-cut": Kind(lambda run, chance: run.around.fail("cut", chance), ("endpoint",)),
+    "replies-refused": Kind(lambda run, chance: run.around.fail("refused", chance), ("endpoint",)),
+    "replies-garbled": Kind(lambda run, chance: run.around.fail("garbled", chance), ("endpoint",)),
+    "endpoint-away": Kind(lambda run, chance: run.around.go_away(), ("endpoint",), ends=True),
+    "node-killed": Kind(lambda run, chance: run.around.kill(chance.choice([1, 2])), NO_SWEEP, stays=True),
+    "node-vanished": Kind(lambda run, chance: run.around.vanish(chance.choice([1, 2])), NO_SWEEP, stays=True),
+    "head-node-killed": Kind(lambda run, chance: run.around.kill(0), NO_SWEEP, ends=True),
+    "network-cut": Kind(lambda run, chance: run.around.cut(*chance.sample(range(3), 2)), NO_SWEEP),
+    "clock-ahead": Kind(lambda run, chance: run.around.jump(3600), RUNS),
+    "clock-back": Kind(lambda run, chance: run.around.jump(-3600), RUNS),
 }
 AROUND = {"node": PrivateNodes, "head": PrivateNodes, "network": PrivateNodes, "clock": Clock}
-
-
-# After these a run is waited for: a second one would befall what is ending already.
-ENDING = {"driver-killed", "interrupted", "interrupted-twice", "agent-stopped-then-interrupted", "terminated"}
-ENDING |= {"disk-full", "folder-moved", "record-torn", "head-node-killed", "endpoint-away"}
-ONCE = {"node-killed", "node-vanished", "wandb-killed", "wandb-stopped"}  # they stay away for the rest of the run
 TIMES = 4  # faults of a run, of those kinds that may come again
 
 
@@ -139,7 +152,7 @@ def disturbed(job: str, kind: str, seed: int, expected: dict[str, bytes], record
     chance, begun = random.Random(f"{job} {kind} {seed}"), time.monotonic()
     outcome = Outcome(kind, job, seed, faults=0, resumed=0, said="", seconds=0, wrong=[])
     with place() as folder, Disturbed(folder, words(job, kind), around(job, kind)) as run:
-        for moment in sorted(chance.randrange(records) for _ in range(1 if kind in ONCE else TIMES)):
+        for moment in sorted(chance.randrange(records) for _ in range(1 if KINDS[kind].stays else TIMES)):
             run.reach(moment)
             time.sleep(chance.random() / 5)
             if resume(run, outcome):
@@ -147,11 +160,11 @@ def disturbed(job: str, kind: str, seed: int, expected: dict[str, bytes], record
             if run.ended:
                 break
             try:
-                KINDS[kind][0](run, chance)
+                KINDS[kind].befall(run, chance)
             except LookupError:  # whom it would have met was not there
                 continue
             outcome.faults += 1
-            if kind in ENDING:
+            if KINDS[kind].ends:
                 run.wait()
         run.wait()
         while resume(run, outcome):
@@ -198,8 +211,8 @@ def measure(
     lacking = {kind: missing for kind in kinds if (missing := around("", kind).missing())}
     for kind, missing in lacking.items():
         print(f"{kind} is not tried: there is no {missing}", file=sys.stderr)
-    jobs = [job for job in jobs if any(job in KINDS[kind][1] for kind in kinds)]
-    able = {kind: [job for job in KINDS[kind][1] if job in jobs] for kind in kinds if kind not in lacking}
+    jobs = [job for job in jobs if any(job in KINDS[kind].jobs for kind in kinds)]
+    able = {kind: [job for job in KINDS[kind].jobs if job in jobs] for kind in kinds if kind not in lacking}
 
     def tried(kind: str) -> list[Outcome]:
         """Runs with other seeds, each on the next of its jobs, until it has met enough faults or found none to meet."""
