@@ -52,11 +52,14 @@ class AgentActor:
         return await self._listener.address(own_host())
 
     def take(self, sender: str, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
+        if self._failure is not None:
+            raise self._failure
         self._agent.memory.forget(closed)
         return self._queue.stream(sender, turns)
 
     def drop(self, sender: str, ids: list[int]) -> None:
-        self._queue.drop(sender, ids)
+        if self._failure is None:
+            self._queue.drop(sender, ids)
 
     async def close(self) -> None:
         """Close what the agent and its cache hold open; what is to be kept is on disk afterwards."""
@@ -90,6 +93,9 @@ class RayAgent:
     def drop(self, ids: list[int]) -> None:
         # If it gets lost, the work is merely done in vain.
         self._channel.tell("drop", self._sender, ids)
+
+    def close(self) -> None:
+        self._channel.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,11 @@ class _Connection(asyncio.Protocol):
                 self._take(call, _Frame(kind), value)
         del self._received[:start]
 
+    def abort(self) -> None:
+        """End the connection now."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def _take(self, call: int, kind: _Frame, value: Any) -> None:
         raise NotImplementedError
 
@@ -103,7 +108,7 @@ class _Connection(asyncio.Protocol):
 def _notice_silence(connected: socket.socket) -> None:
     """Has the system end a connection whose other end has acknowledged nothing for GONE_S, asked for or not.
 
-    By its kernel: a process that was stopped or computes is no silent one.
+    By its kernel: a process that was stopped or computes is no silent one, as long as what it is sent finds room.
     """
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     every_s = max(1, round(GONE_S / PROBES))
@@ -187,17 +192,17 @@ class _Served(_Connection):
         for task in self._calls:
             task.cancel()
 
-    def abort(self) -> None:
-        """End the connection now."""
-        if self._transport is not None:
-            self._transport.abort()
-
     def _take(self, call: int, kind: _Frame, value: Any) -> None:
         method, arguments = value
         if kind is _Frame.TELL:
             self._methods[method](*arguments)
             return
-        task = asyncio.get_running_loop().create_task(self._answer(call, self._methods[method](*arguments)))
+        try:
+            values = self._methods[method](*arguments)
+        except Exception as error:
+            self._send(call, _Frame.END, _sendable(error))
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(call, values))
         # The event loop alone would not keep the task alive.
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -328,6 +333,11 @@ class Channel:
         """Let the process know, if there is a connection; nobody answers."""
         if self._connection is not None:
             self._connection.tell(method, arguments)
+
+    def close(self) -> None:
+        """End the connection, if there is one. What is asked later opens it again."""
+        if self._connection is not None:
+            self._connection.abort()
 
     async def _open(self) -> _Calling:
         async with self._opening:

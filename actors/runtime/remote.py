@@ -7,7 +7,14 @@ import re
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, OutOfMemoryError, RayActorError, RayError, RayTaskError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 
 from actors.errors import AgoraError, UserError, first_of
 from actors.runtime.channel import Address
@@ -26,6 +33,32 @@ def own_host() -> str:
     """The address by which other nodes of the cluster reach this one."""
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     return host
+
+
+async def started_no_more(handle: Any, error: RayError) -> bool:
+    """Whether a call failed because Ray has given the actor up."""
+    # Of one that was killed for memory it raises the same whether it starts it again or not.
+    return isinstance(error, ActorDiedError) or (isinstance(error, OutOfMemoryError) and (await deaths(handle))[1])
+
+
+async def deaths(handle: Any) -> tuple[int, bool]:
+    """How often an actor's process has died, by Ray's control store, and whether it is started no more.
+
+    The errors of calls do not tell a process that has died from one that cannot be reached yet.
+    """
+    row = await asyncio.to_thread(_actor_row, handle)
+    from ray.core.generated import gcs_pb2
+
+    actor = gcs_pb2.ActorTableData.FromString(row)  # type: ignore[attr-defined]
+    dead = bool(actor.state == gcs_pb2.ActorTableData.DEAD)  # type: ignore[attr-defined]
+    return actor.num_restarts + dead, dead
+
+
+def _actor_row(handle: Any) -> bytes:
+    from ray._private.state import state
+
+    row: bytes | None = state._connect_and_get_accessor().get_actor_info(handle._actor_id)
+    return row or b""
 
 
 async def located(handle: Any) -> Address:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 import ray
-from ray.exceptions import ActorDiedError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelLost
@@ -19,7 +19,7 @@ from actors.processes import kill
 from actors.runtime.batching import Results
 from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
 from actors.runtime.pool import Pool
-from actors.runtime.remote import RESTARTS, located, loss, one_line, own_host, result
+from actors.runtime.remote import RESTARTS, located, loss, one_line, own_host, result, started_no_more
 from actors.runtime.replica import Replica
 
 
@@ -59,14 +59,29 @@ class ReplicaActor:
         kill(psutil.Process().children(recursive=True))
 
 
+GONE = f"it died {RESTARTS + 1} times; its output in Ray's session folder says why"
+
+
 class RayReplica:
     """The transport to a `ReplicaActor`, found by its name: a handle would not survive a restart of the sender."""
 
     def __init__(self, name: str, sender: str) -> None:
         self.name = name
         self._sender = sender
-        self._handle: Any = ray.get_actor(name)
-        self._channel = Channel(lambda: located(self._handle))
+        self._found: Any = None
+        self._channel = Channel(self._locate)
+
+    def _handle(self) -> Any:
+        """Raises ModelLost where it had died for good before this sender looked for it."""
+        if self._found is None:
+            try:
+                self._found = ray.get_actor(self.name)
+            except ValueError as error:
+                raise ModelLost(GONE) from error
+        return self._found
+
+    async def _locate(self) -> Address:
+        return await located(self._handle())
 
     async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
         try:
@@ -81,16 +96,19 @@ class RayReplica:
 
     async def ready(self) -> None:
         try:
-            await result(self._handle.ready.remote())
-        # Ray starts it no more: no ModelLost, so that the pool gives it up.
-        except ActorDiedError as error:
-            raise ModelError(f"it died {RESTARTS + 1} times; its output in Ray's session folder says why") from error
+            handle = self._handle()
+        except ModelLost as error:
+            raise ModelError(GONE) from error
+        try:
+            await result(handle.ready.remote())
         except RayError as error:
+            if await started_no_more(handle, error):
+                raise ModelError(GONE) from error  # no ModelLost, so that the pool gives it up
             raise ModelLost(loss(error)) from error
 
     async def abilities(self) -> Abilities:
         try:
-            abilities: Abilities = await self._handle.abilities.remote()
+            abilities: Abilities = await self._handle().abilities.remote()
         except RayTaskError as error:
             raise ModelLost(one_line(error.cause)) from error
         except RayError as error:
@@ -99,7 +117,7 @@ class RayReplica:
 
     async def room(self) -> int:
         try:
-            return int(await result(self._handle.room.remote()))
+            return int(await result(self._handle().room.remote()))
         except RayError as error:
             raise ModelLost(loss(error)) from error
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, NodeDiedError, RayActorError
+from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
 
 from actors.errors import ClusterError
-from actors.runtime.remote import RESTARTS, RETRY_S, result
+from actors.runtime.remote import RESTARTS, RETRY_S, result, started_no_more
 
 Answer = tuple[Any, bytes | None]
 """What a method returned, and the state after it where that is another than before."""
@@ -98,12 +98,13 @@ class StatefulObject:
                 if answer is not None:
                     break
                 await result(self._handle.restore.remote(self._after, self._state))
-            except ActorDiedError as error:
-                raise ClusterError(
-                    f"{self._name}: its process died {RESTARTS + 1} times; its output in Ray's session folder says why"
-                ) from error
-            except (RayActorError, NodeDiedError):  # another process, or node, is on its way
-                await asyncio.sleep(RETRY_S)
+            except (RayActorError, OutOfMemoryError, NodeDiedError) as error:
+                if await started_no_more(self._handle, error):
+                    raise ClusterError(
+                        f"{self._name}: its process died {RESTARTS + 1} times; its output in Ray's session folder says "
+                        "why"
+                    ) from error
+                await asyncio.sleep(RETRY_S)  # another process, or node, is on its way
         value, state = answer
         # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.
         self._after = self._number

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
 from actors.memory import kills
-from actors.runtime.remote import OUT_OF_MEMORY, loss, one_line, result
+from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, deaths, loss, one_line, result, started_no_more
 from actors.runtime.runtime import OnEvent
 
 STARTS = 3
@@ -26,27 +26,29 @@ LOG = logging.getLogger(__name__)
 
 
 async def wait_until_up(kind: str, name: str, handle: Any) -> str:
-    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way; the third time is an error.
+    """Returns `kind` once the actor is ready. Ray restarts one that dies on the way; the third death is an error.
 
     Raises:
         ClusterError: it died too often, or could not be started.
     """
-    killed_before = kills()
-    for start in range(1, STARTS + 1):
+    killed_before, models_lost = kills(), 0
+    while True:
         try:
             await result(handle.ready.remote())
             return kind
-        except (RayActorError, ModelLost) as error:
-            if start == STARTS or isinstance(error, ActorDiedError):
+        except (RayActorError, OutOfMemoryError, ModelLost) as error:
+            # While Ray starts it again it is unavailable at every call, which on a busy machine is many times.
+            died, for_good = await deaths(handle)
+            models_lost += isinstance(error, ModelLost)  # whose process may have outlived its engine
+            died = max(died, models_lost)
+            if died >= STARTS or for_good:
                 for_memory = kills() > killed_before or (isinstance(error, RayError) and loss(error) == OUT_OF_MEMORY)
                 reason = LESS if for_memory else one_line(error)
-                raise ClusterError(f"{name} died {start} times while it was starting: {reason}") from error
+                raise ClusterError(f"{name} died {died} times while it was starting: {reason}") from error
         except Exception as error:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
             raise ClusterError(f"{what}: {one_line(error)}") from error
         await asyncio.sleep(RETRY_S)
-    # Not reached: the last start returns or raises.
-    raise AssertionError
 
 
 async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) -> None:
@@ -65,10 +67,11 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
             lost = process not in (None, answering)
         except TimeoutError:
             stalled_s = hung_s
-        except ActorDiedError:
-            return
-        except RayError:  # of the actor, or of the node that it was on
+        except RayError as error:  # of the actor, or of the node that it was on
             lost = True
+            if await started_no_more(handle, error):
+                _report(on_event, f"{name} has died {RESTARTS + 1} times and is started no more")
+                return
         hung = stalled_s >= hung_s
         if hung:
             # In a thread: the call may block, and other actors are watched by this event loop.
@@ -185,9 +188,11 @@ async def _ready(handle: Any) -> bool:
         try:
             await result(handle.ready.remote())
             return True
-        except ActorDiedError:
-            return False
-        except (RayActorError, ModelLost):
+        except ModelLost:
+            await asyncio.sleep(RETRY_S)
+        except (RayActorError, OutOfMemoryError) as error:
+            if await started_no_more(handle, error):
+                return False
             await asyncio.sleep(RETRY_S)
         except Exception:  # its senders ask as well, and raise it
             return False

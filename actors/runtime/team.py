@@ -26,6 +26,9 @@ class AgentTransport(Protocol):
     def drop(self, ids: list[int]) -> None:
         """Takes back turns that nobody waits for any more."""
 
+    def close(self) -> None:
+        """Ends the connection to it."""
+
 
 class NamedTeam:
     """Agents by name, with what each has spent since the team was made.
@@ -97,12 +100,14 @@ class RemoteTeam(NamedTeam):
             closed.append(self._own(discussion))
 
     async def part(self) -> None:
-        """Let agents that other teams go on asking forget the discussions that were closed since their last batch.
+        """Let agents that other teams go on asking forget the discussions that were closed since their last batch, and
+        leave them.
 
         An agent whose process has died has nothing to forget.
         """
-        for agent in self._agents:
-            if self._closed[agent]:
+        for name, agent in self._agents.items():
+            if self._closed[name]:
                 with suppress(AgentLost):
-                    async for _ in self._send(agent, []):
+                    async for _ in self._send(name, []):
                         pass
+            agent.close()

@@ -26,6 +26,7 @@ from experiments.config.secrets import check_secrets
 from experiments.config.settings import RoleSettings
 from experiments.config.values import check_bounds, check_shape, shown
 from experiments.datasets.catalogue import dataset_kind
+from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 
 PRESETS = Path(__file__).parents[1] / "presets"
@@ -132,7 +133,7 @@ def for_role(config: Config, role: str) -> Config:
 
 def save(config: Config, path: Path) -> None:
     """Writes all of a configuration, defaults included."""
-    path.write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.structured(config)).encode())
 
 
 def varied(config: Config, values: Mapping[str, Any]) -> Config:

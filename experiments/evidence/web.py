@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from actors.errors import UserError, WebError
 from experiments.evidence.settings import SERPER_KEY, RetrievalSettings
+from experiments.records.atomic import write_atomically
 from retrieval.web import RecordedWeb, Serper, Web
 
 RECORDING = "web.jsonl"
@@ -49,7 +49,7 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     try:
         # A run that is resumed goes on with its own recording, which begins with the earlier one.
         if before is not None and before.is_file() and not recording.exists():
-            shutil.copyfile(before, recording)
+            write_atomically(recording, before.read_bytes())
         return RecordedWeb(recording, live)
     except (WebError, OSError) as error:
         raise UserError(str(error)) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO, FileIO
@@ -89,10 +90,13 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
 def append(file: FileIO, line: str, sync: bool = False) -> None:
     """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk when this returns.
 
-    Raises UserError when there is no room for it; a partial line is cut off when the run is resumed.
+    Raises UserError when there is no room for it. Of a line that was not written whole nothing stays: another may
+    follow once there is room.
     """
     content = line.encode() + b"\n"
+    before = None
     try:
+        before = os.fstat(file.fileno()).st_size
         # A file without a name takes what is written, and nobody will ever read it.
         if not os.fstat(file.fileno()).st_nlink:
             raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
@@ -104,6 +108,9 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
         if sync:
             os.fsync(file.fileno())
     except OSError as error:
+        if before is not None:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), before)
         raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
 
 

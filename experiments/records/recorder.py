@@ -112,11 +112,6 @@ class RunFolder:
         """Training steps of all stages, in order; in the folder of a learned graph."""
         return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)
 
-    def recorded_bytes(self) -> int:
-        """The size of all steps and scores so far, which grows with each of them."""
-        files = [self.path / SCORES, *(learned.path / LEARNING for learned in self.all_learned())]
-        return sum(path.stat().st_size for path in files if path.exists())
-
     def scores(self) -> Iterator[Scored]:
         """Scored answers in the order in which they were recorded. Raises UserError where one is there twice."""
         return (scored for _, scored in _scores(self.path / SCORES))

@@ -123,7 +123,7 @@ class Training:
         async with asyncio.TaskGroup() as group:
             for number in range(first, len(items)):
                 # No discussions are under way at a look, so that none is held in vain.
-                if all([await student.settled() for student in self._all]):
+                if all([await student.settled(stage) for student in self._all]):
                     line = f"{self.student.method}, stage {stage}: settled after {number} of {len(items)} steps"
                     log.info(line)
                     self.context.progress.print(line)

@@ -87,10 +87,12 @@ class Student:
         # Tokens count once, with those who held the discussions.
         await self._record(stage, step, terms | {"tokens": 0.0 if self.source else float(scores.tokens)}, report.edges)
 
-    async def settled(self) -> bool:
-        """Whether its stage may end here, before its last step (`learner.settled`)."""
-        # Not asked in vain: a learner is another process.
-        return self.context.config.learner.settled is not None and bool(await self.learner.settled())
+    async def settled(self, stage: int) -> bool:
+        """Whether the stage may end here, before its last step (`learner.settled`)."""
+        if self.context.config.learner.settled is None:
+            return False  # not asked in vain: a learner is another process
+        # A run that was killed as the next stage began goes on from there.
+        return self.reached[0] > stage or bool(await self.learner.settled())
 
     async def end(self, stage: int) -> None:
         """Leaves a stage; one that is there already, or is past it, stays where it is."""

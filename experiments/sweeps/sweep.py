@@ -117,7 +117,10 @@ def _write(config: Config, folder: Path, trials: Sequence[Trial]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         # A resumed sweep must not change the configuration of a trial that has begun.
         if (saved := path / "config.yaml").exists():
-            _check_same(read(saved), trial)
+            before = read(saved)
+            _check_same(before, trial)
+            if before == trial.config:
+                continue
         # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
         save(trial.config, saved)
 

@@ -23,12 +23,17 @@ os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 
 from ray import tune
+from ray.exceptions import OutOfMemoryError
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
+from actors.errors import ClusterError
 from actors.runtime.guard import Guard
+from actors.runtime.remote import OUT_OF_MEMORY
 from actors.runtime.runtime import OnEvent, ignore
 from experiments.config.settings import SweepSettings
-from experiments.records.recorder import RunFolder
+from experiments.judging.judgements import JUDGEMENTS
+from experiments.records.checkpoint import LEARNING
+from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.trials import TRIALS
 from experiments.running.launched import Shared
 from experiments.sweeps.running import Opened, Report, run_trial
@@ -119,6 +124,8 @@ class Ends(tune.Callback):
         self._recorded: dict[str, int] = {}
         self._ended = ended
         self._notify = notify
+        self._error: Exception | None = None
+        self.over: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles callbacks to restore them, and no sweep is restored that way
@@ -126,14 +133,11 @@ class Ends(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         last = trial.last_result
         report = Report(last["steps"], last["utility"], last["finished"], last["failed"])
-        self._ended(trial.config["trial"], report, last["warm_s"])
+        self._end(trial, report, last["warm_s"])
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        name = trial.config["trial"]
-        self._notify(f"trial {name}: its process died; it is taken up again in another one")
-        recorded = RunFolder(self._trials / name).recorded_bytes()
-        if recorded > self._recorded.get(name, 0):
-            self._recorded[name] = recorded
+        self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
+        if self.has_got_on(trial.config["trial"]):
             # Tune counts all failures of a trial: those up to this one are forgiven.
             trial.max_failures = trial.num_failures + ATTEMPTS - 1
 
@@ -141,7 +145,34 @@ class Ends(tune.Callback):
         # Tune keeps a lost process's error in one place or another; its last line is the message.
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
         reason = text.splitlines()[-1].strip()
-        self._ended(trial.config["trial"], Report(failed=f"{ATTEMPTS} attempts that got no further: {reason}"), None)
+        self._end(trial, Report(failed=f"{ATTEMPTS} attempts that got no further: {reason}"), None)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def has_got_on(self, name: str) -> bool:
+        """Whether a trial has recorded anything since this was last asked."""
+        before = self._recorded.get(name, 0)
+        self._recorded[name] = max(before, _recorded_bytes(RunFolder(self._trials / name)))
+        return self._recorded[name] > before
+
+    def _end(self, trial: Any, report: Report, warm_s: float | None) -> None:
+        name = trial.config["trial"]
+        if name in self.over:
+            return
+        self.over.add(name)
+        try:
+            self._ended(name, report, warm_s)
+        # Tune would take it for the trial's failure, and try that again.
+        except Exception as error:
+            self._error = error
+
+
+def _recorded_bytes(run: RunFolder) -> int:
+    """The size of all steps, scores and judgements so far, which grows with each of them."""
+    files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
+    return sum(path.stat().st_size for path in files if path.exists())
 
 
 def run_trials(
@@ -167,16 +198,41 @@ def run_trials(
     storage = folder / FOLDER
     # Left by a killed sweep. Nothing in it is needed: trials resume from their own folders.
     shutil.rmtree(storage, ignore_errors=True)
-    # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
-    stopping = settings.stop == "asha"
+    each_step = settings.stop == "asha"
     trainable: Any = tune.with_parameters(
-        TrialProcess, shared=shared, trials=folder / TRIALS, each_step=stopping, hung_s=hung_s
+        TrialProcess, shared=shared, trials=folder / TRIALS, each_step=each_step, hung_s=hung_s
     )
-    tuner = tune.Tuner(
+    ends, in_vain = Ends(folder / TRIALS, ended, notify), 0
+    try:
+        while left := [name for name in names if name not in ends.over]:
+            try:
+                _tuner(trainable, left, storage, settings, steps, ends).fit()
+                return
+            except RuntimeError as error:
+                # Tune knows lost processes by another error, and ends with this one itself.
+                if not isinstance(error.__cause__ or error.__context__, OutOfMemoryError):
+                    raise
+                # A list: each is to be looked at.
+                got_on = [ends.has_got_on(name) for name in left]
+                in_vain = 0 if any(got_on) else in_vain + 1
+                if in_vain == ATTEMPTS:
+                    raise ClusterError(
+                        f"processes of trials were {OUT_OF_MEMORY}: use a smaller sweep.parallel"
+                    ) from error
+                notify(f"a trial's process was {OUT_OF_MEMORY}; all are taken up again")
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
+
+
+def _tuner(
+    trainable: Any, names: Sequence[str], storage: Path, settings: SweepSettings, steps: int, ends: Ends
+) -> tune.Tuner:
+    return tune.Tuner(
         tune.with_resources(trainable, RESOURCES),
         param_space={"trial": tune.grid_search(list(names))},
         tune_config=tune.TuneConfig(
-            scheduler=asha(settings, steps) if stopping else None,
+            # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
+            scheduler=asha(settings, steps) if settings.stop == "asha" else None,
             max_concurrent_trials=settings.parallel,
             reuse_actors=True,
             # Tune's default name holds all values and can be too long for a file system.
@@ -188,14 +244,10 @@ def run_trials(
             # For processes that die. A trial that fails by an error of its own ends with a report instead.
             failure_config=tune.FailureConfig(max_failures=ATTEMPTS - 1),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[Ends(folder / TRIALS, ended, notify)],
+            callbacks=[ends],
             verbose=0,
         ),
     )
-    try:
-        tuner.fit()
-    finally:
-        shutil.rmtree(storage, ignore_errors=True)
 
 
 def asha(settings: SweepSettings, steps: int) -> TrialScheduler:

@@ -99,7 +99,7 @@ class Disturbed:
             ready = re.search(r"starting replicas and agents: (\d+)/\1,", (self._place / "out").read_text())
             if ready and records_in(self.folder) >= records:
                 return
-            time.sleep(0.005)
+            time.sleep(0.02)  # counting records takes a while itself
 
     def wait(self) -> None:
         """Returns once it has ended; one that hangs is killed and counts as failed."""

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
@@ -52,11 +53,14 @@ class Far:
         raise error
         yield 0
 
+    def refuse(self) -> AsyncIterator[int]:
+        raise ValueError("it could not be made")
+
     def note(self, text: str) -> None:
         self.told.append(text)
 
 
-METHODS = frozenset({"count", "echo", "fail", "fail_with_more_than_can_be_sent", "note"})
+METHODS = frozenset({"count", "echo", "fail", "fail_with_more_than_can_be_sent", "note", "refuse"})
 
 
 class Located:
@@ -122,6 +126,23 @@ async def test_an_error_arrives_as_it_was_raised_after_what_was_yielded_before(l
 async def test_an_error_that_cannot_be_sent_is_told_in_words(located: Located) -> None:
     with pytest.raises(CallFailed, match="ValueError: it has a lock"):
         await located.values("fail_with_more_than_can_be_sent")
+
+
+async def test_what_a_method_raises_before_it_yields_anything_is_no_lost_connection(located: Located) -> None:
+    with pytest.raises(CallFailed, match="it could not be made"):
+        await located.values("refuse")
+    assert await located.values("count", 1) == [0]
+    assert located.looked == 1
+
+
+async def test_a_channel_that_was_closed_leaves_nothing_open_and_opens_again(located: Located) -> None:
+    open_files = psutil.Process().num_fds()
+    for number in range(3):
+        assert await located.values("count", 1) == [0]
+        assert located.looked == number + 1
+        located.channel.close()
+        # Both ends, and what listens, which stays.
+        await until(lambda: psutil.Process().num_fds() <= open_files + 1)
 
 
 async def test_calls_of_a_lost_connection_end_on_both_sides_and_the_next_opens_another(

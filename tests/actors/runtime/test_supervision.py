@@ -12,7 +12,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from actors.runtime import supervision
 from actors.runtime.remote import loss
-from actors.runtime.supervision import supervise, watch_head
+from actors.runtime.supervision import supervise, wait_until_up, watch_head
 
 
 class Method:
@@ -45,12 +45,13 @@ async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str
 
 
 async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, again = await events(monkeypatch, [3, 4])
+    lost, again, gone = await events(monkeypatch, [3, 4])
     assert lost == (
         "model-0 was lost, as memory ran out and processes were killed: use fewer replicas or agents, or a smaller "
         "model, and is started again"
     )
     assert again.startswith("model-0 is up again")
+    assert gone == "model-0 has died 11 times and is started no more"
 
 
 async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +78,7 @@ async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(m
     monkeypatch.setattr(supervision.ray, "kill", lambda *_, **__: pytest.fail("it was killed"))
     said: list[str] = []
     await asyncio.wait_for(supervise("model-0", Late(), said.append, hung_s=0.001), 60)
-    assert said == []
+    assert said == ["model-0 has died 11 times and is started no more"]
 
 
 class Starting:
@@ -132,7 +133,24 @@ async def test_one_that_is_stopped_while_it_starts_is_started_once_more(
     assert [line.partition(" after")[0] for line in said] == [
         "model-0 was lost and is started again",
         "model-0 is up again",
+        "model-0 has died 11 times and is started no more",
     ]
+
+
+class Slow:
+    """Its process has died once, and Ray takes long to start it again."""
+
+    def __init__(self) -> None:
+        self.ready = Method(iter([ActorUnavailableError("it is being started again", None)] * 9 + [None]))
+
+
+async def test_an_actor_that_is_long_in_being_started_again_has_died_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def once(handle: Slow) -> tuple[int, bool]:
+        return 1, False
+
+    monkeypatch.setattr(supervision, "RETRY_S", 0)
+    monkeypatch.setattr(supervision, "deaths", once)
+    assert await wait_until_up("agent", "text_critic", Slow()) == "agent"
 
 
 def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:

@@ -402,3 +402,25 @@ def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch
     (tmp_path / "scores.jsonl").write_bytes(b"x" * 5000)
     with pytest.raises(UserError, match="more than 1,000 bytes"):
         list(jsonl.lines(tmp_path / "scores.jsonl"))
+
+
+def test_of_a_line_that_found_no_room_nothing_stays_for_the_next_one_to_be_glued_to(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    code = f"""
+import resource
+from actors.errors import UserError
+from experiments.records import jsonl
+with open({str(path)!r}, "ab", buffering=0) as file:
+    jsonl.append(file, "first")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+    try:
+        jsonl.append(file, "second" * 9)
+    except UserError as error:
+        assert "make room and resume" in str(error)
+    else:
+        raise AssertionError
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    jsonl.append(file, "third")
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    assert path.read_text() == "first\nthird\n"

@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
+from actors.errors import ClusterError, UserError
 from experiments.config.loading import load
+from experiments.config.settings import SweepSettings
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
 from run import main
@@ -198,6 +202,53 @@ def test_only_losses_between_which_a_trial_records_nothing_count_towards_its_att
     ends.on_trial_recover(0, [trial], trial)
     assert trial.max_failures == 2 + ATTEMPTS - 1
     assert said == ["trial one: its process died; it is taken up again in another one"] * 4
+
+
+def test_what_goes_wrong_while_a_trial_s_end_is_recorded_ends_the_sweep_and_is_no_failure_of_the_trial() -> None:
+    from experiments.sweeps.tuning import Ends  # imports Tune
+
+    def full(*_: object) -> None:
+        raise UserError("cannot write trials.jsonl")
+
+    ends, trial = Ends(Path(), full, lambda _: None), SimpleNamespace(config={"trial": "one"})
+    trial.last_result = {"steps": 1, "utility": 0.5, "finished": True, "failed": "", "warm_s": None}
+    ends.on_trial_complete(0, [trial], trial)  # Tune keeps to itself what is raised here
+    with pytest.raises(UserError, match=r"cannot write trials\.jsonl"):
+        ends.on_step_end(0, [trial])
+
+
+def test_trials_go_on_after_one_whose_process_was_killed_for_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray.exceptions import OutOfMemoryError
+
+    from experiments.sweeps import tuning  # imports Tune
+
+    begun: list[list[str]] = []
+
+    def tuner(_: object, names: list[str], storage: Path, settings: object, steps: int, ends: tuning.Ends) -> Any:
+        def fit() -> None:
+            begun.append(names)
+            if len(begun) == 1:
+                ends.over.add("one")
+            if len(begun) < 3:
+                try:
+                    raise OutOfMemoryError("Task was killed due to the node running low on memory.")
+                except OutOfMemoryError as error:
+                    raise RuntimeError("Caught unexpected exception") from error
+
+        return SimpleNamespace(fit=fit)
+
+    monkeypatch.setattr(tuning, "_tuner", tuner)
+    said: list[str] = []
+    run = partial(tuning.run_trials, ["one", "two"], None, tmp_path, SweepSettings(), 1, 60.0, print, said.append)
+    run()
+    assert begun == [["one", "two"], ["two"], ["two"]]
+    assert said == ["a trial's process was killed because memory ran out; all are taken up again"] * 2
+    begun[:] = []
+    monkeypatch.setattr(tuning, "ATTEMPTS", 1)
+    with pytest.raises(ClusterError, match=r"use a smaller sweep\.parallel"):
+        run()
 
 
 def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(output: Path) -> None:
