@@ -22,14 +22,21 @@ SMALL = ["data.limit=12", "pruning.steps=4", "training.samples=4", "wandb.mode=d
 METHODS = "methods=[single,random,{}]"
 CASES: dict[str, list[str]] = {
     "default": ["experiment=mmqa_prune", *SMALL],
-    "reinforce": ["experiment=mmqa_prune", *SMALL, "learner.estimator=reinforce", "pruning.clock=round"],
+    "reinforce": [
+        *("experiment=mmqa_prune", *SMALL, "learner.estimator=reinforce", "pruning.clock=round"),
+        "methods=[single,random,m3prune]",
+    ],
     "rloo": [
         *("experiment=mmqa_prune", *SMALL, "learner.estimator=rloo", "learner.per_round=true"),
         *("topology.inference=sampled", "ablation=no_alignment", "training.questions_per_step=2"),
         *("learner.likelihood=present", "learner.init=gumbel", "agents.budget_words=12"),
+        "methods=[single,random,m3prune_rloo]",
     ],
     "staged": ["experiment=mmqa_prune", *SMALL, "learner.staged=true", "learner.decision=connected", "seed=3"],
-    "no_inter": ["experiment=mmqa_prune", *SMALL, "ablation=no_inter", "learner.estimator=reinforce"],
+    "no_inter": [
+        *("experiment=mmqa_prune", *SMALL, "ablation=no_inter", "learner.estimator=reinforce"),
+        "methods=[single,random,m3prune]",
+    ],
     "dummies": ["experiment=mmqa_prune", *SMALL, "ablation=dummy_visual", "topology.rounds=3"],
     "agentprune": ["experiment=agentprune", *SMALL, METHODS.format("agentprune")],
     "gptswarm": ["experiment=gptswarm", *SMALL, METHODS.format("gptswarm")],
@@ -102,6 +109,8 @@ def record(checkout: Path, folder: Path, only: list[str]) -> None:
         command = [sys.executable, "run.py", *filled, f"output={case}/runs", f"cache={folder}/cache"]
         process = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
         (case / "errors.txt").write_bytes(process.stderr)
+        if process.returncode:
+            raise SystemExit(f"{name}: exit {process.returncode}: {process.stderr.decode(errors='replace').strip()}")
         # A run folder's name holds the time, which would differ between two recordings.
         for run in (case / "runs").glob("*-*") if (case / "runs").is_dir() else ():
             run.rename(case / "run")

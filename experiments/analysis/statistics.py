@@ -17,6 +17,7 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
 
     Resampling n values with replacement is a multinomial draw over the distinct ones, so scores of 0 and 1 cost two
     counts per draw, and the order of `values` does not matter. Values that are all equal give an interval of no width.
+    From few values it is too narrow: of nine normal ones it covers the mean in .90 of all cases, of five in .85.
     Raises ValueError for no values.
     """
     scores = np.asarray(values, dtype=np.float64)

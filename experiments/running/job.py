@@ -30,7 +30,7 @@ from experiments.running.calibration import calibrate
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
 from experiments.running.extracting import extract_graph, extracts, write_captions
-from experiments.running.launch import attackable, closing_roles, learner_settings
+from experiments.running.launch import attackable, closing_roles
 from experiments.running.launched import Launched, donors
 from experiments.running.learning import Training
 from experiments.running.methods import make_topology, methods_of
@@ -153,10 +153,9 @@ class Job:
 
     async def _warn(self, method: str) -> None:
         """Says so where what was learned is no more than chance."""
-        chance = await self.learners[method].evidence()
-        allowed = learner_settings(self.context.config, method)[0].error_rate
-        if chance is not None and chance > allowed:
-            line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so none is cut for its effect"
+        chance = await self.learners[method].without_evidence()
+        if chance is not None:
+            line = f"{method}: no evidence that any edge matters (p = {chance:.2g}), so the last stage cuts none"
             log.warning(line)
             self.context.progress.print(line)
 

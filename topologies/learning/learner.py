@@ -246,9 +246,17 @@ class Learner:
         return read.numpy()
 
     def evidence(self) -> float | None:
-        """With `effects`, the chance of scores like these where no edge has any effect; above the settings'
-        `error_rate` nothing is cut by them. None with gradients, which say nothing of that."""
+        """With `effects`, the chance of scores like these where no edge has any effect. None with gradients, which say
+        nothing of that."""
         return self._estimator.evidence()
+
+    def without_evidence(self) -> float | None:
+        """`evidence` where it is so large that the stage cuts nothing by its estimates; else None.
+
+        Every stage ends with such a test, so that each has its share of the settings' `error_rate`.
+        """
+        chance = self.evidence()
+        return chance if chance is not None and chance > self.settings.error_rate / self.stages else None
 
     def certain_harm(self) -> Edges[Bools] | None:
         """With `effects`, the edges that were cut as certain to harm, bool [sender, receiver]; else None."""
@@ -369,8 +377,7 @@ class Learner:
 
     def _knows(self) -> bool:
         """False where there is no evidence of any effect: the estimates are noise then, and say nothing to cut by."""
-        chance = self.evidence()
-        return chance is None or chance <= self.settings.error_rate
+        return self.without_evidence() is None
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
         """The agents that the decision agent may read, bool [agents, 1]: of those that take part in the last round.

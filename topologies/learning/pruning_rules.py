@@ -290,7 +290,7 @@ def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> 
     """
     p = p * present
     least = p.flatten().topk(room).values[-1].clamp(min=0.5)
-    return p >= (least.clamp(max=p.max()) if at_least_one else least)
+    return present & (p >= (least.clamp(max=p.max()) if at_least_one else least))
 
 
 def weakest_agents(p: Tensor, present: Tensor, rate: float) -> Tensor:

@@ -103,12 +103,22 @@ def metrics(summaries: Sequence[Summary]) -> dict[str, Any]:
 
 def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
     # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
-    values = {name: [getattr(o, name) for o in group if getattr(o, name) is not None] for name in COLUMNS}
+    values = {name: [(o, getattr(o, name)) for o in group if getattr(o, name) is not None] for name in COLUMNS}
     for field, name in CURVES.items():
-        curves = [getattr(outcome, field) for outcome in group]
         for used in group[0].regret:
-            values[f"{name}@{used}"] = [curve[used] for curve in curves if used in curve]
-    return {name: (float(np.mean(known)), *bootstrap_interval(known, seed)) for name, known in values.items() if known}
+            curves = [(outcome, getattr(outcome, field)) for outcome in group]
+            values[f"{name}@{used}"] = [(outcome, curve[used]) for outcome, curve in curves if used in curve]
+    by_team = {name: _means_by_team(known) for name, known in values.items() if known}
+    return {name: (float(np.mean(means)), *bootstrap_interval(means, seed)) for name, means in by_team.items()}
+
+
+def _means_by_team(known: Sequence[tuple[Outcome, float]]) -> list[float]:
+    """A value for each number of a world: those of one number are one team asked the same, at several strengths, and
+    tell hardly more together than one of them."""
+    teams: dict[int, list[float]] = {}
+    for outcome, value in known:
+        teams.setdefault(outcome.world.number, []).append(value)
+    return [float(np.mean(of_one)) for of_one in teams.values()]
 
 
 def _lines(summaries: Sequence[Summary], columns: dict[str, str]) -> str:

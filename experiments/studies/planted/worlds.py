@@ -294,8 +294,10 @@ def ranking(scores: Edges[Floats], truth: Truth, adversary: int | None) -> dict[
         # Edges to an adversary do nothing, because it hears nobody: they have no rank to be right about.
         compared[:, adversary] = False
         costs["auc_adversary"] = Edges(*[np.arange(agents)[:, None].repeat(agents, 1) == adversary] * 2)
+    # A learner without temporal edges, or without those between modalities, says nothing of them.
+    ranked = [compared & np.isfinite(score) for score in scores]
     aucs = {
-        name: [auc(score[bad & compared], score[~bad & compared]) for bad, score in zip(kinds, scores, strict=True)]
+        name: [auc(s[bad & at], s[~bad & at]) for bad, at, s in zip(kinds, ranked, scores, strict=True)]
         for name, kinds in costs.items()
     }
     # A kind without harmful edges, or with nothing else, has no AUC and is left out.

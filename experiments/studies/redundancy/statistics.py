@@ -110,8 +110,8 @@ def split_half(effects: Floats, seed: int) -> Reliability:
     half = means["rank_correlation"]
     return Reliability(
         rank_correlation=half,
-        # Spearman and Brown's formula for twice the length; it has no value at a correlation of -1.
-        whole=None if half is None or half <= -1 else 2 * half / (1 + half),
+        # Spearman and Brown's formula for twice the length, which is for halves that measure the same.
+        whole=None if half is None or half < 0 else 2 * half / (1 + half),
         redundant_again=means["redundant_again"],
         redundant=means["redundant"] or 0.0,
         useful_again=means["useful_again"],
