@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
-       python run.py help=keys|methods|data|attacks|models
+       python run.py help=experiments|keys|methods|data|attacks|models
 
 experiments:"""
 
@@ -41,6 +42,9 @@ def main(words: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return _stopped()
+    except BrokenPipeError:  # of what was to read the help, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     # Before the run has a folder, a full disk or memory is all that may go wrong beside the user's input.
     except (OSError, MemoryError) as error:
         _say(f"error: {type(error).__name__}: {error}")
@@ -57,10 +61,12 @@ def _list() -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[0].startswith("help="):
+    if words[0] in ("help", "--help", "-h"):
+        return _list()
+    if asked := next((word for word in words if word.startswith("help=")), ""):
         from experiments.reference import reference
 
-        print(reference(words[0].removeprefix("help=")))
+        print(reference(asked.removeprefix("help=")))
         return 0
     # Imported where they are needed: neither the list of experiments nor a word that is refused waits for the rest.
     from experiments.config.loading import load, said

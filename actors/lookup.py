@@ -49,7 +49,10 @@ def imported(reference: str, key: str) -> Any:
             value = getattr(value, name)
     except Exception as error:  # whatever somebody else's module raises when it is imported
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{key}={reference}: cannot be imported ({type(error).__name__}: {reason})") from error
+        raise UserError(
+            f"{key}={reference}: cannot be imported ({type(error).__name__}: {reason}); it has to be in this "
+            "folder, on PYTHONPATH, or installed"
+        ) from error
     return value
 
 

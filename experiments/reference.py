@@ -6,8 +6,9 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
@@ -50,7 +51,7 @@ def _models() -> Mapping[str, str]:
 
 
 def _keys() -> Mapping[str, str]:
-    return dict(_documented(Config))
+    return dict(_documented(Config()))
 
 
 TOPICS: Mapping[str, Callable[[], Mapping[str, str]]] = {
@@ -68,19 +69,31 @@ def _first_sentence(documented: object) -> str:
 
 
 def _documented(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every key below a settings class with its default and the docstring that follows it in the source."""
-    hints, documents = get_type_hints(group), _documents(group)
+    """Every key below settings with its default, the docstring that follows it in the source, and its choices."""
+    hints, documents = get_type_hints(type(group)), _documents(type(group))
     for f in fields(group):
-        key, kind = f"{prefix}{f.name}", hints[f.name]
-        if is_dataclass(kind):
-            yield from _documented(kind, f"{key}.")
+        key, value = f"{prefix}{f.name}", getattr(group, f.name)
+        if is_dataclass(value):
+            yield from _documented(value, f"{key}.")
             continue
         if key == "roles":
-            yield from _documented(RoleSettings, "roles.<role>.")
+            yield from _documented(RoleSettings(), "roles.<role>.")
             continue
-        # MISSING is not callable: a field without a default shows none.
-        default = f.default if f.default is not MISSING else f.default_factory() if callable(f.default_factory) else ""
-        yield f"{key}={_shown(default)}", documents.get(f.name, "")
+        text = documents.get(f.name, "")
+        choices = _choices(hints[f.name])
+        # A setting whose text names them all needs no list.
+        if any(choice not in text for choice in choices):
+            text = f"{text.rstrip('.')}{'; ' if text else ''}one of {', '.join(choices)}"
+        yield f"{key}={_shown(value)}", text
+
+
+def _choices(kind: Any) -> list[str]:
+    """The values that a setting of this type may have, where these are few."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [member.value for member in kind]
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    return [choice for part in get_args(kind) for choice in _choices(part)] if get_origin(kind) is not None else []
 
 
 def _documents(group: type) -> dict[str, str]:
@@ -92,10 +105,20 @@ def _documents(group: type) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             last = node.target.id
             _, _, comment = lines[node.lineno - 1].partition("  # ")
-            descriptions[last] = comment
+            descriptions[last] = comment or _above(lines[: node.lineno - 1])
         elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             descriptions[last] = " ".join(str(node.value.value).split())
     return descriptions
+
+
+def _above(lines: list[str]) -> str:
+    """The comment that ends these lines."""
+    comment: list[str] = []
+    for line in reversed(lines):
+        if not line.lstrip().startswith("# "):
+            break
+        comment.insert(0, line.strip().removeprefix("# "))
+    return " ".join(comment)
 
 
 def _shown(value: Any) -> str:

@@ -128,7 +128,7 @@ class SentenceEncoder:
             from sentence_transformers import MultiVectorEncoder, SentenceTransformer
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                f"the encoder {name_or_folder!r} needs sentence-transformers: run `pip install sentence-transformers`, "
+                f"the encoder {name_or_folder!r} needs sentence-transformers: run `pip install '.[encoders]'`, "
                 f"or use the encoder {LEXICAL!r}"
             ) from error
         try:

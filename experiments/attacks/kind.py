@@ -30,7 +30,9 @@ class AttackContext:
 
 
 class AttackKind:
-    """No attack, and the base of all: a subclass says in its docstring what the attacker sees and what it changes.
+    """No attack.
+
+    The base of all: a subclass says in its docstring what the attacker sees and what it changes.
 
     name: as in the configuration and in traces.
     acts_on: `turns` of the agents under its control, `messages` of everybody on the wire, or `evidence`.

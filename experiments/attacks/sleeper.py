@@ -8,8 +8,8 @@ from experiments.attacks.response import argue
 
 
 class Sleeper(AttackKind):
-    """As `response`, from the round `attack.from_round` of a discussion and the question `attack.from_question` of a
-    phase on. Several attackers share the target.
+    """A sleeper agent: as `response`, from the round `attack.from_round` of a discussion and the question
+    `attack.from_question` of a phase on. Several attackers share the target.
     """
 
     name = "sleeper"

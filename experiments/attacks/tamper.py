@@ -14,7 +14,7 @@ CLAIM = "The evidence, read closely, says {target}."
 
 
 class Tamper(AttackKind):
-    """The attacker sits on the wire: it sees messages, receivers and the target, neither evidence nor gold. It rewrites
+    """A man in the middle: it sees messages, receivers and the target, neither evidence nor gold. It rewrites
     a share `attack.share` of the messages, those to the decision agent included, and of `attack.agents` alone where
     that names some. Content, answer and confidence change as one receiver reads them; the memory of the
     sender and of other receivers stays as it was.

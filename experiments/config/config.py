@@ -46,7 +46,7 @@ class Config:
     resume: str | None = None
     """A run folder to go on with."""
     dry_run: bool = False
-    """Say how many turns and about how many tokens the run would take, and do nothing."""
+    """Print how many turns and about how many tokens the run would take; no agent and no model is started."""
     runtime: Literal["ray", "inline"] = "ray"
     """`ray`: agents, replicas and learners are processes of their own; `inline`: all in one, without Ray (a sweep: in
     one for each of its `parallel` trials), for a debugger or a laptop. The records are the same."""

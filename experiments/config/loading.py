@@ -324,5 +324,7 @@ def _line(error: BaseException) -> str:
     if isinstance(error, MarkedYAMLError) and error.problem and error.problem_mark:
         return f"line {error.problem_mark.line + 1}: {error.problem}"
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # It names choices as the code does; their values are the same in small letters.
+    first = re.sub(r"expected one of \[[A-Z_, ]+\]$", lambda choices: choices[0].lower(), first)
     # OmegaConf quotes a value that it cannot take, however long.
     return first if len(first) <= LINE_CHARACTERS else f"{first[:LINE_CHARACTERS]}..."

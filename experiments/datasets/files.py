@@ -59,7 +59,7 @@ def read_json(path: Path, schema: TypeAdapter[T]) -> T:
     with reading(path), path.open("rb") as file:
         content = file.read(WHOLE + 1)
     if len(content) > WHOLE:
-        raise UserError(f"{path} has more than {WHOLE // MB} MB: no official release has so much")
+        raise UserError(f"{path} has more than {WHOLE // MB} MB: no official release has so much; download it again")
     return checked(schema, content.removeprefix(b"\xef\xbb\xbf"), str(path))
 
 

@@ -167,7 +167,9 @@ class _Cursor:
         self._at = 0
         self._size += len(new)
         if self._size > UNPACKED:
-            raise UserError(f"{self._path} has more than {UNPACKED // MB:,} MB: no official release has so much")
+            raise UserError(
+                f"{self._path} has more than {UNPACKED // MB:,} MB: no official release has so much; download it again"
+            )
         return bool(new)
 
     def _broken(self, reason: str, at: int | None = None) -> UserError:

@@ -37,10 +37,14 @@ def byte_lines(path: Path, most: int) -> Iterator[bytes]:
             number += 1
             size += len(line)
             if len(line) > most:
-                raise UserError(f"{path}, line {number} is longer than {most // MB} MB: no official release has such")
+                raise UserError(
+                    f"{path}, line {number} is longer than {most // MB} MB: no official release has such; "
+                    "download it again"
+                )
             if number > LINES or size > UNPACKED:
                 raise UserError(
-                    f"{path} has more than {LINES:,} lines or {UNPACKED // MB:,} MB: no official release has so much"
+                    f"{path} has more than {LINES:,} lines or {UNPACKED // MB:,} MB: no official release has so much; "
+                    "download it again"
                 )
             yield line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
@@ -69,6 +73,6 @@ class TextLines:
                 if self._left < 0 or self.number > LINES:
                     raise UserError(
                         f"{self._path}, line {self.number}: a row of more than {self._most // MB} MB, or more than "
-                        f"{LINES:,} lines: no official release has so much"
+                        f"{LINES:,} lines: no official release has so much; download it again"
                     )
                 yield line

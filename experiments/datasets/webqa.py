@@ -153,7 +153,9 @@ class WebQa:
         with reading(path), path.open("rb") as file:
             content = file.read(OFFSETS + 1)
         if len(content) > OFFSETS:
-            raise UserError(f"{path} has more than {OFFSETS // MB} MB: no official release has so much")
+            raise UserError(
+                f"{path} has more than {OFFSETS // MB} MB: no official release has so much; download it again"
+            )
         try:
             starts = tuple(map(int, content.split()))
         except ValueError as error:

@@ -168,8 +168,8 @@ def learner_options(config: Config, method: str) -> dict[str, Any]:
     if config.ablation == "no_alignment" and not ESTIMATORS[settings.estimator].has_alignment:
         able = " or ".join(name for name, estimator in ESTIMATORS.items() if estimator.has_alignment)
         raise UserError(
-            f"ablation=no_alignment: learner.estimator={settings.estimator} has no alignment term to go without; "
-            f"choose {able}"
+            f"ablation=no_alignment: {method} learns with {settings.estimator}, which has no alignment term to go "
+            f"without; leave it out of methods, or choose learner.estimator={able}"
         )
     check_samples(settings, config.training.samples)
     # The settings are copies, so the configuration that is saved and compared stays as it is.
@@ -198,7 +198,8 @@ def learner_settings(config: Config, method: str) -> tuple[LearnerSettings, Prun
             # A value equal to the default cannot be told from one that was never set, so it passes.
             if value not in (adopted_value, getattr(defaults, f.name)):
                 raise UserError(
-                    f"{group}.{f.name}={value}: {peer} has {adopted_value}; leave it out, or name another method"
+                    f"{group}.{f.name}={value}: {peer} always has {adopted_value}; leave the setting out, "
+                    f"or {peer} out of methods"
                 )
     return adopted
 
@@ -207,7 +208,10 @@ def _check_dropped(config: Config) -> None:
     """Raises UserError where a defence would silence the whole team."""
     agents, dropped = len(team_roles(config)), config.defence.dropped
     if dropped >= agents:
-        raise UserError(f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left")
+        raise UserError(
+            f"defence.dropped={dropped}: the team has {agents} agents, and one at least must be left; lower "
+            "defence.dropped"
+        )
 
 
 def check_samples(settings: LearnerSettings, samples: int) -> None:

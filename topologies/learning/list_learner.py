@@ -189,7 +189,10 @@ def _between(whole: bool, sender_is_visual: bool, receiver_is_visual: bool) -> s
 
 def _check_listed(settings: LearnerSettings, pruning: PruningSettings) -> None:
     if settings.estimator not in (Estimator.REINFORCE, Estimator.RLOO):
-        raise ValueError(f"estimator={settings.estimator} needs all pairs of agents: choose reinforce or rloo")
+        raise ValueError(
+            f"edges in lists or tied ones do not go with estimator={settings.estimator}, which needs all pairs of "
+            "agents: leave it out, or choose reinforce or rloo"
+        )
     if pruning.rule == Rule.AGENTS:
         raise ValueError("pruning rule=agents needs all pairs of agents: choose progressive, once or likely")
     if settings.beginnings is not None:

@@ -116,7 +116,7 @@ def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modaliti
 
 def test_without_alignment_its_weight_is_zero() -> None:
     assert learner("ablation=no_alignment").settings.align_weight == 0
-    with pytest.raises(UserError, match="effects has no alignment term to go without"):
+    with pytest.raises(UserError, match="effects, which has no alignment term to go without"):
         learner("ablation=no_alignment", "methods=[effects]")
     assert learner().settings.align_weight > 0
 
