@@ -28,6 +28,8 @@ from experiments.studies.planted.settings import PlantedSettings
 from topologies.learning.settings import LearnerSettings, PruningSettings
 from topologies.settings import DefenceSettings, SystemSettings
 
+MOST_SEED = 2**63 - 1
+
 
 @dataclass
 class Config:
@@ -38,7 +40,7 @@ class Config:
     """`prune`: learn, prune and evaluate a communication graph; `recall`: how well retrieval finds the evidence;
     `planted`: how well learners do in a testbed with known truth; `redundancy`: which edges can go; `behaviour`: what
     irrelevant evidence and colleagues who are wrong make of one agent's answers."""
-    seed: int = at_least(-(2**63), default=0, most=2**63 - 1)
+    seed: int = at_least(-(2**63), default=0, most=MOST_SEED)
     output: str = "runs"
     """Where run folders go."""
     cache: str | None = None

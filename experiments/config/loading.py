@@ -24,14 +24,16 @@ from experiments.config.role_files import read_roles
 from experiments.config.saved import check_keys, check_literal, read_tree
 from experiments.config.secrets import check_secrets
 from experiments.config.settings import RoleSettings
-from experiments.config.values import check_bounds, check_shape, shown
+from experiments.config.values import check_bounds, check_shape, is_key, shown
+from experiments.config.words import as_written
 from experiments.datasets.catalogue import dataset_kind
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 
 PRESETS = Path(__file__).parents[1] / "presets"
 READERS = PRESETS / "readers"
-KEY_CHARACTERS, LINE_CHARACTERS = 300, 600
+LINE_CHARACTERS = 600
+NAMELESS = ("text_", "visual_")  # what stands before the name of a role of the team
 
 
 def experiments() -> dict[str, str]:
@@ -94,6 +96,8 @@ def _layers(words: Sequence[str]) -> list[Any]:
         f"{preset} cannot be read as a preset",
         f"{preset} is not a preset: expected keys and values, such as `seed: 1`",
     )
+    if "resume" in tree:
+        raise UserError(f"{preset}: resume is no setting of a preset; say resume=<run folder> on the command line")
     return [_expanded(tree), {"experiment": preset.stem}, *map(_override, others)]
 
 
@@ -193,15 +197,15 @@ def _resumed(folder: Path, words: Sequence[str]) -> Config:
 
 def _key_and_value(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
-    if not equals or len(key) > KEY_CHARACTERS or not re.fullmatch(r"[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*", key):
+    if not equals or not is_key(key):
         raise UserError(f"{shown(word)!r} is not of the form key=value, such as seed=1 or data.limit=20")
     return key, value
 
 
 def _override(word: str) -> DictConfig:
-    key, _ = _key_and_value(word)
+    key, text = _key_and_value(word)
     try:
-        tree = OmegaConf.from_dotlist([word])
+        tree = OmegaConf.from_dotlist([f"{key}={as_written(key, text)}"])
     # RecursionError: brackets in brackets without end.
     except (OmegaConfBaseException, YAMLError, ValueError, RecursionError) as error:
         # The word may hold a password.
@@ -287,6 +291,9 @@ def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Confi
     assert isinstance(config, Config)
     check_bounds(config)
     for role, settings in config.roles.items():
+        # With a dot in it, its settings would be taken for those of another key.
+        if not role.isidentifier() or role in NAMELESS:
+            raise UserError(f"roles.{shown(role)}: expected a name of letters, digits and _, after text_ or visual_")
         check_bounds(settings, f"roles.{role}.")
         for_role(config, role)
     return config

@@ -20,6 +20,7 @@ from actors.errors import UserError
 from actors.lookup import installed, is_reference
 from actors.visible import visible
 from experiments.config.config import Config, of_any_role
+from experiments.config.values import is_key, shown
 from retrieval.embed import ENCODERS
 
 # Settings that may name code, by the group of entry points in which an installed package may have it.
@@ -53,9 +54,9 @@ def kept(config: Config, folder: Path) -> str:
 def words_again(config: Config, folder: Path) -> list[str]:
     """The words that a resumption has to repeat: `key=value` for all that a configuration names outside of its folder,
     ready for a shell."""
-    shown = dict.fromkeys(shown for shown, _, _ in _outside(config, folder))
+    keys = dict.fromkeys(said_as for said_as, _, _ in _outside(config, folder))
     tree = asdict(config)
-    return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in shown]
+    return [shlex.quote(f"{key}={_written(_value(tree, key))}") for key in keys]
 
 
 def check_named_again(saved: Config, named: Config, folder: Path) -> None:
@@ -89,10 +90,10 @@ def _outside(config: Config, folder: Path) -> Iterator[tuple[str, str, Any]]:
     said = list(leaves(config))
     kinds = {value for _, key, value in said if key.endswith(".kind") and isinstance(value, str)}
     loads = any(kind in _LOADING or _is_code(kind, "models") for kind in kinds)
-    for shown, key, value in said:
+    for said_as, key, value in said:
         own = key if key == "roles.file" else of_any_role(key)
         if value not in (None, "", {}, []) and _leads_out(own, value, loads, config, folder):
-            yield shown, key, value
+            yield said_as, key, value
 
 
 def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) -> bool:
@@ -152,6 +153,8 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
 
 def _parts(key: str, value: Any) -> Iterator[Leaf]:
     """A trial's value as its settings: it may be a list, a group or, as on the command line, a group's kind."""
+    if not is_key(key):
+        raise UserError(f"sweep: {shown(key)} is no key; write dotted keys, such as model.name")
     if isinstance(value, list):
         for part in value:
             yield from _parts(key, part)

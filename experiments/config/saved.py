@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
+from experiments.config.values import shown
 
 CHARACTERS = 2_000_000  # sweeps with many points have the longest ones
 DEPTH = 40
@@ -77,6 +79,10 @@ def check_literal(tree: Any, key: str = "", depth: int = 0) -> None:
     elif isinstance(tree, list):
         for value in tree:
             check_literal(value, key, depth + 1)
+    elif not (tree is None or isinstance(tree, (bool, int, float, str))) or (isinstance(tree, float) and isnan(tree)):
+        raise UserError(f"{key}: expected text, a number, true, false or null, not {shown(tree)}")
+    elif tree == "???":  # OmegaConf's word for a value that is to come
+        raise UserError(f"{key}=???: write the value")
     elif isinstance(tree, str) and _CONTROL.search(tree):
         raise UserError(f"{key}: control characters, or bytes that are no UTF-8; write plain text")
     elif isinstance(tree, str) and "${" in tree:

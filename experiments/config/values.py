@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -11,6 +12,13 @@ from actors.errors import UserError
 from actors.settings import BOUNDS
 
 SHOWN = 80  # characters of a wrong value
+KEY_CHARACTERS = 300
+_KEY = re.compile(r"[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is a dotted key: OmegaConf reads one with brackets as another key than it seems to be."""
+    return len(text) <= KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 
 def check_shape(value: Any, kind: Any, key: str = "") -> None:

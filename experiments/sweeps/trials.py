@@ -16,10 +16,10 @@ from actors.errors import UserError
 from actors.messages import derive_seed
 from actors.visible import visible
 from experiments.analysis.setting_names import plain, short_keys
-from experiments.config.config import Config
+from experiments.config.config import MOST_SEED, Config
 from experiments.config.loading import Said, varied
 from experiments.config.settings import MOST_TRIALS, SweepSettings
-from experiments.config.values import shown
+from experiments.config.values import is_key, shown
 from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import check_learners
 from experiments.running.models import role_backends
@@ -57,6 +57,8 @@ def expand(config: Config) -> list[Trial]:
     chosen = combinations(config.sweep, config.seed)
     if (number := len(chosen) * config.sweep.seeds) > MOST_TRIALS:
         raise UserError(f"the sweep has {number:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
+    if (last := config.seed + config.sweep.seeds - 1) > MOST_SEED:
+        raise UserError(f"seed={config.seed} sweep.seeds={config.sweep.seeds}: the last seed is {last}: lower seed=")
     short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
     # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
     alone = replace(config, sweep=SweepSettings(), resume=None)
@@ -113,7 +115,9 @@ def _flat(tree: Mapping[str, Any], where: str) -> Values:
     """Nested groups as dotted keys."""
     flat = dict(_leaves(tree, ""))
     for key in flat:
-        if key == "seed":
+        if not is_key(key):
+            raise UserError(f"{where}: {shown(key)} is no key; write dotted keys, such as model.name")
+        if key.partition(".")[0] == "seed":
             raise UserError(f"{where}: seed is not an axis; say sweep.seeds=<how many>, from seed= on")
         if key.partition(".")[0] in FIXED:
             raise UserError(f"{where}: {key} is the same for the whole sweep; set it beside sweep")

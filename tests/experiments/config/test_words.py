@@ -1,0 +1,105 @@
+"""Words of the command line mean what was written, and names cannot pass for other keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.errors import UserError
+from experiments.config.loading import load, save
+from experiments.sweeps.trials import expand
+from run import main
+
+BASE = "experiment=mmqa_prune"
+
+
+def value_of(word: str) -> Any:
+    value: Any = load([BASE, word])
+    for name in word.partition("=")[0].split("."):
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("output=2024_10_01", "2024_10_01"),
+        ("output=no", "no"),
+        ("output=/tmp/a #b", "/tmp/a #b"),
+        ("model.name=1.10", "1.10"),
+        ('model.name="x"', "x"),
+        ("roles.text_critic.model.name=1.10", "1.10"),
+        ("roles.text_critic.instruction=Count points #1 to #3, then say.", "Count points #1 to #3, then say."),
+        ("roles.text_critic.instruction=!!binary aGk=", "!!binary aGk="),
+        ("cache=null", None),
+        ("retrieval.web=none", "none"),
+        ("data.limit=1_000", 1000),
+        ("learner.learning_rate=1e-05", 1e-05),
+    ],
+)
+def test_a_value_is_what_was_written(word: str, expected: object) -> None:
+    assert value_of(word) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("seed=010", "seed=010: expected a number without leading zeros or :"),
+        ("data.limit=1:30", "data.limit=1:30: expected a number without leading zeros or :"),
+        ("data.limit=10 #20", "data.limit: what follows ` #` is a comment in YAML"),
+        ("seed=???", "seed=???: write the value"),
+        ("methods=!!omap [a: single]", "methods: expected text, a number, true, false or null"),
+        ("roles.a/b.instruction=hi", "roles.a/b: expected a name of letters, digits and _"),
+        ("roles.text_.instruction=hi", "roles.text_: expected a name of letters, digits and _"),
+    ],
+)
+def test_what_yaml_would_take_for_something_else_is_refused(word: str, line: str) -> None:
+    with pytest.raises(UserError) as raised:
+        load([BASE, word])
+    assert line in str(raised.value)
+
+
+def test_a_preset_resumes_no_folder(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(f"seed: 5\nresume: {tmp_path}\n")
+    with pytest.raises(UserError, match="resume is no setting of a preset"):
+        load([f"experiment={preset}"])
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        'sweep.points=[{"attack[kind]": "this:s"}]',
+        'sweep.points=[{"[output]": "/elsewhere"}]',
+        'sweep.axes={"model[base_url]": ["http://there.example/v1"]}',
+        "sweep.axes.seed.x=[1]",
+    ],
+)
+def test_a_key_of_a_sweep_that_omegaconf_would_read_as_another_is_refused(axis: str) -> None:
+    with pytest.raises(UserError, match=r"is no key; write dotted keys|seed is not an axis"):
+        expand(load([BASE, axis]))
+
+
+def test_seeds_of_a_sweep_that_are_too_large_are_said_at_its_start() -> None:
+    with pytest.raises(UserError, match="the last seed is 9223372036854775808: lower seed="):
+        expand(load([BASE, "seed=9223372036854775807", "sweep.seeds=2"]))
+
+
+@pytest.mark.parametrize("setting", ["agent: this:s", "model: {kind: openai, base_url: http://there.example/v1}"])
+def test_a_received_folder_names_nothing_by_a_role_with_a_dot_in_its_name(
+    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    save(load([BASE, "roles.text_zed.instruction=hi"]), folder / "config.yaml")
+    text = (folder / "config.yaml").read_text()
+    key = setting.partition(":")[0]
+    lines = [
+        f"    {setting}" if line.startswith(f"    {key}:") else line
+        for line in text.replace("text_zed:", "text_z.d:").splitlines()
+    ]
+    (folder / "config.yaml").write_text("\n".join(lines) + "\n")
+    assert main([f"resume={folder}"]) == 2
+    assert "roles.text_z.d: expected a name of letters" in capsys.readouterr().err
