@@ -181,8 +181,10 @@ def _unread(reading: Reading) -> str:
 
 
 def _does_not_fit(completion: Completion) -> str:
-    size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)" if completion.limit_tokens else ""
+    size = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most" if completion.limit_tokens else ""
+    # Without numbers its words tell whether it is the model's context or a server on the way.
+    known = size or completion.error
     return (
-        f"the prompt does not fit the model's context{size} and no evidence is left to cut: lower "
-        "agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
+        f"the prompt does not fit the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "
+        "lower agents.budget_words, agents.max_tokens or topology.rounds, or raise model.max_model_len"
     )

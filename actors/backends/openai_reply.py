@@ -1,6 +1,7 @@
 """Reads the response of an endpoint that speaks OpenAI's protocol: a completion, a refusal, or a passing fault.
 
-Wordings for a prompt that is too long are those of OpenAI, vLLM 0.32, llama.cpp (which Ollama runs on) and DashScope.
+Wordings for a prompt that is too long are those of OpenAI, vLLM 0.32, llama.cpp (which Ollama runs on), DashScope,
+Gemini, xAI, TGI and Bedrock.
 """
 
 from __future__ import annotations
@@ -23,17 +24,27 @@ MOST_TOKENS = 10**9  # a larger number counts no tokens
 PASSING = (408, 425, 429)  # and every 5xx
 NO_CREDIT = "insufficient_quota"
 TOO_LONG = re.compile(
-    r"context[ _](length|size|window)|maximum model length|prompt is too long|range of input length", re.IGNORECASE
-)
-CONTEXT_TOKENS = re.compile(
-    r"context length is(?: only)? (\d+)|model length of (\d+)|context size \((\d+)|(\d+) maximum", re.IGNORECASE
-)
-INPUT_TOKENS = re.compile(r"input length should be \[\d+, ?(\d+)", re.IGNORECASE)
-PROMPT_TOKENS = re.compile(
-    r"(?:contains|resulted in|passed|has) (\d+) (?:input )?tokens|(\d+) in the messages|prompt \(length (\d+)\)"
-    r"|request \((\d+) tokens\)|too long: (\d+) tokens",
+    r"context[ _](length|size|window)|maximum (model|prompt) length|(prompt|input) is too long|range of input length"
+    r"|input token count|`inputs` (tokens \+|must have)",
     re.IGNORECASE,
 )
+CONTEXT_TOKENS = re.compile(
+    r"context length is(?: only)? (\d+)|model length of (\d+)|context size \((\d+)|(\d+) maximum"
+    r"|`max_new_tokens` must be <= (\d+)",
+    re.IGNORECASE,
+)
+INPUT_TOKENS = re.compile(
+    r"input length should be \[\d+, ?(\d+)|prompt length is (\d+)|tokens allowed \(?(\d+)"
+    r"|must have less than (\d+) tokens",
+    re.IGNORECASE,
+)
+PROMPT_TOKENS = re.compile(
+    r"(?:contains|resulted in|passed|has) (\d+) (?:input )?tokens|(\d+) in the messages|prompt \(length (\d+)\)"
+    r"|request \((\d+) tokens\)|too long: (\d+) tokens|token count \((\d+)\)|given: (\d+)",
+    re.IGNORECASE,
+)
+OF_RATE = "rate_limit_exceeded"
+CUT_OFF = ("length", "model_length")  # the second is Mistral's, where prompt and reply fill the context
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +91,7 @@ def read_reply(
         code = counted(fault.get("code"))  # of a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
     text = shortened(redact(_message(data))) or _beginning(body, redact)
-    # Messages about keys, missing models and rate limits may name a context length, too.
-    if TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}") and status not in (401, 403, 404, 429):
+    if _is_too_long(status, fault, text):
         return _too_long(request, fault, text)
     reason = f"HTTP {status}: {text}"
     if NO_CREDIT in (fault.get("code"), fault.get("type")) or status in (401, 402):
@@ -109,6 +119,8 @@ def _completion(
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
         return Fault(f"the endpoint broke the reply off (finish_reason {finish})")
     finish = shortened(redact(str(finish)))
+    if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
+        content = _said(content)
     if content is not None and not isinstance(content, str):
         return Fault(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
     prompt, completion, cached = _usage(data.get("usage"))
@@ -117,14 +129,20 @@ def _completion(
         error = "the endpoint's content filter stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {redact(str(refusal))}"
-    elif content is None and finish != "length":  # a reply cut off while the model still thinks has no text, either
+    elif content is None and finish not in CUT_OFF:  # a reply cut off while the model still thinks has no text, either
         error = f"the reply has no text (finish_reason {finish})"
     written = "" if error else content or ""
     text = redact(written[:REPLY_CHARACTERS])
-    stop = "error" if error else "length" if finish == "length" or len(written) > REPLY_CHARACTERS else "stop"
+    stop = "error" if error else "length" if finish in CUT_OFF or len(written) > REPLY_CHARACTERS else "stop"
     # The tokens of another text are not this one's.
     tokens = _tokens(likelihoods, text) if text == written else ()
     return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)
+
+
+def _said(parts: list[dict[str, Any]]) -> str | None:
+    """What a reply in parts says, without the model's thoughts, as Mistral's are listed; None where it has no text."""
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str)) if texts else None
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
@@ -147,6 +165,16 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
     prompt, completion, hits = (counted(count) for count in counts)
     return prompt, completion, hits
+
+
+def _is_too_long(status: int, fault: Mapping[str, Any], text: str) -> bool:
+    """True where a shorter prompt would have been taken."""
+    # Groq's 413 for more tokens than an account may send in a minute: what a run reads must not depend on that.
+    if status == 413 and fault.get("code") != OF_RATE:
+        return True
+    # Messages about keys, missing models and rate limits may name a context length, too.
+    worded = TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}")
+    return worded is not None and status not in (401, 403, 404, 429)
 
 
 def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:

@@ -235,10 +235,31 @@ async def test_cached_tokens_are_read_under_their_other_name() -> None:
         assert (await model.complete(REQUEST)).cached_tokens == 4
 
 
-async def test_a_reply_cut_by_the_token_limit_says_so() -> None:
-    async with endpoint(Told(completion(None, "length"))) as (model, _):
+@pytest.mark.parametrize("finish", ["length", "model_length"])
+async def test_a_reply_cut_by_a_limit_of_tokens_says_so(finish: str) -> None:
+    async with endpoint(Told(completion(None, finish)), Told(completion("Paris is", finish))) as (model, _):
+        silent, begun = [await model.complete(REQUEST) for _ in range(2)]
+    assert (silent.stop, silent.text, silent.error) == ("length", "", "")
+    assert (begun.stop, begun.text) == ("length", "Paris is")
+
+
+THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "Is it Lyon?"}]}
+
+
+@pytest.mark.parametrize(
+    ("parts", "finish", "text", "error"),
+    [
+        ([THOUGHTS, {"type": "text", "text": "Par"}, {"type": "text", "text": "is"}], "stop", "Paris", ""),
+        ([THOUGHTS], "length", "", ""),
+        ([THOUGHTS], "stop", "", "the reply has no text (finish_reason stop)"),
+    ],
+)
+async def test_of_a_reply_in_parts_the_text_counts_and_no_thoughts(
+    parts: list[Any], finish: str, text: str, error: str
+) -> None:
+    async with endpoint(Told(completion(parts, finish))) as (model, server):  # type: ignore[arg-type]
         reply = await model.complete(REQUEST)
-    assert (reply.stop, reply.text, reply.error) == ("length", "", "")
+    assert (reply.text, reply.error, len(server.asked)) == (text, error, 1)
 
 
 async def test_missing_usage_counts_as_nothing_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -358,7 +379,10 @@ REFUSED = {
     "a forbidden model": (refusal(403, "not yours"), "key_env"),
     "a wrong address": (Told({"detail": "Not Found"}, 404), "http://host:8000/v1"),
     "a redirect": (Told("", 301, {"location": "https://other.example/v1"}), "https://other.example/v1"),
-    "too large": (Told("<html>too large</html>", 413), "too large"),
+    "more tokens than the account may send in a minute": (
+        refusal(413, "Request too large on tokens per minute (TPM): Limit 6000", code="rate_limit_exceeded"),
+        "Limit 6000",
+    ),
     "unprocessable": (Told({"detail": [{"loc": ["body"], "msg": "images?"}]}, 422), "images?"),
     "the content filter": (Told(completion("", "content_filter")), "content filter"),
     "nothing said": (Told(completion(None)), "no text"),
@@ -443,6 +467,30 @@ TOO_LONG = {
         (131168, 131062),
     ),
     "DashScope": ({"message": "Range of input length should be [1, 30720]"}, (0, 30720)),
+    "Gemini": (
+        {"message": "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."},
+        (1200293, 1048576),
+    ),
+    "Gemini, not counted": (
+        {"message": "The input token count exceeds the maximum number of tokens allowed 30720."},
+        (0, 30720),
+    ),
+    "xAI": (
+        {"message": "This model's maximum prompt length is 131072 but the request contains 136973 tokens."},
+        (136973, 131072),
+    ),
+    "TGI": (
+        {
+            "message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1510 "
+            "`inputs` tokens and 10 `max_new_tokens`"
+        },
+        (1510, 1502),
+    ),
+    "TGI, of the prompt alone": (
+        {"message": "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"},
+        (1872, 1024),
+    ),
+    "Bedrock": ({"message": "Input is too long for requested model."}, (0, 0)),
     "without numbers": ({"message": "input exceeds the context window"}, (0, 0)),
 }
 
@@ -453,6 +501,13 @@ async def test_a_prompt_that_does_not_fit_says_by_how_much(error: dict[str, Any]
         reply = await model.complete(dataclasses.replace(REQUEST, max_tokens=10))
     assert (reply.stop, (reply.prompt_tokens, reply.limit_tokens)) == ("too_long", numbers)
     assert reply.error
+
+
+async def test_a_body_that_is_too_large_for_a_server_on_the_way_is_a_prompt_that_does_not_fit() -> None:
+    async with endpoint(Told("<html>Request Entity Too Large</html>", 413)) as (model, server):
+        reply = await model.complete(REQUEST)
+    assert (reply.stop, reply.error) == ("too_long", "Request Entity Too Large")
+    assert len(server.asked) == 1
 
 
 def test_a_reply_longer_than_the_whole_context_is_not_the_prompts_fault() -> None:
