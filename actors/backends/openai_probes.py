@@ -22,15 +22,30 @@ from actors.messages import Completion, Kind, Request, Source
 Ask = Callable[[Request], Awaitable[Completion]]
 
 READY = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
-# The kinds of values that forms of replies have.
+# All that forms of replies ask of a schema: what an endpoint takes here it takes in a turn.
 SCHEMA = {
     "type": "object",
     "properties": {
         "colour": {"type": "string", "enum": ["red", "green", "blue"]},
-        "share": {"type": "number"},
-        "numbers": {"type": "array", "items": {"type": "integer"}},
+        "share": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}]},
+        "numbers": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1, "maximum": 999},
+            "minItems": 1,
+            "maxItems": 2,
+        },
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"tool": {"type": "string", "enum": ["texts", "web"]}, "query": {"type": "string"}},
+                "required": ["tool", "query"],
+                "additionalProperties": False,
+            },
+            "maxItems": 1,
+        },
     },
-    "required": ["colour", "share", "numbers"],
+    "required": ["colour", "share", "numbers", "calls"],
     "additionalProperties": False,
 }
 # A small model may write blanks or numbers without end: how its reply begins is enough then.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from PIL import Image
 
 from actors.backends import openai_model
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.openai_probes import SCHEMA
 from actors.backends.settings import DeclaredAbilities
 from actors.messages import Abilities, Kind, Request, Source
+from actors.prompting.form import Form, schema
+from tests.actors.prompting.forms import FORMS
 from tests.support.endpoint import Asked, Server, Told, completion
 
-REPLY = '{"colour": "red", "share": 1, "numbers": []}'
+REPLY = '{"colour": "red", "share": null, "numbers": [1], "calls": []}'
 REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
 
 
@@ -86,7 +90,7 @@ async def test_an_endpoint_that_refuses_everything_beside_text_can_do_none_of_it
     [
         (completion("Yes, I am ready."), False),
         (completion('{"answer": "yes"}'), False),
-        (completion('["colour", "share", "numbers"]'), False),
+        (completion('["colour", "share", "numbers", "calls"]'), False),
         (completion("Yes, I am", "length"), False),
         (completion('{ "colour": "red", "share": 1, "numbers": [1, 2, 3', "length"), True),
         (completion("{ \n\n\n", "length"), True),
@@ -102,6 +106,20 @@ async def test_an_endpoint_that_refuses_everything_beside_text_can_do_none_of_it
 )
 async def test_a_schema_counts_only_where_the_reply_keeps_to_it(told: dict[str, Any], kept: bool) -> None:
     assert (await found(Endpoint(schema=Told(told)))).schema is kept
+
+
+def demands(schema: dict[str, Any]) -> set[str]:
+    """The keywords of a schema, each with the type of what it is said of; and which of them hold objects."""
+    below = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *filter(None, [schema.get("items")])]
+    nested = {"an object in a list"} if schema.get("items", {}).get("type") == "object" else set()
+    return {f"{schema.get('type')}: {keyword}" for keyword in schema}.union(nested, *map(demands, below))
+
+
+def test_the_probe_asks_for_all_that_a_form_may_demand() -> None:
+    """What only a turn's schema has could be refused in every turn, after a start that went well."""
+    fields = [replace(field, tools=("web",), most=2) for fields in FORMS.values() for field in fields]
+    forms = [Form((field,), choices) for field in fields for choices in ((), ("yes", "no"))]
+    assert set().union(*(demands(json.loads(schema(form))) for form in forms)) <= demands(SCHEMA)
 
 
 async def test_a_server_error_that_says_pictures_are_not_supported_is_an_answer() -> None:
