@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from actors.messages import (
+    NO_DIRECTIVE,
     Abilities,
     Given,
     Kind,
@@ -192,8 +193,10 @@ def _to_answer(turn: Turn, modality: Modality, what: str = ANSWER) -> str:
     """The task of a turn that answers, for what this agent has before it."""
     evidence = turn.question.evidence
     sentences = [f"{what}."]
+    # A system's orders say what to answer from, be it that nothing was found; an attacker's and a defence's do not.
+    ordered = turn.instruction and turn.directive == NO_DIRECTIVE
     # What was found may stand in the messages of others, or in what is given.
-    if not evidence and not turn.heard and not turn.given:
+    if not evidence and not turn.heard and not turn.given and not ordered:
         sentences.append(NOTHING_RETRIEVED)
     elif evidence and modality is Modality.VISUAL and all(source.kind is not Kind.IMAGE for source in evidence):
         sentences.append(NO_PICTURES)

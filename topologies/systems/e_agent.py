@@ -52,14 +52,13 @@ class EAgent(System):
         own = await session.own()
         task = SEEING if pictures_among(own) else BLIND
         plan = await session.ask(PLANNER.name, question=about(question, own), task=task)
+        steps = planned(plan)[: self.context.systems.turns]
         # Called for in the plan's order, which the trace keeps, and then run side by side.
-        calls = [
-            looked_up(session, tool, words, self.reach, plan, own)
-            for tool, words in planned(plan)[: self.context.systems.turns]
-        ]
+        calls = [looked_up(session, tool, words, self.reach, plan, own) for tool, words in steps]
         results = await asyncio.gather(*calls)
         shown = about(question, together(own, *map(sources, results)))
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan]))
+        # A plan without a call says nothing that an answer could go by.
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan] if steps else ()))
 
 
 def planned(plan: Message) -> list[tuple[str, str]]:

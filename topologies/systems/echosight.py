@@ -21,7 +21,7 @@ from actors.messages import Hit, Question, Source, Trace
 from topologies.library import query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import found_by_picture, page, pictures_among, sections, together
+from topologies.systems.helpers import NO_PASSAGE, found_by_picture, page, pictures_among, sections, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
@@ -30,6 +30,7 @@ SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, w
 ELSEWHERE = 100  # sections in each ranking where the candidate pages have none
 VISUAL_SHARE = 0.5  # of a page's visual score in the score of its sections
 READ = "The passage was picked for the question and the picture that it was asked about. Answer from it."
+READ_FOR_WORDS = "The passage was picked for the question. Answer from it."
 
 
 class EchoSight(System):
@@ -47,7 +48,8 @@ class EchoSight(System):
         if self.context.systems.reader_sees:
             shown += query or sources(alike)[: self.reach.pictures]
         answered = about(question, together(shown, best))
-        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=READ))
+        orders = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
+        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=orders))
 
 
 def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:

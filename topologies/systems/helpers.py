@@ -15,6 +15,7 @@ from topologies.systems.session import Session, sources
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
 SIMILAR = "similar"  # the search by the question's own picture, as agents call it
+NO_PASSAGE = "No passage was found for it: go by what you know and by whatever else is shown."
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:

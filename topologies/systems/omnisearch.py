@@ -65,6 +65,7 @@ STEP = (
 FIELDS = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", "web", FINISH)), *STEP)
 FIELDS_SEEING = (THOUGHT, Field(FieldKind.ACTION, NEXT, ("texts", "pictures", SIMILAR, "web", FINISH)), *STEP)
 SOLVE = "Answer from what this search found. Say unknown where it does not tell."
+UNFOUND = "The search for this found nothing. Say unknown where what is shown does not tell."
 
 
 class OmniSearch(System):
@@ -90,7 +91,9 @@ class OmniSearch(System):
                 found = _titles(results)
             else:
                 shown = about(question, together(own, results), sub_question)
-                solved.append(await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE))
+                solved.append(
+                    await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE if results else UNFOUND)
+                )
                 found = _solution(solved[-1])
             given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
             given.append(Given(FieldKind.FOUND, found))

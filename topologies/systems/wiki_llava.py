@@ -18,7 +18,7 @@ from actors.messages import Question, Trace
 from topologies.library import query_of
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
-from topologies.systems.helpers import page, query_pictures, together
+from topologies.systems.helpers import NO_PASSAGE, page, query_pictures, together
 from topologies.systems.session import System, about, sources
 from topologies.topology import Ask
 
@@ -40,7 +40,8 @@ class WikiLlava(System):
         query, k = query_of(question), self.reach.texts
         passages = await asyncio.gather(*(session.search(query, k, mode="vector", pages={name}) for name in named))
         shown = about(question, together(own, *map(sources, passages), pictures))
-        return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=READ))
+        orders = READ if any(passages) else NO_PASSAGE
+        return session.trace(await session.ask(SINGLE_AGENT, question=shown, instruction=orders))
 
 
 METHOD = system(

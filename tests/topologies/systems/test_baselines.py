@@ -24,7 +24,8 @@ from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
 from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
-from topologies.systems.echosight import reranked
+from topologies.systems.echosight import READ, READ_FOR_WORDS, reranked
+from topologies.systems.helpers import NO_PASSAGE
 from topologies.systems.llava_mr2ag import certainty, picked
 from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
 from topologies.systems.self_correction import REVISIONS
@@ -473,6 +474,15 @@ async def test_echosight_reads_one_section_of_a_document_that_looks_like_the_que
     fewer = replace(WITH_PICTURE, pool=("own", "hint", "navigation-1", "pic-bus", "bus-1"))
     _, [turn] = await held("echosight", store, item=fewer)
     assert shown(turn) == {"hint", "bus-1"}  # it looks like none other; its own picture is no evidence
+
+
+async def test_who_reads_passages_is_told_where_there_is_none_and_of_no_picture_that_is_not_there(store: Store) -> None:
+    bare = replace(WITH_PICTURE, pool=("own",), own=("own",))
+    for name in ("echosight", "wiki_llava"):
+        assert (await held(name, store, item=bare))[1][0].instruction == NO_PASSAGE
+        assert (await held(name, store))[1][0].instruction != NO_PASSAGE
+    assert (await held("echosight", store))[1][0].instruction == READ
+    assert (await held("echosight", store, item=WITHOUT))[1][0].instruction == READ_FOR_WORDS
 
 
 async def test_echosight_reranks_all_sections_of_the_pages_that_look_like_the_picture_and_no_others(

@@ -26,7 +26,7 @@ from experiments.evidence.library import LabelledLibrary
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.paths import ROOT
-from topologies.systems.hm_rag.hm_rag import AGENTS, ROLES
+from topologies.systems.hm_rag.hm_rag import AGENTS, CHOOSE, FROM_FOUND, ROLES
 
 SOURCES = (
     Source("amber", "amber", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn."),
@@ -169,6 +169,17 @@ async def test_retrieval_agents_read_captions_and_the_expert_alone_sees_the_ques
     assert {source.text for source in read} >= {"The poster shows two red bells.", "A portrait"}
     shown = {role.name: role.modality for role in ROLES}
     assert [name for name, modality in shown.items() if modality is not Modality.TEXT] == ["expert_decider"]
+
+
+async def test_an_agent_is_asked_for_unknown_only_where_the_form_of_its_reply_has_it(evidence: Evidence) -> None:
+    for item, orders in ((ITEM, FROM_FOUND), (CHOOSING, CHOOSE)):
+        for intents in ("1", "2"):
+            seen = await discussed(evidence, says(intents=intents), item=item)
+            answering = [turn for turn in seen.team.turns if turn.agent in AGENTS.values() and turn.task is None]
+            # Sub-questions have no choices.
+            assert all(turn.instruction == (orders if turn.question.choices else FROM_FOUND) for turn in answering)
+            assert {turn.instruction for turn in answering if turn.question.text == item.question.text} == {orders}
+    assert not any("unknown" in role.instruction for role in ROLES)
 
 
 async def test_the_decomposer_and_the_web_are_asked_the_question_without_its_choices(evidence: Evidence) -> None:

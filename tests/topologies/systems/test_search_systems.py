@@ -18,6 +18,7 @@ from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from topologies.systems.e_agent import planned
+from topologies.systems.omnisearch import SOLVE, UNFOUND
 from topologies.systems.vidorag.vidorag import relevant
 
 SOURCES = (
@@ -188,8 +189,11 @@ async def test_without_a_web_a_search_there_finds_nothing(store: Store) -> None:
         "search_planner": [step("web", "Where is a striped lighthouse?"), step("finish"), FINAL],
         "single": [FINAL],
     }
-    trace, _ = await held("omnisearch", store, replies, web="none")
+    trace, turns = await held("omnisearch", store, replies, web="none")
     assert [lookup.found for lookup in trace.lookups] == [()]
+    assert [turn.instruction for turn in turns if turn.agent == "single"] == [UNFOUND]
+    _, turns = await held("omnisearch", store, replies)
+    assert [turn.instruction for turn in turns if turn.agent == "single"] == [SOLVE]
 
 
 async def test_e_agent_runs_its_plan_once_in_order_and_answers_from_all_of_it(store: Store) -> None:
@@ -224,6 +228,8 @@ async def test_e_agent_answers_without_a_search_where_none_is_planned_or_the_pla
     for plan in ("Step: none", NONSENSE):
         trace, turns = await held("e_agent", store, {"tool_planner": [plan], "single": [FINAL]})
         assert (trace.lookups, trace.answer, shown(turns[-1])) == ((), "Aarhus", ["own"])
+        # There is nothing in it to judge or to go by.
+        assert turns[-1].heard == ()
 
 
 def test_a_step_without_a_known_tool_or_words_is_no_call() -> None:

@@ -15,6 +15,7 @@ Left open and decided:
   the three without asking a model (`majority`). Who has no answer is not compared, and fewer than two never agree.
 - Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
   The paper does not say how they are joined; the authors' code fails on them.
+- An agent whose base does not tell says that the answer is unknown; of choices it picks one in any case.
 - Eq. 10's threshold tau is the number of triples retrieved. The attention that it speaks of is the similarity of words
   and vectors. The graph agent also reads what is known of the first entities (LightRAG adds their descriptions): no
   more sources than the reach has texts, those nearest to the question.
@@ -90,14 +91,16 @@ ROLES = (
         Role(
             agent,
             Modality.TEXT,
-            f"You are the scientist of the team who reads {_READS[base]}. Answer from these; say unknown where they do "
-            "not tell.",
+            f"You are the scientist of the team who reads {_READS[base]}.",
         )
         for base, agent in AGENTS.items()
     ),
     LIGHT,
     EXPERT,
 )
+# Orders of a turn that answers, as no other turn of these agents does.
+FROM_FOUND = "Answer from what your search found; say unknown where it found nothing, or nothing that tells."
+CHOOSE = "Answer from what your search found; where it found nothing, or nothing that tells, pick what fits best."
 INTENTS = Task(
     "Say how many different things have to be found out to answer the question: 1 where it has a single intent.",
     (Field(FieldKind.INTENTS, "how many things are asked", ("1", "2", "3")),),
@@ -190,7 +193,10 @@ class HmRag(System):
             messages = await gather(
                 *(
                     session.ask(
-                        AGENTS[base], question=about(part, together(own, retrieved[base])), heard=tuple(replies[base])
+                        AGENTS[base],
+                        question=about(part, together(own, retrieved[base])),
+                        heard=tuple(replies[base]),
+                        instruction=_orders(part),
                     )
                     for base in self._bases
                 )
@@ -206,6 +212,7 @@ class HmRag(System):
                         AGENTS[base],
                         question=about(session.question, together(own, read[base])),
                         heard=replies[base],
+                        instruction=_orders(session.question),
                     )
                     for base in self._bases
                 )
@@ -271,6 +278,11 @@ def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
         for source in group
         if source.kind is not Kind.IMAGE or source.text or source.title
     )
+
+
+def _orders(question: Question) -> str:
+    """What an agent answers from. Of choices it picks one in any case: the form of its reply has no other answer."""
+    return CHOOSE if question.choices else FROM_FOUND
 
 
 def _shared_by_two(answers: Sequence[Message]) -> bool:
