@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
 
@@ -23,7 +24,16 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from topologies.systems.bdog.bdog import ROLES
+from topologies.systems.bdog.bdog import (
+    CHALLENGE,
+    CHALLENGE_NONE,
+    CONCLUDE,
+    CONCLUDE_NONE,
+    CONCLUDE_ONE,
+    ROLES,
+    SUPPORT,
+    SUPPORT_NONE,
+)
 from topologies.systems.bdog.blueprint import (
     Blueprint,
     blueprint,
@@ -256,6 +266,39 @@ async def test_a_graph_beyond_the_size_constraint_is_cut_before_others_read_it(s
         _, turns = await held("bdog", store, script, keys=keys)
         assert [len(given_triples(turn)) for turn in turns[1:3]] == [size] * 2
         assert all(turn.task and f"at most {size} entities" in turn.task.instruction for turn in turns)
+
+
+@pytest.mark.parametrize(
+    ("stated", "orders"),
+    [
+        ({1: G0}, (SUPPORT, CHALLENGE, CONCLUDE)),
+        ({2: G0}, (SUPPORT_NONE, CHALLENGE, CONCLUDE)),
+        ({3: G0}, (SUPPORT_NONE, CHALLENGE_NONE, CONCLUDE_ONE)),
+        ({}, (SUPPORT_NONE, CHALLENGE_NONE, CONCLUDE_NONE)),
+    ],
+    ids=["drawn", "by the proponent", "by the opponent", "never"],
+)
+async def test_no_turn_speaks_of_a_graph_that_nobody_has_stated(
+    stated: dict[int, tuple[str, ...]], orders: tuple[str, ...], store: Store
+) -> None:
+    _, turns = await held("bdog", store, debating(lambda t: stated.get(t.round, ())), keys=["systems.rounds=1"])
+    said = [turn.task.instruction for turn in turns[1:] if turn.task]
+    assert [text.startswith(order) for text, order in zip(said, orders, strict=True)] == [True] * 3
+    shown = [{line.number for line in turn.task.given} for turn in turns[1:] if turn.task]
+    assert shown[2] == {number for number in (1, 2) if f"Triple {number}" in said[2]}
+    assert not any("At least one" in text for text in said), "the form of the reply offers none"
+
+
+async def test_a_graph_is_drawn_of_what_there_is(store: Store) -> None:
+    for own, words in (
+        (("hint", "web"), "in the question, its context and its pictures,"),
+        (("web",), "in the question and its pictures,"),
+        (("hint",), "in the question and its context,"),
+        ((), "in the question,"),
+    ):
+        _, turns = await held("bdog_graph", store, debating(lambda t: G0), item=replace(ITEM, own=own))
+        assert turns[0].task is not None
+        assert words in turns[0].task.instruction
 
 
 async def test_a_revision_that_cannot_be_read_leaves_the_graph_as_it_was(store: Store) -> None:

@@ -36,6 +36,7 @@ from actors.messages import Field, FieldKind, Given, Message, Modality, Question
 from topologies.method import MethodContext, system
 from topologies.systems.bdog.blueprint import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog.blueprints import read_blueprints
+from topologies.systems.helpers import pictures_among
 from topologies.systems.session import Session, System
 from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
@@ -63,23 +64,40 @@ ROLES = (PROPONENT, OPPONENT, MODERATOR)
 COMPACT = "State the whole graph in as few triples as will do; what you leave out is gone."
 NO_ANSWER = "Do not answer the question."
 DRAW = (
-    "Think of the steps that lead to the answer. Then draw a graph of the evidence they need: the entities in the "
-    f"question, its context and its pictures, their attributes and how they are related. {NO_ANSWER}"
+    "Think of the steps that lead to the answer. Then draw a graph of the evidence they need: the entities in "
+    f"{{shown}}, their attributes and how they are related. {NO_ANSWER}"
 )
 SUPPORT = (
     "The triples below are the blueprint graph for answering the question. Improve it with your own insight: correct, "
     f"add what bears on the question, drop the rest. {NO_ANSWER} {COMPACT}"
 )
+SUPPORT_NONE = (
+    "The blueprint graph for answering the question is still empty. State it by your own insight, with what bears on "
+    f"the question and nothing else. {NO_ANSWER} {COMPACT}"
+)
 CHALLENGE = (
     "The triples below are the graph of the side that is for the blueprint. Look for flaws and gaps in it and state it "
     f"as it ought to be. {NO_ANSWER} {COMPACT}"
+)
+CHALLENGE_NONE = (
+    "The side that is for the blueprint has stated no graph. State the graph for answering the question as it ought to "
+    f"be. {NO_ANSWER} {COMPACT}"
 )
 CONCLUDE = (
     "The lines Triple 1 are the graph of the side that is for the blueprint, the lines Triple 2 that of the side "
     "against it. Merge them into the one graph that leads to the best answer, and where they contradict each other "
     f"decide. {COMPACT} Give the answer to which it leads."
 )
+CONCLUDE_ONE = (
+    "The lines Triple 2 are the graph of the side against the blueprint; the side that is for it has stated none. Make "
+    f"of it the one graph that leads to the best answer. {COMPACT} Give the answer to which it leads."
+)
+CONCLUDE_NONE = (
+    "Neither side has stated a graph. State the one graph that leads to the best answer. "
+    f"{COMPACT} Give the answer to which it leads."
+)
 FROM_GRAPH = "The triples below are a graph of the evidence. Answer the question from it, without any explanation."
+FROM_NONE = "Answer the question without any explanation."
 ADVOCATE = f"Say what speaks for one way of answering the question and why. {NO_ANSWER}"
 DISPUTE = f"Say what is doubtful or easily overlooked about the question, and why. {NO_ANSWER}"
 DEFEND = f"Meet what the other side said, and make your own case better. {NO_ANSWER}"
@@ -110,8 +128,10 @@ class Bdog(System):
         self._debate = debate
         settings = context.systems
         self._size = settings.size if graph else 0
+        # No fixed number as the least: the form of the reply offers none where nothing is known.
         self._limits = (
-            f"At least one triple and at most {self._size} entities, all of which bear on answering the question."
+            f"As many triples as the answer takes, and at most {self._size} entities, all of which bear on answering "
+            "the question."
         )
         # Once for the run; the ablation without a graph needs none.
         self._given = read_blueprints(settings.blueprints) if graph else {}
@@ -125,7 +145,7 @@ class Bdog(System):
             return session.trace(await self._talk(session, shown, asked))
         blueprint = await self._first(session, asked)
         if not self._debate:
-            task = Task(FROM_GRAPH, (ANSWER,), _triples(blueprint))
+            task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return session.trace(await session.ask(SOLO.name, question=shown, task=task))
         return session.trace(await self._on_graph(session, shown, asked, blueprint))
 
@@ -134,7 +154,7 @@ class Bdog(System):
         if asked.id in self._given:
             # Graphs that other models wrote may exceed the Size constraint.
             return limited(self._given[asked.id], self._size)
-        task = Task(f"{DRAW} {self._limits}", (THOUGHT, TRIPLE))
+        task = Task(f"{DRAW.format(shown=_shown(asked))} {self._limits}", (THOUGHT, TRIPLE))
         return self._stated(await session.ask(SOLO.name, question=asked, task=task))
 
     async def _on_graph(self, session: Session, shown: Question, asked: Question, blueprint: Blueprint) -> Message:
@@ -142,14 +162,12 @@ class Bdog(System):
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):
-            support = Task(f"{SUPPORT} {self._limits}", (TRIPLE,), _triples(blueprint))
+            support = self._revision(SUPPORT if blueprint else SUPPORT_NONE, blueprint)
             affirmative = self._stated(await session.ask(PROPONENT.name, question=asked, task=support)) or blueprint
-            challenge = Task(f"{CHALLENGE} {self._limits}", (TRIPLE,), _triples(affirmative))
+            challenge = self._revision(CHALLENGE if affirmative else CHALLENGE_NONE, affirmative)
             stated = self._stated(await session.ask(OPPONENT.name, question=asked, task=challenge))
             negative = stated or affirmative
-            merge = Task(
-                f"{CONCLUDE} {self._limits}", (TRIPLE, ANSWER), (*_triples(affirmative, 1), *_triples(negative, 2))
-            )
+            merge = self._merge(affirmative, negative)
             conclusions.append(await session.ask(MODERATOR.name, question=shown, task=merge))
             # Measured from this round's blueprint, before the next one takes its place.
             moved = distance(blueprint, negative)
@@ -158,6 +176,15 @@ class Bdog(System):
             if stated and epsilon is not None and moved <= epsilon:
                 break
         return _last_read(conclusions)
+
+    def _revision(self, orders: str, graph: Blueprint) -> Task:
+        return Task(f"{orders} {self._limits}", (TRIPLE,), _triples(graph))
+
+    def _merge(self, affirmative: Blueprint, negative: Blueprint) -> Task:
+        # There is no graph of one side alone but the opponent's, who otherwise leaves the proponent's as it was.
+        orders = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
+        given = (*_triples(affirmative, 1), *_triples(negative, 2))
+        return Task(f"{orders} {self._limits}", (TRIPLE, ANSWER), given)
 
     async def _talk(self, session: Session, shown: Question, asked: Question) -> Message:
         """The debate without graphs; the moderator's last answer that can be read."""
@@ -180,6 +207,15 @@ class Bdog(System):
         An empty graph is taken for an unreadable reply: no revision deletes everything.
         """
         return limited(read_triples(message.said(TRIPLE.name)), self._size)
+
+
+def _shown(question: Question) -> str:
+    """What there is to draw from, in words."""
+    pictures = pictures_among(question.evidence)
+    parts = ["the question"]
+    parts += ["its context"] if len(pictures) < len(question.evidence) else []
+    parts += ["its pictures"] if pictures else []
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def _last_read(messages: Sequence[Message]) -> Message:
