@@ -161,7 +161,8 @@ class Question:
     """A question without its label, as everything outside `experiments/` sees it.
 
     `own` holds the documents that are part of the question itself (its hint, its picture), wherever these are among
-    its evidence.
+    its evidence. Where the turns of a discussion read different parts of the evidence, `order` has the ids of all of
+    it: a source goes by its number there, so that it has the same one for whoever hears of it.
     """
 
     id: str
@@ -169,6 +170,7 @@ class Question:
     choices: tuple[str, ...] = ()
     evidence: tuple[Source, ...] = ()
     own: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
 
 class FieldKind(StrEnum):

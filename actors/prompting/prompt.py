@@ -93,10 +93,11 @@ def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) ->
     """Question, choices, passages and rows, and the pictures' names, as every agent that reads this kind of evidence
     sees them; and the pictures. Sources with an id in `cut` are left out.
 
-    A source goes by its number in the question's evidence, the same for every agent whatever it reads and whatever is
-    cut: data sets' ids are long, and agents repeat them with all that they quote.
+    A source goes by its number in the question's evidence or order, the same for every agent whatever it reads and
+    whatever is cut: data sets' ids are long, and agents repeat them with all that they quote.
     """
-    numbered = [replace(source, id=str(n)) for n, source in enumerate(question.evidence, 1) if source.id not in cut]
+    numbers = zip(_numbers(question), question.evidence, strict=True)
+    numbered = [replace(source, id=str(n)) for n, source in numbers if source.id not in cut]
     evidence = [source for source in numbered if reads.reads(source.kind)]
     lines = [QUESTION, line_of_its_own(question.text)]
     if question.choices:
@@ -117,6 +118,16 @@ def shared_part(question: Question, reads: Modality, cut: Sequence[str] = ()) ->
             mark = f" ({OF_THE_QUESTION})" if source.doc in question.own else ""
             lines.append(f"[{source.id}] {safe_line(source.title)}{mark}")
     return "\n".join(lines), tuple(pictures)
+
+
+def _numbers(question: Question) -> Sequence[int]:
+    """The number of each source of the evidence."""
+    if not question.order:
+        return range(1, len(question.evidence) + 1)
+    # What is in no order, as an attacker's source, comes after it.
+    ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
+    places = {id: n for n, id in enumerate(ids, 1)}
+    return [places[source.id] for source in question.evidence]
 
 
 def own_part(

@@ -252,6 +252,11 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
     return replace(question, text=text, choices=(), evidence=tuple(evidence))
 
 
+def in_order(question: Question, order: Sequence[Source]) -> Question:
+    """The question with evidence that goes by its numbers among these sources, whichever of them a turn is shown."""
+    return replace(question, order=tuple(source.id for source in order))
+
+
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:
     """The sources of hits, in their order."""
     return tuple(hit.source for hit in hits)

@@ -101,6 +101,17 @@ def test_a_source_goes_by_its_number_in_the_evidence_whatever_is_cut() -> None:
     assert [image.id for image in cut.images] == ["2"]
 
 
+def test_a_source_goes_by_its_number_in_the_order_that_a_discussion_gives_its_evidence() -> None:
+    part = replace(QUESTION, evidence=SOURCES[::-1], order=("t0", "t1", "t2", "i1"))
+    request = build_request(turn(question=part), Modality.BOTH, "")
+    assert "[2] Ana Brix" in request.shared
+    assert [image.id for image in request.images] == ["4"]
+    # What an attacker adds has a number of its own.
+    request = build_request(turn(question=replace(part, order=("i1", "i2"))), Modality.BOTH, "")
+    assert "[3] Ana Brix" in request.shared
+    assert [image.id for image in request.images] == ["1"]
+
+
 def test_a_budget_of_words_is_split_by_weight_and_leaves_the_answers() -> None:
     talk = " ".join(f"w{number}" for number in range(100))
     said = (Heard(Message("1/a", "a", 1, talk, "x"), 0.75), Heard(Message("1/b", "b", 1, talk, "y"), 0.25))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from actors.agents.roles import SINGLE
-from actors.messages import Hit, Kind, Message, Question, Source, Status, Trace, Turn
+from actors.messages import Hit, Kind, Message, Modality, Question, Source, Status, Trace, Turn
+from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
 from experiments.conformance.scripted import NONSENSE, SYSTEMS, Script, ScriptedTeam, answered, topology
 from experiments.datasets.item import Item
@@ -263,9 +265,8 @@ def draft(*rests_on: int, answer: str = "Aarhus") -> str:
 
 async def test_vidorag_picks_inspects_and_picks_on_until_the_inspector_has_a_draft(store: Store) -> None:
     replies = {
-        "seeker": [seek(1), seek(1)],
-        # The question's own picture is the first of what the inspector reads.
-        "page_inspector": [missing(2), draft(3)],
+        "seeker": [seek(1), seek(2)],
+        "page_inspector": [missing(1), draft(2)],
         "synthesiser": [FINAL],
     }
     trace, turns = await held("vidorag", store, replies)
@@ -283,19 +284,19 @@ async def test_vidorag_picks_inspects_and_picks_on_until_the_inspector_has_a_dra
 
 
 async def test_vidorag_takes_a_draft_that_rests_on_all_that_was_read_for_the_answer(store: Store) -> None:
-    replies = {"seeker": [seek(1, 2)], "page_inspector": [draft(2, 3, answer="Odense")], "synthesiser": [FINAL]}
+    replies = {"seeker": [seek(1, 2)], "page_inspector": [draft(1, 2, answer="Odense")], "synthesiser": [FINAL]}
     trace, turns = await held("vidorag", store, replies)
     assert [turn.agent for turn in turns] == ["seeker", "page_inspector"]
     assert (trace.answer, trace.status, trace.decision) == ("Odense", Status.OK, ("page_inspector",))
-    unknown = {**replies, "page_inspector": [draft(2, 3, answer="unknown")]}
+    unknown = {**replies, "page_inspector": [draft(1, 2, answer="unknown")]}
     trace, turns = await held("vidorag", store, unknown)
     assert (turns[-1].agent, trace.answer) == ("synthesiser", "Aarhus")
 
 
 async def test_vidorag_keeps_what_the_inspector_names_and_never_shows_the_rest_again(store: Store) -> None:
     replies = {
-        "seeker": [seek(1, 2), seek(1)],
-        "page_inspector": [missing(3), missing()],
+        "seeker": [seek(1, 2), seek(3)],
+        "page_inspector": [missing(2), missing()],
         "synthesiser": [FINAL],
     }
     _, turns = await held("vidorag", store, replies, texts=3)
@@ -305,6 +306,22 @@ async def test_vidorag_keeps_what_the_inspector_names_and_never_shows_the_rest_a
     assert shown(turns[2]) == [third]
     assert shown(turns[3]) == ["own", second, third]
     assert shown(turns[4]) == ["own"]
+
+
+async def test_vidorag_s_agents_call_a_source_by_the_same_number_whatever_they_are_shown(store: Store) -> None:
+    replies = {"seeker": [seek(2), seek(1)], "page_inspector": [missing(2), draft(1)], "synthesiser": [FINAL]}
+    _, turns = await held("vidorag", store, replies, texts=3)
+    assert [len(turn.question.evidence) for turn in turns] == [3, 2, 2, 3, 2]
+    named: dict[str, set[str]] = {}
+    for turn in turns:
+        text, pictures = shared_part(turn.question, Modality.BOTH)
+        lines = dict(re.findall(r"^\[(\d+)\] (.*)$", text, re.MULTILINE))
+        assert len(lines) == len(turn.question.evidence)
+        assert {picture.id for picture in pictures} <= lines.keys()
+        for number, line in lines.items():
+            named.setdefault(number, set()).add(line)
+    assert sorted(named) == ["1", "2", "3", "4"]
+    assert {len(lines) for lines in named.values()} == {1}
 
 
 async def test_vidorag_shows_pages_as_pictures_each_once_though_words_found_them(paged: Store) -> None:
@@ -319,7 +336,8 @@ async def test_vidorag_shows_pages_as_pictures_each_once_though_words_found_them
 
 
 async def test_vidorag_ends_after_so_many_rounds_and_when_nothing_is_left_to_pick(store: Store) -> None:
-    replies = {"seeker": [seek(1)], "page_inspector": [missing(2, 3, 4, 5, 6, 7, 8)], "synthesiser": [FINAL]}
+    inspector = [missing(1, 2, 3, 4, 5, 6, 7)]
+    replies = {"seeker": [seek(1), seek(2)], "page_inspector": inspector, "synthesiser": [FINAL]}
     trace, _ = await held("vidorag", store, replies, turns=2)
     assert len(trace.turns) == 5
     trace, turns = await held("vidorag", store, replies | {"seeker": [seek(1, 2, 3, 4, 5, 6, 7)]})

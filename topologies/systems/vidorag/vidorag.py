@@ -17,7 +17,7 @@ replies cannot be read. Here a seeker that fails, or picks nothing in the first 
 that picks nothing later ends the search, and so does an inspector that fails. Without a draft, or where the inspector
 names nothing that it rests on, the synthesiser reads all that is kept; where nothing is found, it answers at once.
 Scores are cosines, in which the two groups can be told apart (fused ranks have none); what belongs to the question
-itself is always read.
+itself is always read. A source has one number for all agents, who hear each other's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, 
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, together
-from topologies.systems.session import Session, System, about, sources
+from topologies.systems.session import Session, System, about, in_order, sources
 from topologies.systems.vidorag.cutoff import kept
 from topologies.topology import Ask
 
@@ -92,14 +92,17 @@ class ViDoRAG(System):
         own = await session.own()
         # What is part of the question is always read, so it is no candidate.
         candidates = together(own, await self._retrieved(session))[len(own) :]
+        # One list for all, as the agents hear each other's numbers.
+        listed = (*candidates, *own)
+        question = in_order(question, listed)
         picked: tuple[Source, ...] = ()
         inspection: Message | None = None
-        rests_on: tuple[Source, ...] = ()
+        rests_on: Sequence[Source] = ()
         left = candidates
         for _ in range(self.context.systems.turns):
             if not left:
                 break
-            chosen = await self._sought(session, left, inspection)
+            chosen = await self._sought(session, question, listed, left, inspection)
             if not chosen:
                 break
             left = tuple(source for source in left if source not in chosen)
@@ -108,7 +111,7 @@ class ViDoRAG(System):
             inspection = await session.ask(
                 INSPECTOR.name, question=about(question, read), task=Task(INSPECT, INSPECTED)
             )
-            named = numbered(inspection, FieldKind.SELECTED, read)
+            named = [source for source in numbered(inspection, FieldKind.SELECTED, listed) if source in read]
             if inspection.said(FieldKind.ENOUGH) == ("no",):
                 picked = tuple(source for source in picked if source in named)
                 continue
@@ -133,12 +136,18 @@ class ViDoRAG(System):
         found = sources(relevant(texts, self.reach.texts))
         return together(await _as_pages(session, words, found), sources(relevant(pictures, self.reach.pictures)))
 
-    async def _sought(self, session: Session, left: Sequence[Source], inspection: Message | None) -> Sequence[Source]:
+    async def _sought(
+        self,
+        session: Session,
+        question: Question,
+        listed: Sequence[Source],
+        left: Sequence[Source],
+        inspection: Message | None,
+    ) -> Sequence[Source]:
+        """What the seeker picks of what is `left`, by the numbers of all that is `listed`."""
         heard = () if inspection is None else (inspection,)
-        message = await session.ask(
-            SEEKER.name, question=about(session.question, left), task=Task(SEEK, SEEN), heard=heard
-        )
-        chosen = numbered(message, FieldKind.SELECTED, left)
+        message = await session.ask(SEEKER.name, question=about(question, left), task=Task(SEEK, SEEN), heard=heard)
+        chosen = [source for source in numbered(message, FieldKind.SELECTED, listed) if source in left]
         # Nothing picked at first: all go on, so that nothing is lost by it. Later it ends the search.
         return left if message.status is not Status.OK or (inspection is None and not chosen) else chosen
 
