@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Modality, Question, Role, Source, Turn
+from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
     Observed,
@@ -188,6 +190,23 @@ async def test_the_decomposer_and_the_web_are_asked_the_question_without_its_cho
     assert (judged.question.text, judged.question.choices) == (CHOOSING.question.text, ())
     assert judged.question.evidence == ()
     assert {lookup.query for lookup in seen.trace.lookups if lookup.base == "web"} == {CHOOSING.question.text}
+
+
+@pytest.mark.parametrize("intents", ["1", "2"])
+async def test_a_source_has_one_number_for_whoever_reads_it_or_hears_of_it(intents: str, evidence: Evidence) -> None:
+    seen = await discussed(evidence, says(intents=intents, answers=OTHER), item=CHOOSING)
+    numbers: dict[str, set[str]] = {}
+    for turn in seen.team.turns:
+        text, _ = shared_part(turn.question, Modality.BOTH)
+        # In the order of the prompt: passages, and then pictures.
+        ids = sorted(turn.question.evidence, key=lambda source: source.kind is Kind.IMAGE)
+        shown = re.findall(r"^\[(\d+)\]", text, re.MULTILINE)
+        assert len(shown) == len(ids)
+        for number, source in zip(shown, ids, strict=True):
+            numbers.setdefault(number, set()).add(source.id)
+    assert seen.team.turns[-1].agent == "expert_decider"
+    assert len(seen.team.turns[-1].question.evidence) == len(numbers)
+    assert {len(ids) for ids in numbers.values()} == {1}
 
 
 async def test_entities_bring_no_more_sources_than_the_reach_has_texts(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
 from topologies.systems.hm_rag.consistency import least_agreement
-from topologies.systems.session import Session, System, about, sources
+from topologies.systems.session import Session, System, about, in_order, sources
 from topologies.topology import Ask
 
 CAPTIONS = "captions"  # no base of its own: a second search of the vector agent's
@@ -145,7 +145,7 @@ class HmRag(System):
         own = await session.own()
         told = in_words(own)
         sub_questions = await self._sub_questions(session) if self._decompose else ()
-        answers, read = await self._answers(session, sub_questions, told)
+        answers, read, order = await self._answers(session, sub_questions, told)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
             return session.trace(answers[0])
@@ -157,7 +157,7 @@ class HmRag(System):
                 return session.trace(vote(usable))
         elif await self._agree(session, usable):
             return session.trace(await session.ask(LIGHT.name, question=about(question, told), heard=usable))
-        everything = about(question, together(own, *read.values()))
+        everything = about(in_order(question, order), together(own, *read.values()))
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
 
     async def _agree(self, session: Session, answers: Sequence[Message]) -> bool:
@@ -181,15 +181,19 @@ class HmRag(System):
 
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
-    ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]]]:
-        """Each agent's answer, and all that each has read of its base."""
+    ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
+        """Each agent's answer, all that each has read of its base, and the order in which all of it is numbered."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
+        # It only grows, so that what was said of a number stays true for whoever hears it later.
+        order = tuple(own)
         # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
         for text in sub_questions or (None,):
             part = about(session.question, own, text) if text else about(session.question, own)
             retrieved = await self._retrieve(session, part)
             read = {base: together(read[base], retrieved[base]) for base in self._bases}
+            order = together(order, *retrieved.values())
+            part = in_order(part, order)
             messages = await gather(
                 *(
                     session.ask(
@@ -204,20 +208,22 @@ class HmRag(System):
             for base, message in zip(self._bases, messages, strict=True):
                 replies[base].append(message)
         if not sub_questions:
-            return [replies[base][0] for base in self._bases], read
-        return list(
+            return [replies[base][0] for base in self._bases], read, order
+        whole = in_order(session.question, order)
+        answers = list(
             await gather(
                 *(
                     session.ask(
                         AGENTS[base],
-                        question=about(session.question, together(own, read[base])),
+                        question=about(whole, together(own, read[base])),
                         heard=replies[base],
-                        instruction=_orders(session.question),
+                        instruction=_orders(whole),
                     )
                     for base in self._bases
                 )
             )
-        ), read
+        )
+        return answers, read, order
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
         """The results of each base for a part of the question, all bases searched at once."""
