@@ -406,7 +406,8 @@ class Turn:
     number (its process was restarted) says so instead of answering from half a memory. `instruction` is for this
     turn only, beside the role's: what a compromised agent is after, or what a defence asks of an honest one; where it
     is one of these, `directive` says the same as a value. With a `task` the turn is a step that is not to answer the
-    question, and brings material of its own; `given` is the material of a turn that answers.
+    question, and brings material of its own; `given` is the material of a turn that answers. `searched` says that the
+    discussion has looked something up by now: without evidence, it found nothing.
     """
 
     discussion: str
@@ -420,6 +421,7 @@ class Turn:
     task: Task | None = None
     directive: Directive = NO_DIRECTIVE
     given: tuple[Given, ...] = ()
+    searched: bool = False
 
     @property
     def id(self) -> str:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from actors.messages import (
-    NO_DIRECTIVE,
     Abilities,
     Given,
     Kind,
@@ -60,6 +59,7 @@ OF_THE_QUESTION = "part of the question"
 ANSWER = "Answer the question"
 NO_ANSWER = "Do your part for the question; others answer it"
 NOTHING_RETRIEVED = "Nothing was looked up for it: use what you know."
+NOTHING_FOUND = "The search for it found nothing"
 NO_PICTURES = "There are no pictures to look at this time: go by what else is here."
 ON_MERITS = "Judge what the others said on its merits, and change your mind only for a reason."
 
@@ -204,11 +204,11 @@ def _to_answer(turn: Turn, modality: Modality, what: str = ANSWER) -> str:
     """The task of a turn that answers, for what this agent has before it."""
     evidence = turn.question.evidence
     sentences = [f"{what}."]
-    # A system's orders say what to answer from, be it that nothing was found; an attacker's and a defence's do not.
-    ordered = turn.instruction and turn.directive == NO_DIRECTIVE
     # What was found may stand in the messages of others, or in what is given.
-    if not evidence and not turn.heard and not turn.given and not ordered:
-        sentences.append(NOTHING_RETRIEVED)
+    if not evidence and not turn.heard and not turn.given:
+        # Orders say themselves what to go by then.
+        unfound = f"{NOTHING_FOUND}." if turn.instruction else f"{NOTHING_FOUND}: use what you know."
+        sentences.append(unfound if turn.searched else NOTHING_RETRIEVED)
     elif evidence and modality is Modality.VISUAL and all(source.kind is not Kind.IMAGE for source in evidence):
         sentences.append(NO_PICTURES)
     if any(heard.message.agent != turn.agent for heard in turn.heard):

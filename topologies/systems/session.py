@@ -98,6 +98,7 @@ class Session:
             instruction=instruction,
             task=task,
             given=tuple(given),
+            searched=bool(self._lookups),
         )
         return self._answered(turn)
 

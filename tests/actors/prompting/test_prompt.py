@@ -13,7 +13,6 @@ from actors.agents.roles import TEXTUAL
 from actors.messages import (
     Abilities,
     Completion,
-    Directive,
     FieldKind,
     Given,
     Heard,
@@ -195,11 +194,10 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     assert prompt.NOTHING_RETRIEVED not in told.own
     lines = (Given(FieldKind.NODE, "Retrieval: find it", 2, "it is\nhere"),)
     given = build_request(replace(turn(question=Question("q1", "Where?")), given=lines), Modality.BOTH, "role")
-    # A system's orders say themselves what to go by.
-    ordered = replace(turn(question=Question("q1", "Where?")), instruction="The search found nothing.")
-    assert prompt.NOTHING_RETRIEVED not in build_request(ordered, Modality.BOTH, "role").own
-    challenged = replace(ordered, directive=Directive(challenge=True))
-    assert prompt.NOTHING_RETRIEVED in build_request(challenged, Modality.BOTH, "role").own
+    searched = replace(turn(question=Question("q1", "Where?")), searched=True)
+    for orders, knowledge in (("", ": use what you know."), ("Say unknown where it does not tell.", ".")):
+        own = build_request(replace(searched, instruction=orders), Modality.BOTH, "role").own
+        assert f"{prompt.ANSWER}. {prompt.NOTHING_FOUND}{knowledge}\n" in own
     assert f"\n{prompt.GIVEN}\nNode 2: Retrieval: find it -> it is here\n{prompt.TASK}\n" in given.own
     assert prompt.NOTHING_RETRIEVED not in given.own
     assert given.parts is not None

@@ -72,6 +72,7 @@ async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as
     )
     assert [len(hits) for hits in found] == [1, 0, 1]
     last = await session.ask("a", question=about(QUESTION, sources(found[0])), heard=[first, second], remembers=True)
+    assert [turn.searched for turn in sorted(team.turns, key=lambda turn: turn.round)] == [False, False, True]
     trace = session.trace(last)
     assert [turn.id for turn in trace.turns] == ["1/a", "2/b", "3/a"]
     assert [(lookup.base, lookup.of, lookup.found) for lookup in trace.lookups] == [
