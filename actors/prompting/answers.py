@@ -33,7 +33,9 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fa
     plain = unwrapped(value)
     if PLACEHOLDER.fullmatch(value) or plain.lower() == field.name.lower() or not _says_anything(value):
         return None
-    if field.optional and not choices and NOTHING.fullmatch(plain.strip(" .")):
+    # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
+    left_out = field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no"
+    if left_out and not choices:
         return ()
     if _UNDECIDED.search(value):
         return Fault(field, f"{quoted(value)} is not one answer")
@@ -41,8 +43,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fa
     if stated == "":
         if not one_line(value).strip(" .…-–—_*"):
             return None
-        # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
-        if field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no":
+        if left_out:
             return ()
         return Fault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
     if stated is None:

@@ -43,7 +43,9 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fau
     if not items:
         return None
     first = unwrapped(items[0]).strip(" .!*_`\"'")
-    if len(items) == 1 and (NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
+    # A candidate is an answer, which may be `no`.
+    is_no = field.kind is FieldKind.CANDIDATE and first.casefold() == "no"
+    if len(items) == 1 and not is_no and (NOTHING.fullmatch(first) or NONE_BECAUSE.fullmatch(first)):
         return none(field)
     if several and field.value is Value.TEXT and len(items) == 1 and field.kind is not FieldKind.SUB_QUESTION:
         items = [part.strip() for part in re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])]

@@ -97,6 +97,8 @@ def _of_json(field: Field, held: Any, choices: Sequence[str]) -> Values | Fault 
         if len(texts) < len(held) or (len(held) > 1 and (field.values or field.value is Value.SHARE)):
             return Fault(field, f"one value was asked for, and {quoted(json.dumps(held))} is a list")
         held = (" " if field.kind in PROSE else ", ").join(map(str, texts))
+    if held is False and field.optional and field.value is Value.ANSWER and not choices:
+        return Fault(field, "`false` may be `no` or none at all")
     if isinstance(held, bool):
         spelt = str(held).lower()
         held = spelt if spelt in map(str.lower, choices) else "yes" if held else "no"
