@@ -25,8 +25,16 @@ class Fault:
 
 def quoted(item: Any) -> str:
     """The item as it is shown to the model, shortened."""
-    line = one_line(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False))
+    line = one_line(item if isinstance(item, str) else _as_json(item))
     return f"`{line if len(line) <= _QUOTED_CHARACTERS else line[:_QUOTED_CHARACTERS] + ' ...'}`"
+
+
+def _as_json(item: Any) -> str:
+    """JSON, or Python's spelling of what JSON has not: a key that came twice, or one that is no text."""
+    try:
+        return json.dumps(item, ensure_ascii=False)
+    except TypeError:
+        return repr(item)
 
 
 def still_asked(form: Form, faults: Sequence[Fault]) -> Form:

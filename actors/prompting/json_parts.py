@@ -25,6 +25,13 @@ _PAIR = re.compile(
     re.DOTALL,
 )
 
+# A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which JSON
+# would make a form feed and a tab.
+_ESCAPE = re.compile(
+    r"\\(?:[\\\"'/]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?!(?:text(?:bf|it|rm|tt|sf|sc)?|tfrac|times|theta|therefore|tilde"
+    r"|triangle|tan|tau|to|top|right[a-z]*|rho|rangle|rfloor|rceil|rm|neq?|neg|nu|nabla|not|notin)(?![A-Za-z]))[nrt])?"
+)
+
 
 def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
     """Parts in objects whose keys are fields, with those on lines after them, which may settle on something else."""
@@ -67,14 +74,14 @@ def _after(text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
     """(start, end, value) of the JSON objects and lists in a text, outermost ones only."""
-    decoder, place, left = json.JSONDecoder(strict=False, object_pairs_hook=_object), 0, _SCANNED
+    place, left = 0, _SCANNED
     for _ in range(_VALUES):
         opening = re.compile(r"[{\[]").search(text, place)
         if opening is None:
             return
         start = opening.start()
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = decode(text, start)
         # Brackets that are nested too deeply end in a RecursionError.
         except (ValueError, RecursionError):
             limit = min(len(text), start + 20_000, start + left)
@@ -88,11 +95,33 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
         place = end
 
 
+def decode(text: str, start: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at `start`, and its end.
+
+    Raises:
+        ValueError: for what is no JSON.
+        RecursionError: for brackets that are nested too deeply.
+    """
+    value, end = _DECODER.raw_decode(text, start)
+    if text.find("\\", start, end) >= 0:
+        value = _DECODER.decode(_doubled(text[start:end]))
+    return value, end
+
+
+def _doubled(text: str) -> str:
+    """The text of JSON with backslashes that escape nothing as strings spell them."""
+    return _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\", text)
+
+
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     held: dict[str, Any] = {}
     for name, value in pairs:
         held[name] = Twice() if name in held and held[name] != value else value
     return held
+
+
+# Not strict: models leave line breaks in strings as they are.
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
 def _balanced(text: str, start: int, limit: int) -> int:
@@ -117,9 +146,10 @@ def _balanced(text: str, start: int, limit: int) -> int:
 def literal(text: str) -> Any:
     """The value of what is nearly JSON: commas before a closing bracket, comments, or Python's spelling; None if it is
     none of these."""
+    text = _doubled(text)
     plain = re.sub(r",(\s{0,80})([}\]])", r"\1\2", re.sub(r"(?m)(?<=[\s,])(?://|#)\s.{0,200}$", "", text))
     try:
-        return json.loads(plain, strict=False)
+        return _DECODER.decode(plain)
     except (ValueError, RecursionError):
         pass
     try:
@@ -169,8 +199,7 @@ def _string(double: str | None, single: str | None, bare: str | None) -> Any:
     if single is not None:
         return single.replace("\\'", "'")
     try:
-        # Not strict: models leave line breaks in strings as they are.
-        return json.loads(f'"{double}"', strict=False)
+        return _DECODER.decode(_doubled(f'"{double}"'))
     except ValueError:
         return double
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -110,10 +109,10 @@ def _item(field: Field, item: Any) -> str | Fault:
     if isinstance(item, dict):
         texts = [held for held in item.values() if isinstance(held, str)]
         if len(texts) != 1:
-            return Fault(field, f"{quoted(json.dumps(item))} is not one text")
+            return Fault(field, f"{quoted(item)} is not one text")
         item = texts[0]
     if not isinstance(item, str | int | float):
-        return Fault(field, f"{quoted(json.dumps(item))} is not one text")
+        return Fault(field, f"{quoted(item)} is not one text")
     text = BULLET.sub("", str(item), count=1).strip()
     return "" if PLACEHOLDER.fullmatch(text) else one_line(unwrapped(text))
 

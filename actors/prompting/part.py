@@ -26,3 +26,6 @@ class Part:
 
 class Twice:
     """A key that an object has twice, with different values."""
+
+    def __repr__(self) -> str:
+        return "(two values)"

@@ -24,7 +24,7 @@ _TURN_END = re.compile(
 _CHANNEL = "<|channel|>final<|message|>"  # of models that think in one channel and answer in another
 _BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", re.IGNORECASE)
 _EMPHASIS = re.compile(r"</?(?:b|i|em|strong|u|code)>", re.IGNORECASE)
-_LATEX_EMPHASIS = re.compile(r"\\text(?:bf|it)\{([^{}\n]{1,40})\}")
+_LATEX_EMPHASIS = re.compile(r"\\{1,2}text(?:bf|it)\{([^{}\n]{1,40})\}")
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 
 

@@ -148,7 +148,7 @@ def _commas(text: str) -> list[str]:
 
 
 def _checked(parts: Sequence[Any]) -> Parts | None:
-    if len(parts) != 3 or any(isinstance(part, dict | list) or part is None for part in parts):
+    if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
         return None
     head, relation, tail = (_plain(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
     return (head, relation, tail) if head and relation and tail else None

@@ -5,7 +5,6 @@ A value stops where it ends: remarks, notes and offers of help after it are not 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +14,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.answers import answer_text, read_answer
 from actors.prompting.choices import one_of
 from actors.prompting.faults import Fault, Values, quoted
-from actors.prompting.json_parts import literal
+from actors.prompting.json_parts import decode, literal
 from actors.prompting.line_parts import OTHER_LABEL, is_rule
 from actors.prompting.lists import none, read_items, read_list
 from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
@@ -69,7 +68,7 @@ def _json_in(lines: Sequence[str]) -> Any:
     if text[:1] not in "[{":
         return None
     try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text)
+        value, end = decode(text)
     except (ValueError, RecursionError):
         return literal(text)
     rest = text[end:].strip(" .\n`")
@@ -95,7 +94,7 @@ def _of_json(field: Field, held: Any, choices: Sequence[str]) -> Values | Fault 
         if not held:
             return none(field)
         if len(texts) < len(held) or (len(held) > 1 and (field.values or field.value is Value.SHARE)):
-            return Fault(field, f"one value was asked for, and {quoted(json.dumps(held))} is a list")
+            return Fault(field, f"one value was asked for, and {quoted(held)} is a list")
         held = (" " if field.kind in PROSE else ", ").join(map(str, texts))
     if held is False and field.optional and field.value is Value.ANSWER and not choices:
         return Fault(field, "`false` may be `no` or none at all")
@@ -105,7 +104,7 @@ def _of_json(field: Field, held: Any, choices: Sequence[str]) -> Values | Fault 
     if isinstance(held, dict):
         inner = held.get("value", held.get("text", held.get("answer")))
         if not isinstance(inner, str | int | float):
-            return Fault(field, f"one value was asked for, and {quoted(json.dumps(held))} is an object")
+            return Fault(field, f"one value was asked for, and {quoted(held)} is an object")
         held = inner
     return _of_lines(field, (str(held),), False, choices)
 
