@@ -24,9 +24,8 @@ _PAIR = re.compile(
     rf"(?:{_STRING}|(\[[^\[\]{{}}]*+\])|([^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+[,}}]))",
     re.DOTALL,
 )
-
-# A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which JSON
-# would make a form feed and a tab.
+# A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
+# JSON would make a form feed and a tab.
 _ESCAPE = re.compile(
     r"\\(?:[\\\"'/]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?!(?:text(?:bf|it|rm|tt|sf|sc)?|tfrac|times|theta|therefore|tilde"
     r"|triangle|tan|tau|to|top|right[a-z]*|rho|rangle|rfloor|rceil|rm|neq?|neg|nu|nabla|not|notin)(?![A-Za-z]))[nrt])?"

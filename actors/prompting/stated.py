@@ -54,16 +54,17 @@ _UNKNOWN = re.compile(
     r"|what|where|when|available|provided|for|if|is|i)\b.*)?"
 )
 _LEAD_IN = re.compile(
-    r"(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
+    r"\A(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
     r"that is)\s+"
 )
 _LABEL = re.compile(r"[(\[]?(?P<letter>[a-z])(?:[)\]]\s?[.:,–—-]?|\s?[.:,]|\s[–—-]\s|\s(?=\()|$)\s?(?P<rest>.*)")
 _ASIDE = re.compile(
     r"\s?\(|\.\s|[,;:]?\s(?:[–—-]\s)?(?:because|since|as|see|based on|according to|not|which|from)\b|\s[–—-]\s"
 )
+_BESIDE = re.compile(r"[(\[]([^()\[\]]{1,300})(?:[)\]]|$)|\s[–—-]\s([^()\[\]]{1,300})")  # in brackets, or behind a dash
 _OPTIONS = re.compile(r"(?:[a-z](?:, | or |, or )){1,8}[a-z]\s?[:：]\s?")  # the form's own list of letters, repeated
 _YES_NO = frozenset(("yes", "no", "true", "false"))
-_ARTICLE = re.compile(r"(?:an?|the)\s+")
+_ARTICLE = re.compile(r"\A(?:an?|the)\s+")
 # A part of a word or of a longer number (`v2`, `1.000,5`) is no number.
 _NUMBER = re.compile(
     r"(?<![\w.,])([-+]?(?:\d{1,40}(?:\.\d{1,40}|,\d{1,2})?|\.\d{1,40})(?:e[-+]?\d{1,4})?)(?!\w|[.,]\d)"
@@ -187,13 +188,18 @@ def _choice(value: str, choices: Sequence[str]) -> str:
     if not named:
         # Accents may be left out where that confuses no two choices.
         named = _named_by_text(_unaccented(_plain(folded)), [_unaccented(text) for text in texts])
+    behind = _plain(folded)
     label = _LABEL.fullmatch(folded)
     if label:
         i = ord(label["letter"]) - ord("a")
         rest = label["rest"]
         if i < len(choices) and (not rest or _remarks_on(rest, texts[i]) or _speaks_of(rest, texts, i)):
             named.add(i)
-    return choices[named.pop()] if len({one_line(choices[i]) for i in named}) == 1 else ""
+            behind = _plain(rest)
+    if len({one_line(choices[i]) for i in named}) != 1:
+        return ""
+    i = named.pop()
+    return "" if _names_another(behind.removeprefix(texts[i]), texts, i) else choices[i]
 
 
 def _named_by_text(plain: str, texts: Sequence[str]) -> set[int]:
@@ -220,6 +226,22 @@ def _remarks_on(rest: str, text: str) -> bool:
         or bool(_named_by_text(own, [text]))
         or bool(_ASIDE.match(f" {rest}"))
     )
+
+
+def _names_another(behind: str, texts: Sequence[str], i: int) -> bool:
+    """True where a bracket, or what follows a dash, is the letter or the text of another choice: `(B) snow (C)`."""
+    for match in _BESIDE.finditer(behind):
+        beside = _plain(match[1] or match[2])
+        label = _LABEL.fullmatch(beside)
+        letter = ord(label["letter"]) - ord("a") if label else -1
+        if beside == texts[i] or letter == i:
+            continue
+        if label and letter < len(texts) and (not label["rest"] or _plain(label["rest"]) == texts[letter]):
+            return True
+        begun = {j for j, text in enumerate(texts) if text and re.match(rf"{re.escape(text)}\s?[,;:/]", beside)}
+        if any(texts[j] != texts[i] for j in begun | _named_by_text(beside, texts)):
+            return True
+    return False
 
 
 def _speaks_of(rest: str, texts: Sequence[str], i: int) -> bool:
