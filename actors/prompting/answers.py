@@ -10,14 +10,20 @@ from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.form import letters
 from actors.prompting.line_parts import OTHER_LABEL
 from actors.prompting.marks import BULLET, NOTHING, PLACEHOLDER, decoded, unwrapped
-from actors.prompting.stated import stated_answer
+from actors.prompting.stated import stated_answer, undecorated
 from actors.prompting.text import one_line
 
 _FEW_WORDS = 8
 _UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"(?:</?\w{2,20}>\s*)+$")
-_ABBREVIATED = frozenset("prof capt dept corp univ messrs".split())
-_SENTENCE = re.compile(r"(?P<first>.{1,60}?\b(?P<last>[^\W\d_]{4,}|\d{4})[\"'”*]{0,3})\.\s(?=[A-Z][^.]*\s[a-z])")
+_ABBREVIATED = frozenset(
+    "prof capt dept corp univ messrs inst assn supt bros msgr lieut cmdr comm mass penn conn sept".split()
+)
+# `No. Ten` may be a number.
+_SENTENCE = re.compile(
+    r"(?P<first>.{0,60}?\b(?P<last>[^\W\d_]{4,}|\d{4}|\A(?:[Yy]es|[Nn]o))[\"'”*]{0,3})\.\s"
+    r"(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)(?=[A-Z][^.]*\s[a-z])"
+)
 _BY = (
     r"(?:from |see |sources?:? |as (?:stated|given|shown|seen|mentioned|described|per)\b|based on |"
     r"according to |stated in |per |because |since |mentioned in |shown in )"
@@ -63,7 +69,7 @@ def _first_sentence(answer: str) -> str:
     match = _SENTENCE.match(answer)
     if match is None or match["last"].lower() in _ABBREVIATED or len(match["first"].split()) > _FEW_WORDS:
         return answer
-    return match["first"]
+    return undecorated(match["first"])[0]
 
 
 def _says_anything(value: str) -> bool:
