@@ -20,10 +20,11 @@ _BULLET = re.compile(r"\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++)(?=\S)
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
-    r"(?:is|would be|must be|should be)\s?[:：]?\s+(?P<value>[^\n]{1,300})",
+    r"(?:is|would be|must be|should be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[\w\"'”’)*])[.!](?:\s|$)")
+_SENTENCE_END = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)(?<=[\w\"'”’)*])[.!](?:\s|$)")
+_AFTER_INITIAL = re.compile(r"(?:[\w'’-]{1,40}\s){0,4}[A-Z]\.\s+\S")
 _REFUSES = re.compile(
     r"\b(?:sorry|help with|assist)\b|\b(?:am|'m|’m) (?:unable|not able)\b|\bi (?:cannot|can't|can’t)\b|\bas an ai\b"
     r"|\b(?:rather not|prefer not to|declines? to)\b",
@@ -117,12 +118,11 @@ def _answer(text: str, field: Field, form: Form) -> list[Part]:
         # Without a confidence it may be a quotation, or cut off.
         if match and stated_answer(match[2], form.choices)[1] is not None:
             return [*_reasoning(match[1], form), Part(field, (match[2],))]
-    said = [match["value"] for match in _THE_ANSWER_IS.finditer(text)]
-    if said:
-        # The sentence ends there, but a full stop may belong to the value (`St. Gallen`): the shorter one counts only
-        # where it is all that is left of the line.
+    if said := _said(text):
+        # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
+        initials = not form.choices and any(map(_AFTER_INITIAL.match, said))
         values = {_sentence(value) for value in said}
-        return [Part(field, (values.pop(),))] if len(values) == 1 else []
+        return [Part(field, (values.pop(),))] if len(values) == 1 and not initials else []
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
         return [Part(field, (heading[1],))]
@@ -134,6 +134,14 @@ def _answer(text: str, field: Field, form: Form) -> list[Part]:
     if len(lines) == 1 and _is_bare_answer(lines[0], form):
         return [Part(field, (lines[0],))]
     return []
+
+
+def _said(text: str) -> list[str]:
+    """What stands after each `the answer is`, to the end of its line or to where the next one begins."""
+    found = list(_THE_ANSWER_IS.finditer(text))
+    ends = [*(match.start() for match in found), len(text)][1:]
+    said = [text[match.end() : min(end, match.end() + 300)] for match, end in zip(found, ends, strict=True)]
+    return [value.partition("\n")[0].rstrip(" ,;(") for value in said]
 
 
 def _reasoning(text: str, form: Form) -> list[Part]:
