@@ -19,9 +19,11 @@ _VALUES = 200
 # Characters that are looked through, in Python, for the ends of what is not quite JSON.
 _SCANNED = 100_000
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
+# Another quotation mark may stand within the string: `"the song "Help!" by the Beatles"`, `'Men's 100 m'`.
+_STRING_ENDS = r"(?=[^\S\n]*+(?:[}\n]|$|,\s*+(?:[\"'“}]|\w{1,40}\s?:|$)))"
 _PAIR = re.compile(
     rf"(?:[\"'“]([^\"'“”\n]{{1,40}})[\"'”])\s{{0,8}}+:\s{{0,80}}+"
-    rf"(?:{_STRING}|(\[[^\[\]{{}}]*+\])|([^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+[,}}]))",
+    rf"(?:(?:{_STRING}){_STRING_ENDS}|(\[[^\[\]{{}}]*+\])|(0,\d{{1,9}}|[^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+(?:,(?!\d)|\}}|$)))",
     re.DOTALL,
 )
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
@@ -58,7 +60,8 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
             continue
         _, double, single, items, bare = pair.groups()
         value = literal(items) if items is not None else _string(double, single, bare)
-        if value is not None:
+        broken_off = cut_off and bare is not None and not text[pair.end() :].strip()
+        if value is not None and not broken_off:
             parts.append(Part(field, value=value))
             end = pair.end()
     if not parts:

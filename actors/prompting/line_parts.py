@@ -164,7 +164,7 @@ def _after_label(label: re.Match[str]) -> str:
     closed = label["after"].strip() + (label["closing"] or "")
     if opened and closed:
         if label["after"].startswith(('"', "'")):  # one line of an object that is none, or is broken off
-            return "" if value.startswith("{") else value.rstrip(",")
+            return _of_key(label["before"], value)
         return value
     if not opened:
         return value
@@ -172,6 +172,17 @@ def _after_label(label: re.Match[str]) -> str:
     mark = opened[0].translate(_CLOSED_BY)[::-1]
     inner, closing, rest = value.partition(mark)
     return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
+
+
+def _of_key(before: str, value: str) -> str:
+    """The value of a key at the beginning of its line; behind others on the line it cannot be told where it ends."""
+    if before.strip() not in ('"', "'") or value.startswith("{"):
+        return ""
+    value = value.rstrip(",")
+    value = value if "{" in value else value.rstrip(" }")
+    # `"The song "Help!" by the Beatles"`: the line ends where the string does.
+    wrapped = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if wrapped else value
 
 
 def is_rule(line: str) -> bool:

@@ -23,7 +23,9 @@ _THE_ANSWER_IS = re.compile(
     r"(?:is|would be|must be|should be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)(?<=[\w\"'”’)*])[.!](?:\s|$)")
+_SENTENCE_END = re.compile(
+    r"(?<!\bSt)(?<!\bMt)(?<!\bFt)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)(?<=[\w\"'”’)*])[.!](?:\s|$)"
+)
 _AFTER_INITIAL = re.compile(r"(?:[\w'’-]{1,40}\s){0,4}[A-Z]\.\s+\S")
 _REFUSES = re.compile(
     r"\b(?:sorry|help with|assist)\b|\b(?:am|'m|’m) (?:unable|not able)\b|\bi (?:cannot|can't|can’t)\b|\bas an ai\b"
