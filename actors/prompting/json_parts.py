@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.messages import Value
@@ -45,7 +46,7 @@ def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[
             start, end = begun if start is None else start, ended
     if start is None:
         return _in_broken_json(text, form, names, cut_off)
-    return text[:start], [*parts, *_after(text[end:], form, names, cut_off)]
+    return text[:start], _with_after(parts, text[end:], form, names, cut_off)
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
@@ -66,12 +67,15 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
             end = pair.end()
     if not parts:
         return "", []
-    return text[:start], [*parts, *_after(text[end:], form, names, cut_off)]
+    return text[:start], _with_after(parts, text[end:], form, names, cut_off)
 
 
-def _after(text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
-    """Parts on lines after an object, which may settle on something else."""
-    return [] if cut_off else parts_in_lines(untagged(text, names), form, names)[1]
+def _with_after(parts: Sequence[Part], text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
+    """The parts of an object with those on lines after it, which may settle on something else."""
+    if cut_off:
+        return [*parts]
+    between, later = parts_in_lines(untagged(text, names), form, names)
+    return [*parts[:-1], replace(parts[-1], after=tuple(between.split("\n"))), *later]
 
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:

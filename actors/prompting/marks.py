@@ -31,6 +31,12 @@ CHATTER = re.compile(
     r"that(?:'s| is) (?:all|it)\b|end of)",
     re.IGNORECASE,
 )
+# How a sentence begins that takes back what was said.
+TAKES_BACK = re.compile(
+    r"(?:^|[.!?;:]\s{1,3})\W{0,4}(?:(?:oh|no|but|oops),?\s)?(?:wait|hmm+|actually|oops|correction|on second thoughts?"
+    r"|let me (?:re-?)?(?:check|think|consider|calculate|count|do)|i (?:forgot|made a mistake|was wrong))\b",
+    re.IGNORECASE,
+)
 _LEAD = re.compile(r".{0,120}[:：]\s*$")
 _NUMBER_WORDS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5"}
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE)

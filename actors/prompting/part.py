@@ -13,7 +13,7 @@ class Part:
     """What stands under a field's name: `lines` as they were written, or a JSON `value` (then `lines` is empty).
 
     `several` says that the name was a plural, `settled` that the label says so (`Final answer`),
-    `closed` that another field follows.
+    `closed` that another field follows. `after` are lines behind an object that are of no field.
     """
 
     field: Field
@@ -22,6 +22,7 @@ class Part:
     several: bool = False
     settled: bool = False
     closed: bool = False
+    after: tuple[str, ...] = ()
 
 
 class Twice:

@@ -13,13 +13,13 @@ from actors.prompting.answers import answer_text
 from actors.prompting.faults import Fault, Values
 from actors.prompting.form import Form, form_of
 from actors.prompting.line_parts import on_lines_of_their_own
-from actors.prompting.marks import chatter
+from actors.prompting.marks import TAKES_BACK, chatter
 from actors.prompting.part import Part
 from actors.prompting.parts import find_parts
 from actors.prompting.spoken import spoken
 from actors.prompting.stated import BOXED, stated_answer
 from actors.prompting.text import clean, one_line
-from actors.prompting.unlabelled import unlabelled_parts
+from actors.prompting.unlabelled import said_to_be, sentence, unlabelled_parts
 from actors.prompting.values import PROSE, SHORT, read_values
 
 _MISSING = "it is missing"
@@ -236,9 +236,38 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
             outcomes[name] += outcome
     answered = next((outcomes.get(field.name) for field in form.fields if field.value is Value.ANSWER), None)
     boxed = BOXED.findall("\n".join(line for part in parts for line in part.lines[1:]))
-    if answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered):
+    other_box = answered and boxed and stated_answer(boxed[-1], form.choices)[0] not in ("", *answered)
+    if other_box or (answered and _takes_back(_behind_answer(parts), answered[-1], form.choices)):
         faults |= {f.name: Fault(f, "there are two different ones") for f in form.fields if f.value is Value.ANSWER}
     return _Settled({name: tuple(values) for name, values in outcomes.items() if name not in faults}, faults)
+
+
+def _behind_answer(parts: Sequence[Part]) -> list[str]:
+    """The lines behind the last answer's own."""
+    place = max(number for number, part in enumerate(parts) if part.field.value is Value.ANSWER)
+    lines = [*parts[place].lines[1:], *parts[place].after]
+    for part in parts[place + 1 :]:
+        lines += [*part.lines, *part.after]
+    return lines
+
+
+def _takes_back(lines: Sequence[str], answer: str, choices: Sequence[str]) -> bool:
+    """True where lines behind an answer take it back, or call another one the answer."""
+    if any(map(TAKES_BACK.search, lines)):
+        return True
+    for said in map(sentence, said_to_be("\n".join(lines))):
+        stated = stated_answer(said, choices)[0]
+        if not stated or said.lower().startswith("not "):
+            continue
+        if choices:
+            if stated != answer:
+                return True
+        # `The answer is based on ...` speaks of the answer and names none.
+        elif len(stated.split()) <= 3 or not stated[0].islower():
+            shorter, longer = sorted((stated.casefold(), answer.casefold()), key=len)
+            if shorter.rstrip(".") not in longer:
+                return True
+    return False
 
 
 def _together(numbers: Sequence[str], more: Values) -> Values:

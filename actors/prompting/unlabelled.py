@@ -9,7 +9,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.choices import one_of
 from actors.prompting.faults import Fault
 from actors.prompting.form import Form
-from actors.prompting.marks import chatter
+from actors.prompting.marks import TAKES_BACK, chatter
 from actors.prompting.part import Part
 from actors.prompting.stated import BOXED, is_unknown, stated_answer, undecorated
 from actors.prompting.text import one_line
@@ -120,11 +120,13 @@ def _answer(text: str, field: Field, form: Form) -> list[Part]:
         # Without a confidence it may be a quotation, or cut off.
         if match and stated_answer(match[2], form.choices)[1] is not None:
             return [*_reasoning(match[1], form), Part(field, (match[2],))]
-    if said := _said(text):
+    if said := said_to_be(text):
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
         initials = not form.choices and any(map(_AFTER_INITIAL.match, said))
-        values = {_sentence(value) for value in said}
-        return [Part(field, (values.pop(),))] if len(values) == 1 and not initials else []
+        values = {sentence(value) for value in said}
+        behind = text[text.rfind(said[-1]) :].split("\n")
+        one = len(values) == 1 and not initials and not any(map(TAKES_BACK.search, behind))
+        return [Part(field, (values.pop(),))] if one else []
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
         return [Part(field, (heading[1],))]
@@ -138,7 +140,7 @@ def _answer(text: str, field: Field, form: Form) -> list[Part]:
     return []
 
 
-def _said(text: str) -> list[str]:
+def said_to_be(text: str) -> list[str]:
     """What stands after each `the answer is`, to the end of its line or to where the next one begins."""
     found = list(_THE_ANSWER_IS.finditer(text))
     ends = [*(match.start() for match in found), len(text)][1:]
@@ -151,7 +153,8 @@ def _reasoning(text: str, form: Form) -> list[Part]:
     return [Part(field, (re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", text, flags=re.IGNORECASE),))] if field else []
 
 
-def _sentence(value: str) -> str:
+def sentence(value: str) -> str:
+    """The text to the end of its first sentence."""
     end = _SENTENCE_END.search(value)
     return (value[: end.start()] if end else value).strip()
 
