@@ -16,6 +16,8 @@ from actors.prompting.text import one_line
 _FEW_WORDS = 8
 _UNDECIDED = re.compile(r"\bor wait\b|\bhmm\b|\bwait,", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"(?:</?\w{2,20}>\s*)+$")
+# Brackets of the form that were left around the value, and no tag.
+_IN_ANGLES = re.compile(r"<(?:\d+|[A-Z](?:[^\W\d_]*[a-z])?|yes|no)>")
 _ABBREVIATED = frozenset(
     "prof capt dept corp univ messrs inst assn supt bros msgr lieut cmdr comm mass penn conn sept".split()
 )
@@ -109,7 +111,7 @@ def _uncited(value: str) -> str:
     if value.count("**") == 1:
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
-    value = decoded(_CLOSING_TAG.sub("", value))
+    value = decoded(value if _IN_ANGLES.fullmatch(value.strip(" .")) else _CLOSING_TAG.sub("", value))
     while (cited := _CITED.sub("", value)) != value and cited.strip(" *_`."):
         value = cited
     return value

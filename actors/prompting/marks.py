@@ -13,7 +13,7 @@ NOTHING = re.compile(
     re.IGNORECASE,
 )
 PLACEHOLDER = re.compile(
-    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>"
+    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>|<(?:text|value|string|number|letter|choice|option|word|name)>"
     r"|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]"
     r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
     re.IGNORECASE,

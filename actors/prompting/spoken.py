@@ -23,7 +23,8 @@ _TURN_END = re.compile(
 )
 _CHANNEL = "<|channel|>final<|message|>"  # of models that think in one channel and answer in another
 _BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>", re.IGNORECASE)
-_EMPHASIS = re.compile(r"</?(?:b|i|em|strong|u|code)>", re.IGNORECASE)
+# A letter in angle brackets at the end of its line is a choice's, and begins no emphasis.
+_EMPHASIS = re.compile(r"(?!(?-i:<[BIU]>)[^\S\n]{0,8}$)</?(?:b|i|em|strong|u|code)>", re.IGNORECASE | re.MULTILINE)
 _LATEX_EMPHASIS = re.compile(r"\\{1,2}text(?:bf|it)\{([^{}\n]{1,40})\}")
 _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 
