@@ -11,6 +11,9 @@ from actors.prompting.marks import BULLET, in_digits
 from actors.prompting.stated import undecorated
 
 _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
+# A line of numbers and what separates them.
+_ONE = r"[\[(#]{0,2}\d{1,3}(?!\d)[\])]{0,2}"
+NUMBERS_ALONE = re.compile(rf"\s*+{_ONE}(?:[\s,;]++{_ONE})*+[\s,;.]*+")
 _NUMBER_NOUN = (
     r"(?:numbers?|nos?\.?|candidates?|sources?|pictures?|images?|pages?|nodes?|passages?|items?|evidence|the|#)"
 )
@@ -22,6 +25,8 @@ _REMARK = re.compile(r"\s*(?:\([^()]*\)|(?<=\])\s[^\d\[,]+$|[:–—-]\s[^\d]*)"
 
 def read_numbers(field: Field, lines: Sequence[str]) -> Values | Fault:
     """The numbers of what was shown, as `1, 3`."""
+    if len(lines) > 1 and all(map(NUMBERS_ALONE.fullmatch, lines)):
+        lines = [", ".join(line.strip(" ,;.") for line in lines)]
     text = in_digits(" ".join(lines))
     numbers: list[int] = []
     bulleted = [line for line in lines if BULLET.match(line) and not _NUMBERED.match(line)]

@@ -18,7 +18,7 @@ from actors.prompting.json_parts import decode, literal
 from actors.prompting.line_parts import OTHER_LABEL, is_rule
 from actors.prompting.lists import none, read_items, read_list
 from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
-from actors.prompting.numbers import read_numbers
+from actors.prompting.numbers import NUMBERS_ALONE, read_numbers
 from actors.prompting.part import Part, Twice
 from actors.prompting.stated import stated_confidence
 from actors.prompting.text import one_line
@@ -28,6 +28,8 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 # Characters of a line whose value is remembered: agents of one discussion give the same few answers and confidences
 # again and again, and reading these is most of the work of reading a reply.
 SHORT = 200
+
+_TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 
 def read_values(part: Part, choices: Sequence[str] = ()) -> Values | Fault | None:
@@ -63,17 +65,21 @@ def _of_written(
 
 
 def _json_in(lines: Sequence[str]) -> Any:
-    """The JSON list or object that the lines are, or None."""
+    """The JSON list or object that the lines are, a list of those that stand on lines of their own, or None."""
     text = "\n".join(lines).strip()
-    if text[:1] not in "[{":
-        return None
-    try:
-        value, end = decode(text)
-    except (ValueError, RecursionError):
-        return literal(text)
-    rest = text[end:].strip(" .\n`")
-    # A picture's number in brackets is no list: `[2] shows it`.
-    return value if not rest or "\n" in text[end:] else None
+    values, place = [], 0
+    while text[place : place + 1] in ("[", "{"):
+        try:
+            value, end = decode(text, place)
+        except (ValueError, RecursionError):
+            return None if values else literal(text)
+        beside = _TO_LINE_END.match(text, end)
+        # A picture's number in brackets is no list: `[2] shows it`.
+        if beside is None:
+            return None
+        values.append(value)
+        place = beside.end()
+    return values if len(values) > 1 else values[0] if values else None
 
 
 def _of_json(field: Field, held: Any, choices: Sequence[str]) -> Values | Fault | None:
@@ -127,7 +133,9 @@ def _of_lines(
         return read_answer(field, answer_text(lines, closed), choices)
     if field.kind is FieldKind.REASONING:
         return (one_line(" ".join(lines)),) if " ".join(lines).strip() else None
-    listed = field.value is Value.NUMBERS and sum(bool(BULLET.match(line)) for line in lines) > 1
+    listed = field.value is Value.NUMBERS and _is_listed(lines)
+    if all(map(str.isdigit, field.values or ("",))) and _begins_a_list(lines):
+        return Fault(field, "one number was asked for, and there is a list")
     lines = _own_lines(lines, field.kind in PROSE or listed)
     whole = "\n".join(lines).strip()
     if not whole:
@@ -169,6 +177,17 @@ def _own_lines(lines: Sequence[str], prose: bool) -> list[str]:
         kept.append(line)
         blank = False
     return kept
+
+
+def _is_listed(lines: Sequence[str]) -> bool:
+    """True for several lines that are numbers, or items of a list."""
+    return sum(bool(BULLET.match(line)) for line in lines) > 1 or any(map(NUMBERS_ALONE.fullmatch, lines[1:]))
+
+
+def _begins_a_list(lines: Sequence[str]) -> bool:
+    """True where the value's first two lines are items of a list; of what `4` is for, several may be told behind it."""
+    first = [line for line in lines if line.strip()][:2]
+    return len(first) == 2 and all(map(BULLET.match, first))
 
 
 def _says_nothing(field: Field, text: str) -> bool:
