@@ -14,6 +14,7 @@ _ALSO = {
     FieldKind.CONFIDENCE: ("confidence level", "confidence score", "confidence rating", "conf"),
     FieldKind.GRADE: ("score", "rating"),
     FieldKind.KEYWORD: ("key word", "key phrase", "keyphrase"),
+    FieldKind.PARENTS: ("parent", "parent node"),
     FieldKind.QUERY: ("search query",),
     FieldKind.REASONING: ("reason", "rationale", "explanation"),
     FieldKind.SELECTED: tuple(f"selected {what}" for what in ("number", "candidate", "source", "picture", "page")),

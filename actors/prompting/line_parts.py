@@ -26,6 +26,10 @@ _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?
 _BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
 _TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+# A node as prompts show it: `Retrieval (from 1, 3): Look up ...`.
+_NODE = re.compile(
+    r"(?P<type>[\w*_`]{1,20})\s?\(from\s(?P<parents>[^()]{0,30}\d[^()]{0,30})\)(?:\s?[:：]\s*(?P<instruction>.*))?"
+)
 # A line such as `Note: ...`, which is no part of the value above it.
 OTHER_LABEL = re.compile(r"(?:\W|_){0,8}+[A-Z]\w{0,20}(?: \w{1,20})?[*_]{0,3}[:：](?:\s|$)")
 
@@ -106,7 +110,7 @@ def parts_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Part
         if label and field and _is_label(label):
             settled = bool(SETTLED.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
-            parts.append((field, [_after_label(label)], several, settled))
+            parts += [(f, [value], several, settled) for f, value in _of_label(field, _after_label(label), form)]
         elif triples and parts and parts[-1][0] is not triples and looks_like_triple(line):
             parts.append((triples, [line], True, False))
         else:
@@ -172,6 +176,16 @@ def _after_label(label: re.Match[str]) -> str:
     mark = opened[0].translate(_CLOSED_BY)[::-1]
     inner, closing, rest = value.partition(mark)
     return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
+
+
+def _of_label(field: Field, value: str, form: Form) -> list[tuple[Field, str]]:
+    """The fields that a label's line states: its own, or a node's type with its parents and its instruction."""
+    node = _NODE.fullmatch(value) if field.kind is FieldKind.TYPE else None
+    kinds = {field.kind: field for field in form.fields}
+    if node is None or not {FieldKind.PARENTS, FieldKind.INSTRUCTION} <= kinds.keys():
+        return [(field, value)]
+    stated = [(field, node["type"]), (kinds[FieldKind.PARENTS], node["parents"])]
+    return [*stated, (kinds[FieldKind.INSTRUCTION], node["instruction"])] if node["instruction"] else stated
 
 
 def _of_key(before: str, value: str) -> str:

@@ -23,8 +23,8 @@ from actors.prompting.unlabelled import said_to_be, sentence, unlabelled_parts
 from actors.prompting.values import PROSE, SHORT, read_values
 
 _MISSING = "it is missing"
-# What may stand for more than it says: tags, objects, lists of lists, LaTeX.
-_MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[")
+# What may stand for more than it says: tags, objects, lists of lists, LaTeX, a node's parents beside its type.
+_MARKED = re.compile(r"[<◁{\\]|\[\s{0,80}\[|\(from ")
 # Words with which a reply takes back what it said.
 _RECONSIDERS = re.compile(
     r"\b(?:wait|actually|rather|correct(?:ion|ed|ing)?|check|recheck|on second|instead|however|revis\w+|hmm"
