@@ -35,6 +35,8 @@ _REFUSES = re.compile(
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
+# What a label or a sentence has, in Chinese too.
+_NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 
 
 def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Part]:
@@ -103,7 +105,7 @@ def _list(lines: Sequence[str], field: Field) -> list[Part]:
 def _is_name(line: str) -> bool:
     """True for a few words that are no sentence."""
     words = line.strip(" *_`\"'").split()
-    return 0 < len(words) <= 4 and words[0][0].isupper() and not re.search(r"[:|=<{]|[.!?]\W*$", line)
+    return 0 < len(words) <= 4 and words[0][0].isupper() and not re.search(r"[:：|=<{]|[.!?。]\W*$", line)
 
 
 def _is_comment(line: str) -> bool:
@@ -166,4 +168,4 @@ def _is_bare_answer(line: str, form: Form) -> bool:
     if _BULLET.match(line):
         return False
     words = line.strip(" *_`\"'.").split()
-    return 0 < len(words) <= _SHORT_WORDS and not re.search(r"[:?<{\[|]|\b(?:is|are|was|I|it's|think|sure)\b", line)
+    return 0 < len(words) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(line)
