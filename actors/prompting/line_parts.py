@@ -12,6 +12,7 @@ from functools import lru_cache
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form
 from actors.prompting.labels import BEFORE, SETTLED, Labels
+from actors.prompting.pairs import are_pair_headings
 from actors.prompting.part import Part
 from actors.prompting.stated import undecorated
 from actors.prompting.triples import are_headings, looks_like_triple
@@ -72,10 +73,11 @@ def parts_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Part
     """
     pattern = _label_pattern(names)
     triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
+    pairs = next((field for field in form.fields if field.value is Value.PAIR), None)
     before: list[str] = []
     parts: list[tuple[Field, list[str], bool, bool]] = []
     columns: list[Field | None] = []
-    in_triples = False
+    rows: Field | None = None  # of what a table has one in each row
     for line in text.split("\n"):
         # Small models go on with a question of their own, and answer that.
         if parts and _NEXT_QUESTION.match(line):
@@ -88,10 +90,11 @@ def parts_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Part
             many_cells = len(cells) > 1
             if cells and _COUNT.fullmatch(cells[0]):
                 cells = cells[1:]
-            if triples and (are_headings(cells) or (in_triples and cells)):
-                if in_triples:
-                    parts.append((triples, [" | ".join(cells)], True, False))
-                in_triples = True
+            if rows and cells:
+                parts.append((rows, [" | ".join(cells)], True, False))
+                continue
+            rows = triples if are_headings(cells) else pairs if are_pair_headings(cells) else None
+            if rows:
                 continue
             headings = [names.field(cell) for cell in cells]
             if columns and len(cells) == len(columns):
@@ -104,7 +107,7 @@ def parts_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Part
             if len(cells) > 1 and headings[0] is not None:
                 parts.append((headings[0], [" | ".join(cells[1:])], False, False))
                 continue
-        in_triples = False
+        rows = None
         label = pattern.match(line)
         field = names.field(label["name"]) if label else None
         if label and field and _is_label(label):

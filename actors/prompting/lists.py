@@ -10,6 +10,7 @@ from actors.messages import Field, FieldKind, Value
 from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.line_parts import is_rule
 from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
+from actors.prompting.pairs import ANSWER_LINE, ANSWER_NAMES, QUESTION_NAMES
 from actors.prompting.stated import undecorated
 from actors.prompting.text import one_line
 from actors.prompting.triples import read_triple
@@ -18,7 +19,6 @@ from actors.prompting.triples import read_triple
 _PARTS = frozenset(
     "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
 )
-_PAIR_NAMES = frozenset(("question", "sub-question", "answer", "short answer"))
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
 _PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 
@@ -34,6 +34,8 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fau
         plain = _PLAIN_TRIPLE.fullmatch(lines[0])
         if plain and plain[1] not in _PARTS:
             return (lines[0],)
+    if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
+        return Fault(field, "it is not certain which answer is to which question")
     items = list(_list_lines(field, lines, several))
     if field.value is Value.TRIPLE:
         # Several on one line: `(a, b, c); (d, e, f)`.
@@ -127,7 +129,7 @@ def _pair(field: Field, item: Any) -> str | Fault:
     texts = [one_line(unwrapped(str(part))) for part in parts]
     if not 1 <= len(texts) <= 2 or not texts[0]:
         return Fault(field, f"{quoted(str(item))} is not a question and its answer")
-    if PLACEHOLDER.fullmatch(texts[0]) or set(texts) <= _PAIR_NAMES:
+    if PLACEHOLDER.fullmatch(texts[0]) or {text.lower() for text in texts} <= QUESTION_NAMES | ANSWER_NAMES:
         return ""
     return " | ".join(text for text in texts if text)
 

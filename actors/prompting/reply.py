@@ -14,6 +14,7 @@ from actors.prompting.faults import Fault, Values
 from actors.prompting.form import Form, form_of
 from actors.prompting.line_parts import on_lines_of_their_own
 from actors.prompting.marks import TAKES_BACK, chatter
+from actors.prompting.pairs import paired
 from actors.prompting.part import Part
 from actors.prompting.parts import find_parts
 from actors.prompting.spoken import spoken
@@ -86,6 +87,9 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
         if not (settled.faults or settled.misses(form) or settled.lacks_share(form)):
             return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), ())
     text = spoken(text, thought_is_asked=any(field.kind is FieldKind.THOUGHT for field in form.fields))
+    kinds = {field.value for field in form.fields}
+    if Value.PAIR in kinds and Value.ANSWER not in kinds:
+        text = paired(text)
     before, parts = _parts(text, form, among or form, cut_off)
     broken = _broken_off(parts) if cut_off else None
     settled = _settled(form, parts, broken)

@@ -10,6 +10,7 @@ from actors.prompting.choices import one_of
 from actors.prompting.faults import Fault
 from actors.prompting.form import Form
 from actors.prompting.marks import TAKES_BACK, chatter
+from actors.prompting.pairs import ANSWER_LINE
 from actors.prompting.part import Part
 from actors.prompting.stated import BOXED, is_unknown, stated_answer, undecorated
 from actors.prompting.text import one_line
@@ -82,6 +83,8 @@ def _sole(lines: Sequence[str], field: Field) -> list[Part]:
 
 def _list(lines: Sequence[str], field: Field) -> list[Part]:
     """A list's items, with nothing but comments around them."""
+    if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
+        return []
     if field.value is Value.TRIPLE:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
