@@ -41,17 +41,18 @@ _MATERIAL = (
 _UNKNOWN = re.compile(
     rf"{_MATERIAL} (?:(?:do|does) not|don't|doesn't) (?:say|state|mention|tell|specify|indicate|contain|provide"
     r"|show|give|include|name|reveal|answer)\b.*|未知|不知道|无法确定|unbekannt|desconocid[oa]|inconnu|неизвестно"
-    r"|(?:(?:the )?answer (?:is )?|(?:it|this) (?:is )?)?(?:"
+    r"|(?:(?:(?:the|this|that|such|any) )?(?:answer|information|data|details?) (?:(?:is|are|was) )?"
+    r"|(?:it|this|that)(?:'s| is| remains)? |(?:there (?:is|was) |there's )(?=(?:no|not enough|insufficient) (?:\w+ )?information))?(?:"
     r"unknown|unclear|undetermined|indeterminate|unanswerable|n/a|null|no answer"
     r"|not (?:known|sure|available|applicable|determinable)"
-    r"|not (?:explicitly )?(?:stated|specified|given|mentioned|provided)"
+    r"|not (?:explicitly )?(?:stated|specified|given|mentioned|provided|shown)"
     r"|(?:can ?not|can't|could not) be (?:determined|answered|known|inferred|found)"
-    r"|(?:insufficient|not enough|no) (?:information|evidence|context|data)"
+    r"|(?:insufficient|not enough|no) (?:(?:such|relevant|specific) )?(?:information|evidence|context|data)"
     r"|(?:(?:i|we) )?(?:do not|don't|can ?not|can't|could not) (?:know|tell|say|determine|answer|help|assist|find)"
     r"|(?:(?:i am|i'm) )?(?:unable|not able) to (?:know|tell|say|determine|answer|help|assist|find)"
     r"|(?:i am|i'm) (?:sorry|not sure)"
     r")(?:[,;:.(–-]\s?.*|[\s,;:.(–-]++(?:from|in|based|with|given|by|to|as|because|since|due|but|the|this|that|it|there|here|which|who"
-    r"|what|where|when|available|provided|for|if|is|i)\b.*)?"
+    r"|what|where|when|available|provided|about|regarding|for|if|is|i)\b.*)?"
 )
 _LEAD_IN = re.compile(
     r"\A(?:(?:the )?(?:(?:correct|right|best|final) )?(?:answer|option|choice)(?: is)?:?|letter|it is|it's|this is|"
