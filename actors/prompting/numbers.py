@@ -10,6 +10,7 @@ from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.marks import BULLET, in_digits
 from actors.prompting.stated import undecorated
 
+_MOST = 999  # numbers of one list
 _NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
 # A line of numbers and what separates them.
 _ONE = r"[\[(#]{0,2}\d{1,3}(?!\d)[\])]{0,2}"
@@ -49,6 +50,8 @@ def read_numbers(field: Field, lines: Sequence[str]) -> Values | Fault:
             if match is None:
                 return Fault(field, f"{quoted(text)} is not a list of numbers")
             numbers.append(int(match[1]))
+            if len(numbers) > _MOST:
+                return Fault(field, f"{quoted(text)} has more than {_MOST} numbers")
             rest = rest[match.end() :]
             if reach := _RANGE.match(rest):
                 numbers += range(numbers[-1] + 1, min(int(reach[1]), numbers[-1] + 50) + 1)

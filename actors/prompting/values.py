@@ -67,7 +67,8 @@ def _of_written(
 def _json_in(lines: Sequence[str]) -> Any:
     """The JSON list or object that the lines are, a list of those that stand on lines of their own, or None."""
     text = "\n".join(lines).strip()
-    values, place = [], 0
+    values: list[Any] = []
+    place = 0
     while text[place : place + 1] in ("[", "{"):
         try:
             value, end = decode(text, place)

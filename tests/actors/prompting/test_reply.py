@@ -434,12 +434,19 @@ LINES = [
     "<triple>a | b | c</triple>\n",
     '{"triple": "a | b | c"}\n',
     "Step: texts | a\n",
+    "2\n",
+    "[2]\n",
 ]
 # Their fields are of all kinds, in one form as in several.
 WIDE = ("revise", "inspect")
 
 
-@pytest.mark.parametrize("piece", [*REPEATED, *SPACED, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"])
+BESIDE = [" (B)", " — C", "the answer is B. ", "Tarn. It is so. ", "\\frac", '"answer": 1,', "Oh no, wait. ", "<B>"]
+
+
+@pytest.mark.parametrize(
+    "piece", [*REPEATED, *SPACED, *BESIDE, "Answer: x\n", "0.8 ", "( ", '"answer": ', "\ud800", "\u200f"]
+)
 def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
     """In more than linear time this would take minutes; the pieces are those that patterns could trip over."""
     for lead in LEADS:
@@ -452,6 +459,12 @@ def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
 def test_a_tasks_reply_of_100_kb_is_read_at_once(piece: str) -> None:
     for name in WIDE:
         read(Form(FORMS[name]), "Answer: a\nTriple: " + piece * (100_000 // len(piece)))
+
+
+@pytest.mark.parametrize("piece", ["2\n", "[2]\n", "2, ", "1. Who?\nAnswer: a\n"])
+def test_lists_of_100_kb_are_read_at_once(piece: str) -> None:
+    for name, lead in (("pick", "Selected:\n"), ("parts", "Sub-questions:\n"), ("intents", "Intents:\n")):
+        read(Form(FORMS[name]), lead + piece * (100_000 // len(piece)))
 
 
 def test_an_answer_keeps_its_words_and_says_its_confidence() -> None:
