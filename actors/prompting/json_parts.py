@@ -72,7 +72,7 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
 
 def _with_after(parts: Sequence[Part], text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
     """The parts of an object with those on lines after it, which may settle on something else."""
-    if cut_off:
+    if cut_off or not text.strip():
         return [*parts]
     between, later = parts_in_lines(untagged(text, names), form, names)
     return [*parts[:-1], replace(parts[-1], after=tuple(between.split("\n"))), *later]

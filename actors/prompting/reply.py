@@ -248,15 +248,19 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
 
 def _behind_answer(parts: Sequence[Part]) -> list[str]:
     """The lines behind the last answer's own."""
-    place = max(number for number, part in enumerate(parts) if part.field.value is Value.ANSWER)
-    lines = [*parts[place].lines[1:], *parts[place].after]
-    for part in parts[place + 1 :]:
-        lines += [*part.lines, *part.after]
+    later = next(number for number, part in enumerate(reversed(parts)) if part.field.value is Value.ANSWER)
+    lines: list[str] = []
+    for part in parts[len(parts) - 1 - later :]:
+        # What stands on an answer's or a confidence's own line is theirs.
+        own = 1 if part.field.value in (Value.ANSWER, Value.SHARE) else 0
+        lines += [*part.lines[own:], *part.after]
     return lines
 
 
 def _takes_back(lines: Sequence[str], answer: str, choices: Sequence[str]) -> bool:
     """True where lines behind an answer take it back, or call another one the answer."""
+    if not lines:
+        return False
     if any(map(TAKES_BACK.search, lines)):
         return True
     for said in map(sentence, said_to_be("\n".join(lines))):
