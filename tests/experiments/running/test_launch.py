@@ -83,7 +83,7 @@ def test_logits_are_tied_by_role_or_those_of_a_sparser_graph_where_the_configura
 
 def test_what_cannot_be_learned_among_lists_or_in_a_run_is_one_line() -> None:
     config = load(["experiment=mmqa_prune", "methods=[effects]", "topology.tied=true"])
-    with pytest.raises(UserError, match="effects: estimator=effects needs all pairs of agents"):
+    with pytest.raises(UserError, match="effects: edges in lists or tied ones do not go with estimator=effects"):
         check_learners(config, team_roles(config))
     with pytest.raises(UserError, match=r"there are 1800 agents; ask for 1000 at most, with topology.instances"):
         checked("topology.instances=200", "topology.tied=true")

@@ -124,7 +124,7 @@ def test_a_state_is_taken_up_where_it_was_left() -> None:
 @pytest.mark.parametrize(
     ("chosen", "pruning", "told"),
     [
-        (LearnerSettings(), PruningSettings(), "estimator=effects needs all pairs"),
+        (LearnerSettings(), PruningSettings(), "estimator=effects, which needs all pairs"),
         (LearnerSettings(estimator=Estimator.REINFORCE), PruningSettings(rule=Rule.AGENTS), "rule=agents needs all"),
     ],
 )

@@ -280,9 +280,9 @@ def test_every_learner_is_a_method_of_its_own_name_that_needs_its_graph() -> Non
 
 
 def test_settings_that_a_method_has_otherwise_are_refused() -> None:
-    with pytest.raises(UserError, match="agentprune has reinforce; leave it out"):
+    with pytest.raises(UserError, match="agentprune always has reinforce; leave the setting out, or agentprune"):
         learner_options(load(["experiment=agentprune", "learner.estimator=rloo"]), "agentprune")
-    with pytest.raises(UserError, match="m3prune has reinforce; leave it out"):
+    with pytest.raises(UserError, match="m3prune always has reinforce; leave the setting out, or m3prune"):
         learner_options(load(["experiment=mmqa_prune", "learner.estimator=rloo"]), "m3prune")
     with pytest.raises(ValueError, match="staged=false"):
         Learner(TEAM, pruning=PruningSettings(rule=Rule.ONCE))
