@@ -56,7 +56,7 @@ class Arm:
     def ci95(self) -> tuple[float, float]:
         """The 95% interval of the mean, over questions and trials (`crossed_interval`)."""
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
-        return crossed_interval(self.utilities, derive_seed(0, "interval", self.name))
+        return crossed_interval(by_seed(self.utilities, self.seeds), derive_seed(0, "interval", self.name))
 
     @property
     def name(self) -> str:
@@ -276,6 +276,15 @@ def _differences(arm: Arm, reference: Arm) -> Floats:
 
 def _of_seed(arm: Arm, seed: int) -> Floats:
     return _mean(arm.utilities[[own == seed for own in arm.seeds]])
+
+
+def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
+    """[trials, questions] with the trials of one seed averaged: an attacker's positions share what was learned with it,
+    and are no repetitions of it. Where there is one seed alone, they are all that is repeated."""
+    different = dict.fromkeys(seeds)
+    if len(different) in (1, len(seeds)):
+        return utilities
+    return np.array([_mean(utilities[[own == seed for own in seeds]]) for seed in different])
 
 
 def _mean(values: Floats) -> Floats:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
+from experiments.analysis.compare import by_seed
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
@@ -71,7 +72,9 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
         utilities = [
             {id: scored.utility for id, scored in trial[method].items()} for trial in answers if method in trial
         ]
-        low, high = rounded(crossed_interval(as_matrix(utilities), derive_seed(seed, "sweep", key, method)))
+        seeds = [trial.seed for trial, answered in zip(finished, answers, strict=True) if method in answered]
+        repeated = by_seed(as_matrix(utilities), seeds)
+        low, high = rounded(crossed_interval(repeated, derive_seed(seed, "sweep", key, method)))
         means = {"utility": _mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
             known = [row[name] for row in of_method if row.get(name) is not None]

@@ -12,6 +12,7 @@ import pytest
 from experiments.analysis.compare import (
     Arm,
     Comparison,
+    by_seed,
     compare_pairs,
     in_words,
     merge,
@@ -142,3 +143,10 @@ def test_under_attacks_each_method_is_compared_with_itself_without_one() -> None
     attacked = replace(attacked, values={"attack.kind": "input", "attack.agents": [1]})
     other = replace(attacked, method="full")
     assert natural_pairs([clean, attacked, other]) == [(attacked, clean)]
+
+
+def test_positions_of_an_attacker_repeat_nothing_of_what_was_learned_with_a_seed() -> None:
+    utilities = np.array([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]])
+    assert by_seed(utilities, [0, 0, 1]).tolist() == [[0.5, 0.0], [1.0, 1.0]]
+    assert by_seed(utilities, [0, 1, 2]) is utilities
+    assert by_seed(utilities, [3, 3, 3]) is utilities
