@@ -89,7 +89,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
                 raise ValueError(f"{table.count_rows()} of {marks[mark]} rows")
             tables.append(table)
         return tuple(tables)
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise _damaged(target, error) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from actors.errors import UserError
@@ -31,12 +32,13 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
             raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
         # An order by seed: a larger number adds attackers to those of a smaller one.
         named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
-    if twice := [name for name in agents if named.count(name) > 1]:
+    times = Counter(named)  # looked up below: a team may have a hundred thousand agents
+    if twice := [name for name in agents if times[name] > 1]:
         raise UserError(f"attack.agents names {twice[0]} twice: name each agent once")
     # Last, since an attack checks the number of its attackers.
     kind(settings).check(named)
     # In the team's order, so that the order in `attack.agents` changes nothing.
-    return tuple(name for name in agents if name in named)
+    return tuple(name for name in agents if name in times)
 
 
 def check_phases(settings: AttackSettings, rounds: int | None, questions: int | None) -> None:

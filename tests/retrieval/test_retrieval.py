@@ -255,12 +255,12 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("damage", ["manifest", "data", "marker"])
+@pytest.mark.parametrize("damage", ["manifest", "data", "marker", "list"])
 def test_a_damaged_index_is_named_with_the_remedy(tmp_path: Path, damage: str) -> None:
     Store.open(tmp_path, corpus, LexicalEncoder())
     (index,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    if damage == "marker":
-        (index / MARKER).write_text(json.dumps({"rows": 1}))
+    if damage in ("marker", "list"):
+        (index / MARKER).write_text(json.dumps({"rows": 1} if damage == "marker" else []))
     else:
         shutil.rmtree(next(index.rglob("_versions" if damage == "manifest" else "data")))
     with pytest.raises(StoreError, match=rf"{index.name} is damaged.*delete that folder") as caught:

@@ -17,6 +17,7 @@ from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, So
 from actors.prompting.prompt import ORDERS
 from actors.reader.reader import ReaderSettings
 from experiments.attacks.attack import Attack, Phase
+from experiments.attacks.attackers import choose_attackers
 from experiments.attacks.contagion import Contagion
 from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.metrics import Harm
@@ -334,6 +335,24 @@ def test_attackers_are_drawn_by_seed_and_named_by_position_or_role() -> None:
     assert {len(names) for names in drawn} == {2}
     assert len(set(drawn)) == 6  # every pair of four
     assert drawn[3] == Attack(AttackSettings(kind="response", number=2), TEAM, Films(), 3).attackers
+
+
+class Compared(str):
+    """A name that counts how often it is compared with another."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_to_choose_many_attackers_takes_no_comparison_of_each_with_each() -> None:
+    agents = [Compared(f"text_critic_{number}") for number in range(1000)]
+    assert len(choose_attackers(AttackSettings(kind="response", number=900), agents, 0)) == 900
+    assert Compared.times < 10 * len(agents)
 
 
 @pytest.mark.parametrize(
