@@ -10,6 +10,7 @@ from pathlib import Path
 
 from actors.errors import UserError
 
+DEPTH = 64  # of folders in folders (about 8, in W&B's of a trial)
 # W&B's folder, in that of a run or of a sweep's trial, has links of its own, to the latest run and to a log elsewhere.
 # Nobody here reads or writes them, and W&B itself makes a new folder each time and puts new links in the place of old
 # ones.
@@ -29,12 +30,21 @@ def check_plain(folder: Path) -> None:
 
 
 def _others(folder: Path) -> Iterator[Path]:
-    """Whatever is neither a file nor a folder, at any depth; links are not followed."""
-    with os.scandir(folder) as entries:
-        # Sorted: which one is named must not depend on the file system.
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode):
-                yield from _others(Path(entry.path))
-            elif not stat.S_ISREG(mode):
-                yield Path(entry.path)
+    """Whatever is neither a file nor a folder; links are not followed. Raises UserError where folders lie too deep."""
+    # A stack of folders and their depths: a call within a call for each would end in a RecursionError.
+    left = [(str(folder), 0)]
+    while left:
+        inside, depth = left.pop()
+        if depth > DEPTH:
+            raise UserError(
+                f"{folder} has more than {DEPTH} folders inside each other, as no run leaves them; delete "
+                f"{Path(inside).relative_to(folder).parts[0]} in it, or give an intact run folder"
+            )
+        with os.scandir(inside) as entries:
+            # Sorted: which one is named must not depend on the file system.
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    left.append((entry.path, depth + 1))
+                elif not stat.S_ISREG(mode):
+                    yield Path(entry.path)

@@ -213,6 +213,14 @@ def test_a_pipe_in_a_folder_hangs_nothing_and_wandb_keeps_its_own_links(folder: 
     assert "scores.jsonl is no file" in refused(folder)
 
 
+def test_folders_without_end_in_a_folder_are_refused(folder: Path, refused: Said) -> None:
+    inside = folder / "trials"
+    for _ in range(70):
+        inside.mkdir()
+        inside = inside / "d"
+    assert "has more than 64 folders inside each other" in refused(folder)
+
+
 @pytest.mark.parametrize("how", ["working directory", "path"])
 def test_no_module_is_looked_for_in_a_folder(
     how: str, folder: Path, refused: Said, monkeypatch: pytest.MonkeyPatch
