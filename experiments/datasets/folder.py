@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from actors.errors import UserError
-from experiments.datasets.layouts.limits import NAME
+from experiments.datasets.layouts.limits import DEPTH, FRAMES, NAME
 
 # What needs no further look: the name of nearly every file in a release, one of tens of thousands.
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,120}(\.[A-Za-z0-9]{1,10})?")
@@ -82,10 +82,31 @@ class Folder:
         return [] if folder is None else sorted(name for name in _names(folder) if self.folder(*names, name))
 
     def files_below(self, *names: str) -> Iterator[Path]:
-        """The regular files in a folder and all its folders, in no order. Raises UserError like `file`."""
-        yield from self.files(*names)
-        for name in self.folders(*names):
-            yield from self.files_below(*names, name)
+        """The regular files in a folder and all its folders, in no order.
+
+        Raises UserError like `file`, for a folder that links lead to a second time, and for too many files or folders.
+        """
+        left, number = [names], 0
+        seen: set[str] = set()
+        while left:
+            folder = left.pop()
+            self._check_new(folder, len(folder) - len(names), seen)
+            for file in self.files(*folder):
+                if (number := number + 1) > FRAMES:
+                    where = self.root.joinpath(*names)
+                    raise UserError(f"{where} has more than {FRAMES:,} files: copy them again from {self._release}")
+                yield file
+            left += [(*folder, name) for name in self.folders(*folder)]
+
+    def _check_new(self, names: tuple[str, ...], depth: int, seen: set[str]) -> None:
+        """Raises UserError for a folder that is one of those `seen`, to which it is added, or that lies too deep."""
+        path = self.root.joinpath(*names)
+        if depth > DEPTH:
+            raise UserError(f"{path} lies more than {DEPTH} folders deep: copy the folder again from {self._release}")
+        # By links inside of the release a few folders can have paths without number.
+        if (real := os.path.realpath(path)) in seen:
+            raise UserError(f"{path} leads to a folder that is read already, {real}: delete the link")
+        seen.add(real)
 
     def _below(self, names: tuple[str, ...]) -> str:
         """The path of names from a record, which each may be several folders deep."""

@@ -82,6 +82,7 @@ def _check_size(path: Path) -> None:
 
 def _within_limits(values: Iterator[tuple[object, ...]], path: Path) -> list[Row]:
     rows: list[Row] = []
+    size = 0
     # One by one: a cell far down or to the right is preceded by empty rows and cells without end.
     for cells in values:
         if len(cells) > COLUMNS or len(rows) >= ROWS:
@@ -89,5 +90,15 @@ def _within_limits(values: Iterator[tuple[object, ...]], path: Path) -> list[Row
                 f"{path}, row {len(rows) + 1}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie "
                 "far off"
             )
-        rows.append(tuple("" if cell is None else str(cell).strip() for cell in cells))
+        # One by one as well: many cells may share a long text, and each gets a copy of its own.
+        row = []
+        for cell in cells:
+            row.append("" if cell is None else str(cell).strip())
+            size += len(row[-1])
+            if size > SHEET:
+                raise UserError(
+                    f"{path}, row {len(rows) + 1}: the cells hold more than {SHEET:,} characters, and no official "
+                    "release has so many; download it again"
+                )
+        rows.append(tuple(row))
     return rows

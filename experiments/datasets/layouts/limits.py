@@ -18,5 +18,7 @@ COLUMNS = 256  # columns of a spreadsheet (10 of MH's question list)
 PICTURE = 256 * MB  # bytes of a picture's file; its pixels are limited by Pillow, to 89 million
 LETTERING = 256 * 1024  # characters of one picture's recognised words in ocrs.json (8 kB)
 NAME = 255  # bytes of a file's name, as file systems have it
+DEPTH = 32  # folders inside each other (2 of MH)
+FRAMES = 100_000  # files of one picture (hundreds, of MH's films)
 ID = 512  # characters of an id
 OFFSETS = 64 * MB  # bytes of imgs.lineidx (5 MB, WebQA)

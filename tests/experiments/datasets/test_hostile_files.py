@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from actors.errors import UserError
 from experiments.config.loading import load
+from experiments.datasets import folder
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.files import check_image
 from experiments.datasets.folder import Folder
@@ -22,7 +24,7 @@ from experiments.datasets.kind import DataRequest
 from experiments.datasets.layouts.limits import LINE
 from experiments.datasets.layouts.mh import NODE
 from experiments.datasets.settings import DataSettings
-from experiments.datasets.sheets import read_placed
+from experiments.datasets.sheets import read_placed, read_records
 from tests.fuzz.layouts import LAYOUTS, picture
 from tests.fuzz.mutations import size
 
@@ -153,6 +155,27 @@ def test_links_inside_and_a_folder_that_is_a_link_itself_are_followed(tmp_path: 
     assert len(read("mmqa", tmp_path / "here")) == 1
 
 
+def test_a_folder_that_links_lead_to_twice_is_not_read_again_and_again(tmp_path: Path) -> None:
+    for level in range(12):
+        (tmp_path / f"level_{level}").mkdir()
+    for level in range(11):
+        for link in range(8):
+            (tmp_path / f"level_{level}" / f"link_{link}").symlink_to(tmp_path / f"level_{level + 1}")
+    with pytest.raises(UserError, match=r"is read already.*delete the link"):
+        list(Folder(tmp_path, "its release").files_below("level_0"))
+
+
+def test_a_folder_of_too_many_folders_or_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep" / "/".join("d" * 40)).mkdir(parents=True)
+    with pytest.raises(UserError, match="lies more than 32 folders deep: copy the folder again from its release"):
+        list(Folder(tmp_path, "its release").files_below("deep"))
+    monkeypatch.setattr(folder, "FRAMES", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_bytes(b"")
+    with pytest.raises(UserError, match="has more than 2 files: copy them again"):
+        list(Folder(tmp_path, "its release").files_below())
+
+
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
@@ -180,6 +203,26 @@ def test_a_cell_far_off_is_refused(row: str, cell: str, tmp_path: Path) -> None:
     size(path, lambda strategy: (row, cell))
     with pytest.raises(UserError, match=r"Node.xlsx, row [\d,]+: more than 256 columns or 100,000 rows"):
         list(read_placed(path, NODE))
+
+
+def test_a_long_text_that_many_cells_share_is_not_copied_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "Node.xlsx"
+    openpyxl.Workbook().save(path)
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    types, sheet = "[Content_Types].xml", "xl/worksheets/sheet1.xml"
+    shared = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'.encode()
+    parts[types] = parts[types].replace(b"</Types>", shared)
+    space = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    parts["xl/sharedStrings.xml"] = b"<sst %b><si><t>%b </t></si></sst>" % (space, b"x" * 4_000_000)
+    rows = b'<row><c t="s"><v>0</v></c></row>' * 20
+    parts[sheet] = b"<worksheet %b><sheetData>%b</sheetData></worksheet>" % (space, rows)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    with pytest.raises(UserError, match=r"Node.xlsx, row 5: the cells hold more than 16,777,216 characters"):
+        list(read_records(path, ()))
 
 
 def test_a_small_file_of_endless_pixels_is_not_decoded(tmp_path: Path) -> None:
