@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ TIMEOUT_S, CONNECT_S = 20.0, 10.0
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 QUOTED_CHARACTERS = 200
+LINE_BYTES = 64_000_000  # of a recorded search (some kB); a file without line breaks must not fill the memory
 
 Results = list[dict[str, str]]
 
@@ -217,9 +219,7 @@ def read_recording(path: Path) -> dict[str, Results]:
     """Results by query. Raises WebError when the file cannot be read or holds something else."""
     recorded: dict[str, Results] = {}
     try:
-        lines = path.read_bytes().split(b"\n")
-        if lines.pop():  # a line that was not written to its end
-            path.write_bytes(b"".join(line + b"\n" for line in lines))
+        lines = _complete_lines(path)
     except OSError as error:
         raise WebError(f"cannot read recorded web results: {error}") from error
     for number, line in enumerate(lines, start=1):
@@ -233,3 +233,20 @@ def read_recording(path: Path) -> dict[str, Results]:
                 f"{path}, line {number}: not a recorded web search ({error!r}); give the web.jsonl of a run"
             ) from error
     return recorded
+
+
+def _complete_lines(path: Path) -> list[bytes]:
+    """The lines of a recording; one that was not written to its end is cut off. Raises WebError for an endless one."""
+    lines: list[bytes] = []
+    with path.open("rb") as file:
+        while line := file.readline(LINE_BYTES):
+            if line.endswith(b"\n"):
+                lines.append(line)
+            elif len(line) == LINE_BYTES:
+                raise WebError(
+                    f"{path}, line {len(lines) + 1}: more than {LINE_BYTES:,} bytes, which is no recorded web search; "
+                    "give the web.jsonl of a run"
+                )
+            else:
+                os.truncate(path, sum(map(len, lines)))
+    return lines

@@ -115,7 +115,18 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
 
 
 def cut(path: Path) -> None:
-    """Cuts off an incomplete last line, so that the next one is not appended to it."""
+    """Cuts off an incomplete last line, so that the next one is not appended to it.
+
+    Raises UserError where what follows the last newline is longer than any record.
+    """
     if path.exists():
+        size = path.stat().st_size
+        begins = max(0, size - LINE_BYTES)
+        # Of the end alone: a file may have a size that no memory holds and be nearly empty.
+        with path.open("rb") as file:
+            file.seek(begins)
+            newline = file.read(LINE_BYTES).rfind(b"\n")
+        if newline < 0 and begins:
+            raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
         # Without any newline `rfind` gives -1, and the file becomes empty.
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        os.truncate(path, begins + newline + 1)

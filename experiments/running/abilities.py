@@ -18,6 +18,8 @@ from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.running.models import by_key, role_backends
 
+MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)
+
 
 @dataclass(frozen=True)
 class RoleModel:
@@ -86,7 +88,11 @@ def _check_able(agents: AgentSettings, key: str, name: str, abilities: Abilities
 
 def _check_same(folder: RunFolder, now: Mapping[str, Any]) -> None:
     try:
-        began = json.loads(folder.model.read_bytes())
+        with folder.model.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        began = json.loads(content)
         roles = began.get("roles", {})
         _check_as_it_was(folder, now["name"], began["abilities"], now["abilities"])
         for role, model in now.get("roles", {}).items():

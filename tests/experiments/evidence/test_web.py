@@ -299,3 +299,14 @@ async def test_connections_are_closed_when_a_search_is_cancelled() -> None:
             await search
         while not google.server.left:
             await asyncio.sleep(0.001)
+
+
+def test_a_recording_without_lines_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "LINE_BYTES", 100)
+    path = tmp_path / "web.jsonl"
+    path.write_text('{"query": "bridge", "results": []}\n')
+    with path.open("ab") as file:
+        file.truncate(2**35)
+    with pytest.raises(WebError, match=r"web.jsonl, line 2: more than 100 bytes"):
+        RecordedWeb(path)
+    assert path.stat().st_size == 2**35

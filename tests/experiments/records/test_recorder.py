@@ -404,6 +404,20 @@ def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch
         list(jsonl.lines(tmp_path / "scores.jsonl"))
 
 
+def test_of_a_file_that_is_long_and_nearly_empty_only_the_end_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "usage.jsonl"
+    path.write_bytes(b"{}\n" * 1000 + b'{"half')
+    monkeypatch.setattr(jsonl, "LINE_BYTES", 100)
+    jsonl.cut(path)
+    assert path.read_bytes() == b"{}\n" * 1000
+    with path.open("ab") as file:
+        file.truncate(2**35)
+    with pytest.raises(UserError, match=r"usage.jsonl has a line of more than 100 bytes"):
+        jsonl.cut(path)
+
+
 def test_of_a_line_that_found_no_room_nothing_stays_for_the_next_one_to_be_glued_to(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     code = f"""

@@ -96,6 +96,13 @@ def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
         check(ABLE, folder)
 
 
+def test_a_record_without_end_is_not_read_whole(folder: RunFolder) -> None:
+    with folder.model.open("wb") as file:
+        file.truncate(2**35)
+    with pytest.raises(UserError, match=r"model.json is damaged \(it has more than 1,048,576 bytes\)"):
+        check(ABLE, folder)
+
+
 def test_what_earlier_versions_did_not_ask_for_is_not_compared(folder: RunFolder) -> None:
     folder.model.write_text(json.dumps({"abilities": {"pictures": True, "flies": True}}))
     check(ABLE, folder)
