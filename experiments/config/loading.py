@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -167,7 +168,7 @@ def _preset(name: str) -> Path:
     """The file of an experiment, by its name or its own path."""
     path = Path(name)
     if name.endswith((".yaml", ".yml")):
-        if not path.is_file():
+        if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
             raise UserError(f"experiment={name}: there is no such file; give a preset's path or one of our names")
         if not re.fullmatch(r"[\w.-]+", path.stem):
             raise UserError(f"experiment={name}: run folders are named after it, so letters, digits, -, _ and . only")
@@ -243,7 +244,7 @@ def _reader(name: str) -> Any:
         return {}
     own = name.endswith((".yaml", ".yml"))
     path = Path(name) if own else READERS / f"{name}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):
         known = ["default", *sorted(known.stem for known in READERS.glob("*.yaml"))]
         raise UserError(
             f"reader={name}: there are no such settings.{near_miss(name, known)} Known: {', '.join(known)}; "

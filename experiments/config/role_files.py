@@ -5,6 +5,7 @@ What is read becomes the settings of these roles, as if it stood on the command 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -45,7 +46,7 @@ def read_roles(name: str) -> dict[str, Any]:
     where = f"roles.file={name}"
     own = name.endswith((".yaml", ".yml"))
     path = Path(name) if own else FOLDER / f"{name}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         known = sorted(known.stem for known in FOLDER.glob("*.yaml"))
         raise UserError(
             f"{where}: there is no such file.{near_miss(name, known)} Known: {', '.join(known)}; "

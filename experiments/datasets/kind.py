@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +42,7 @@ class DataRequest:
         kind, root = self.settings.kind, self.settings.root
         if root is None:
             raise UserError(f"data={kind} needs data.root=<folder>, with {self.release}")
-        if not Path(root).is_dir():
+        if not os.path.isdir(root):  # `Path.is_dir` raises for a name that is too long
             raise UserError(f"data.root={root} is not a folder: expected {self.release}")
         return Path(root)
 

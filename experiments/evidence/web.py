@@ -22,7 +22,7 @@ def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
             f"retrieval.web=serper needs a key of serper.dev in the environment variable {named}: "
             "export it first, or choose retrieval.web=corpus"
         )
-    if retrieval.web == "recorded" and not (retrieval.web_file and Path(retrieval.web_file).is_file()):
+    if retrieval.web == "recorded" and not (retrieval.web_file and os.path.isfile(retrieval.web_file)):
         raise UserError(
             f"retrieval.web=recorded needs retrieval.web_file=<web.jsonl of a run>; {retrieval.web_file} is no file"
         )

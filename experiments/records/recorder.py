@@ -89,8 +89,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """An existing run folder. Raises UserError when `path` is none, or holds anything but plain files."""
         run = cls(path.absolute())
-        if not run.config.is_file():
-            what = "has no config.yaml" if path.is_dir() else "is not a folder"
+        if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long
+            what = "has no config.yaml" if os.path.isdir(path) else "is not a folder"
             raise UserError(f"{path} is not a run folder: it {what}; give a folder that a run printed as `run: ...`")
         check_plain(run.path)
         return run

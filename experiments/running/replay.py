@@ -8,6 +8,7 @@ recorded discussions, which works as long as they are scored as they were.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -66,7 +67,7 @@ def answering(recorded: Config) -> str:
         # A folder may say that it replays itself.
         seen.add(recorded.replay.run)
         path = RunFolder(Path(str(recorded.replay.run))).config
-        if not path.is_file():
+        if not os.path.isfile(path):
             break
         recorded = read_config(path)
     return models_named(recorded)

@@ -14,6 +14,8 @@ import pytest
 from experiments.datasets.sample.release import write_sample
 from run import main
 
+LONG = "x" * 300  # letters of a name; file systems allow 255 bytes
+
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -83,6 +85,26 @@ def test_a_wrong_word_is_told_what_would_be_right(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert says in refused(capsys, *words, f"output={tmp_path}", "wandb.mode=disabled")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([f"experiment={LONG}.yaml"], "there is no such file"),
+        ([f"resume={LONG}"], "is not a run folder"),
+        (["experiment=mmqa_prune", f"reader={LONG}.yaml"], "there are no such settings"),
+        (["experiment=mmqa_prune", f"roles.file={LONG}.yaml"], "there is no such file"),
+        (["experiment=mmqa_prune", "data=mmqa", f"data.root={LONG}"], "is not a folder"),
+        (["experiment=mmqa_prune", "model=replay", f"replay.run={LONG}"], "is not a run folder"),
+        (["experiment=omnisearch", "retrieval.web=recorded", f"retrieval.web_file={LONG}"], "is no file"),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    more = [] if words[0].startswith("resume=") else [f"output={tmp_path}", "wandb.mode=disabled"]
+    assert says in refused(capsys, *words, *more)
+    assert not list(tmp_path.iterdir())
 
 
 def test_too_few_training_questions_are_noticed_before_anything_starts(
