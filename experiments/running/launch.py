@@ -149,9 +149,16 @@ def _rounds(config: Config) -> int | None:
 
 
 def _questions(config: Config) -> int | None:
-    """The most questions of a phase of a run; None where the data set says how many."""
-    learned = 2 * config.pruning.steps * config.training.questions_per_step if learned_methods(config) else 0
-    return None if config.data.limit is None else max(config.data.limit, learned, config.defence.calibration)
+    """The most questions of a phase that is attacked; None where the data set says how many, or no phase is."""
+    phases: list[int | None] = []
+    if config.attack.when != "train":
+        phases.append(config.data.limit)
+    if config.attack.when != "evaluate" and learned_methods(config):
+        phases.append(2 * config.pruning.steps * config.training.questions_per_step)
+    if config.attack.when != "evaluate" and any(method.needs_calibration for method in methods_of(config)):
+        phases.append(config.defence.calibration)
+    known = [most for most in phases if most is not None]
+    return max(known, default=None) if len(known) == len(phases) else None
 
 
 def learned_methods(config: Config) -> tuple[str, ...]:

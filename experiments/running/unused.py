@@ -28,12 +28,15 @@ Varied = tuple[Mapping[str, Any], Config]
 
 _STUDIES = ("planted", "redundancy", "behaviour")
 _ANSWERING = ("model", "judge", "judge_rubric", "reader", "replay", "attack", "defence", "systems")
+_DISCUSSING = ("topology", "ablation", "agents", "roles")
 # Whole groups that a job passes over: what agents are asked and told, where it holds no discussions, and the figures
-# of a run, where it draws its own in any case or none.
+# of a run, where it draws its own in any case or none. Methods are no such group where data are read: those that learn
+# decide which questions are held out.
 _PASSED_OVER = {
-    "recall": ("figures", *_ANSWERING),
-    "planted": ("figures", "data", "retrieval", *_ANSWERING),
+    "recall": ("figures", *_ANSWERING, *_DISCUSSING),
+    "planted": ("figures", "data", "retrieval", "methods", *_ANSWERING, *_DISCUSSING),
     "redundancy": ("figures",),
+    "behaviour": ("topology", "ablation", "learner"),
 }
 # By the setting that makes them count, and its value.
 _RETRIEVAL = {
@@ -85,6 +88,8 @@ def idle(config: Config, key: str) -> str | None:
         return f"job={config.job} does not go by {group}; leave it out"
     if group in _STUDIES and group != config.job:
         return f"that is for job={group}, and this is job={config.job}; leave it out, or choose another experiment"
+    if group == "ablation":
+        return _of_ablation(config)
     # A group's name alone stands for its kind.
     if name in ("kind", "") and group != "judge_rubric":
         return None
@@ -145,10 +150,14 @@ def _of_reader(config: Config) -> str | None:
 
 
 def _of_role(config: Config, name: str) -> str | None:
-    role, _, of_model = name.partition(".model.")
-    if of_model in ("", "kind"):
+    role, _, setting = name.partition(".")
+    group, _, of_model = setting.partition(".")
+    model = for_role(config, role).model
+    if group == "reader" and model.kind not in ("reader", "replay"):
+        return f"the model of {role} is {model.kind} and not the embedded reader; leave it out"
+    if group != "model" or of_model in ("", "kind"):
         return None
-    return _of_model(for_role(config, role).model, f"roles.{role}.model", of_model)
+    return _of_model(model, f"roles.{role}.model", of_model)
 
 
 def _of_retrieval(config: Config, name: str) -> str | None:
@@ -158,7 +167,9 @@ def _of_retrieval(config: Config, name: str) -> str | None:
         if getattr(config.retrieval, other) != value:
             return f"it is for retrieval.{other}={value}; say that too, or leave it out"
     web_or_graph = name.startswith("web") or name in ("graph", "part_words", "gleaning")
-    # A recall or a study holds discussions of no system.
+    if web_or_graph and config.job == "recall":
+        return "job=recall searches neither the web nor a knowledge graph; leave it out"
+    # A study holds discussions of no system.
     if web_or_graph and config.job == "prune" and not searches and _all_ours(config):
         what = "the web" if name.startswith("web") else "a knowledge graph"
         return f"none of the methods searches {what}; name a system that does, or leave it out"
@@ -169,6 +180,10 @@ def _of_attack(config: Config, name: str) -> str | None:
     settings, kind = config.attack, attack_kind(config.attack.kind)
     if settings.kind == NONE:
         return "nobody attacks; name an attack with attack=<kind>, or leave it out"
+    # Agents that are watched are attacked as those that learn are.
+    trains = learned_methods(config) or any(method.needs_calibration for method in methods_of(config))
+    if name == "when" and settings.when == "train" and config.job == "prune" and _all_ours(config) and not trains:
+        return "none of the methods learns a graph or watches agents, so that nobody is ever attacked; leave it out"
     if kind not in ATTACKS or name in ("when", "agents", *kind.reads):
         return None
     if name == "number":
@@ -177,6 +192,12 @@ def _of_attack(config: Config, name: str) -> str | None:
         return "attack.agents names the attackers already; leave one of the two out" if settings.agents else None
     able = (f"attack={other.name}" for other in ATTACKS if name in other.reads)
     return f"attack={kind.name} does not go by it; it is for {_and(able)}, or leave it out"
+
+
+def _of_ablation(config: Config) -> str | None:
+    if config.ablation not in ("no_inter", "no_alignment") or learned_methods(config) or not _all_ours(config):
+        return None
+    return f"ablation={config.ablation} takes something from a learner, and none of the methods learns a graph"
 
 
 def _of_systems(config: Config, name: str) -> str | None:

@@ -14,6 +14,7 @@ import pytest
 from experiments.datasets.sample.release import write_sample
 from run import main
 
+SLEEPER = ["experiment=mmqa_prune", "attack=sleeper"]
 LONG = "x" * 300  # letters of a name; file systems allow 255 bytes
 
 
@@ -69,6 +70,9 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
         (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1: rloo"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_round=3"], "attack.from_round=3: nobody would ever"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_question=900"], "attack.from_question=900: nobody"),
+        ([*SLEEPER, "data.limit=20", "attack.from_question=30", "methods=[full]"], "as there are only 20 questions"),
+        ([*SLEEPER, "data.limit=50", "attack.from_question=70", "attack.when=evaluate"], "as there are only 50"),
+        ([*SLEEPER, "attack.when=train", "attack.from_question=90", "pruning.steps=10"], "as there are only 20"),
         (["experiment=mmqa_prune", "data.root=/tmp"], "data.root would have no effect: data=sample is generated"),
         (["experiment=mmqa_prune", "replay.run=/tmp"], "with model=replay alone"),
         (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "drop either"),

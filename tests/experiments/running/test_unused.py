@@ -28,6 +28,7 @@ from tests.support.paths import ROOT
 from topologies.settings import SystemSettings
 
 PRUNE = "experiment=mmqa_prune"
+OPENAI = ["model=openai", "model.name=x", "model.base_url=http://x/v1"]
 
 
 def notes(*words: str) -> list[str]:
@@ -63,7 +64,13 @@ def refusal(*words: str) -> str:
         (["judge_rubric=graded"], "nobody judges (judge=none)"),
         (["judge=reader", "judge.base_url=http://x/v1"], "judge.base_url would have no effect: judge=reader goes by"),
         (["roles.text_critic.model.base_url=http://x/v1"], "roles.text_critic.model=reader goes by"),
+        (
+            [*OPENAI, "roles.text_critic.reader.conformity=0.9"],
+            "roles.text_critic.reader.conformity would have no effect: the model of text_critic is openai and not",
+        ),
         (["attack.number=2"], "nobody attacks"),
+        (["attack=response", "attack.when=train", "methods=[full]"], "so that nobody is ever attacked"),
+        (["ablation=no_inter", "methods=[single,full]"], "none of the methods learns a graph"),
         (["attack=response", "attack.share=0.9"], "attack=response does not go by it; it is for attack=tamper"),
         (["attack=response", "attack.agents=[0]", "attack.number=3"], "leave one of the two out"),
         (["attack=tamper", "attack.number=3"], "compromises none but those that attack.agents names"),
@@ -84,9 +91,21 @@ def test_a_setting_without_effect_is_refused_with_what_would_go_by_it(words: lis
     assert says in refusal(PRUNE, *words)
 
 
-@pytest.mark.parametrize("words", [["experiment=planted", "data.limit=5"], ["experiment=recall", "systems.paths=2"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["experiment=planted", word] for word in ("data.limit=5", "topology.rounds=4", "methods=[full]")),
+        *(["experiment=planted", word] for word in ("ablation=no_inter", "agents.max_tokens=99")),
+        *(["experiment=recall", word] for word in ("systems.paths=2", "topology.rounds=4", "agents.max_tokens=99")),
+        *(["experiment=behaviour", word] for word in ("topology.rounds=4", "learner.epsilon=0.2", "ablation=no_inter")),
+    ],
+)
 def test_a_job_without_discussions_is_told_what_it_passes_over(words: list[str]) -> None:
     assert "does not go by" in refusal(*words)
+
+
+def test_recall_searches_by_no_graph() -> None:
+    assert "neither the web nor a knowledge graph" in refusal("experiment=recall", "retrieval.graph=model")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +119,10 @@ def test_a_job_without_discussions_is_told_what_it_passes_over(words: list[str])
         ["methods=[mine.second_opinion:SecondOpinion]", "systems.paths=2", "retrieval.web=none"],
         ["model=mine.parrot:Parrot", "model.name=x", "model.extra.word=Oslo"],
         ["pruning.steps=3", "methods=[full]"],
+        [*OPENAI, "roles.text_critic.model=reader", "roles.text_critic.reader.conformity=0.9"],
+        ["attack=response", "attack.when=train", "methods=[anomaly]"],
+        ["ablation=no_inter", "methods=[single,m3prune]"],
+        ["ablation=dummy_text", "methods=[full]"],
     ],
 )
 def test_what_is_gone_by_is_not_refused(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
