@@ -19,6 +19,7 @@ from experiments.attacks.kind import NONE
 from experiments.config.config import Config
 from experiments.config.loading import Said, for_role
 from experiments.config.references import flat
+from experiments.config.settings import SweepSettings
 from experiments.datasets.catalogue import DATASETS, dataset_kind
 from experiments.running.launch import learned_methods
 from experiments.running.methods import METHODS, methods_of
@@ -44,6 +45,7 @@ _RETRIEVAL = {
     "web_file": ("web", "recorded"),
     **dict.fromkeys(("web_key_env", "web_url"), ("web", "serper")),
 }
+_OF_SWEEPS = ("search", "samples", "stop", "grace", "reduction", "parallel")
 # What only a learner goes by, whatever the data set. (Steps and questions decide which questions are held out.)
 _LEARNING = ("learner", "pruning", "training")
 _NOT_ONLY = ("pruning.steps", "training.questions_per_step")
@@ -69,6 +71,10 @@ def check_used(said: Said, config: Config, trials: Sequence[Varied] = ()) -> lis
                 refused.setdefault(why[0], []).append(key)
         elif why and not (of_preset and said.ours):
             notes.append(f"{key} has no effect in {len(why)} of {len(configs)} settings of the sweep: {why[0]}")
+    for key in said.words:
+        # Of the words alone: those that call off what a preset's sweep goes by leave the rest of it standing.
+        if reason := _of_sweep(config.sweep, key, bool(trials)):
+            refused.setdefault(reason, []).append(key)
     for key in dict.fromkeys(key for values, _ in trials for key in values):
         of_key = [one for values, one in trials if key in values]
         why = [reason for one in of_key if (reason := idle(one, key) or _idle_axis(one, key))]
@@ -206,6 +212,19 @@ def _of_systems(config: Config, name: str) -> str | None:
         return None
     able = [method.name for method in METHODS if name in method.reads]
     return f"none of the methods goes by it; {_and(able)} would; name one, or leave it out"
+
+
+def _of_sweep(sweep: SweepSettings, key: str, is_one: bool) -> str | None:
+    name = key.removeprefix("sweep.")
+    if key == name or name not in _OF_SWEEPS or getattr(sweep, name) == getattr(SweepSettings(), name):
+        return None
+    if not is_one:
+        return "this is no sweep; name values to try with sweep.axes.<key>=[...], or leave it out"
+    if name == "samples" and sweep.search != "random":
+        return "it is for sweep.search=random; say that too, or leave it out"
+    if name in ("grace", "reduction") and sweep.stop != "asha":
+        return "it is for sweep.stop=asha; say that too, or leave it out"
+    return None
 
 
 def _idle_axis(config: Config, key: str) -> str | None:

@@ -93,6 +93,11 @@ def _checked(config: Config, chosen: Said | None = None) -> list[Trial]:
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
     # Checked before any process is started: a sweep that fails after an hour wastes that hour.
     trials = expand(config)
+    if settings.stop == "asha" and not any(learned_methods(trial.config) for trial in trials):
+        raise UserError(
+            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
+            "it out, or name one that learns"
+        )
     if settings.stop == "asha" and settings.grace > (steps := _steps(trials)):
         raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
     tell_unused(chosen, config, trials)

@@ -28,7 +28,7 @@ from experiments.running.unused import check_used
 Values = dict[str, Any]
 
 # Groups and keys that all trials share, so they cannot be axes.
-FIXED = ("experiment", "job", "output", "cache", "resume", "dry_run", "ray", "sweep", "wandb")
+FIXED = ("experiment", "job", "output", "cache", "resume", "dry_run", "runtime", "ray", "sweep", "wandb")
 MOST_COMBINATIONS = 1_000_000  # that a sample may be drawn from
 LONGEST = 100  # characters of settings in a name; file systems allow 255 bytes, and tables less
 
@@ -63,6 +63,7 @@ def expand(config: Config) -> list[Trial]:
     # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
     alone = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
+    names: dict[str, str] = {}
     for values in chosen:
         checked: Config | None = None
         for seed in range(config.seed, config.seed + config.sweep.seeds):
@@ -75,6 +76,9 @@ def expand(config: Config) -> list[Trial]:
                     _check(checked)
                 except UserError as error:
                     raise UserError(f"trial {name}: {error}") from error
+                # Values that are written otherwise, or that an axis takes the place of, may be the same.
+                if (same := names.setdefault(repr(checked), name)) != name:
+                    raise UserError(f"trial {name} is the same as trial {same}: name each setting of a sweep once")
             single = deepcopy(checked)
             single.seed = seed
             trials.append(Trial(name, values, seed, single))

@@ -84,6 +84,10 @@ def refusal(*words: str) -> str:
         (["redundancy.questions=3"], "that is for job=redundancy"),
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths would have no effect"),
         (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "none of the methods learns a graph"),
+        (["sweep.parallel=4"], "sweep.parallel would have no effect: this is no sweep"),
+        (["sweep.search=random", "sweep.stop=asha"], "sweep.search, sweep.stop would have no effect: this is no sweep"),
+        (["sweep.seeds=2", "sweep.samples=5"], "it is for sweep.search=random"),
+        (["sweep.seeds=2", "sweep.grace=3"], "it is for sweep.stop=asha"),
         (["sweep.axes.data.task=[informative,damage]"], "sweep: data.task would have no effect"),
     ],
 )
@@ -119,6 +123,7 @@ def test_recall_searches_by_no_graph() -> None:
         ["methods=[mine.second_opinion:SecondOpinion]", "systems.paths=2", "retrieval.web=none"],
         ["model=mine.parrot:Parrot", "model.name=x", "model.extra.word=Oslo"],
         ["pruning.steps=3", "methods=[full]"],
+        ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=3", "sweep.parallel=4"],
         [*OPENAI, "roles.text_critic.model=reader", "roles.text_critic.reader.conformity=0.9"],
         ["attack=response", "attack.when=train", "methods=[anomaly]"],
         ["ablation=no_inter", "methods=[single,m3prune]"],

@@ -98,6 +98,10 @@ def test_random_search_draws_different_combinations_by_seed() -> None:
         (["sweep.axes.topology.rounds=4"], "expected a list of values"),
         (["sweep.axes.topology.rounds=[]"], "expected a list of values"),
         (["sweep.axes.seed=[1,2]"], "say sweep.seeds="),
+        (["sweep.axes.topology.rounds=['2',2]"], "0001-rounds=2,seed=0 is the same as trial 0000-rounds=2,seed=0"),
+        (["sweep.points=[{topology.rounds: 2},{topology.rounds: 2}]"], "name each setting of a sweep once"),
+        (["sweep.points=[{},{}]"], "trial 0001-seed=0 is the same as trial 0000-seed=0"),
+        (["sweep.axes.runtime=[ray,inline]"], "runtime is the same for the whole sweep"),
         (["sweep.axes.output=[a,b]"], "output is the same for the whole sweep"),
         (["sweep.axes.methods=[[full],[fulll]]"], "there is no 'fulll'"),
         (["sweep.axes.topology.rounds=[1,2]", "sweep.search=random", "sweep.samples=3"], "sweep.samples=<1 to 2>"),
@@ -109,6 +113,12 @@ def test_what_cannot_be_run_is_said_in_one_line_before_anything_starts(words: li
         trials(*words)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_trials_that_learn_nothing_cannot_fall_behind() -> None:
+    words = ["sweep.seeds=2", "sweep.stop=asha", "methods=[single]"]
+    with pytest.raises(UserError, match=r"sweep.stop=asha ends trials .* none of the methods learns"):
+        run_sweep(load(["experiment=mmqa_prune", *words]), RunFolder(Path("nowhere")))
 
 
 @pytest.mark.parametrize(("words", "steps"), [((), 80), (("training.share=false",), 160), (("methods=[effects]",), 80)])
