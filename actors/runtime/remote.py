@@ -26,6 +26,8 @@ LOW_ON_MEMORY = re.compile(r"NODE_OUT_OF_MEMORY|running low on memory")
 RESTARTS = 10
 """The times that Ray starts an actor again."""
 
+GONE = f"died {RESTARTS + 1} times; its output in Ray's session folder says why"
+
 RETRY_S = 0.1
 
 
@@ -35,7 +37,7 @@ def own_host() -> str:
     return host
 
 
-async def started_no_more(handle: Any, error: RayError) -> bool:
+async def started_no_more(handle: Any, error: Exception) -> bool:
     """Whether a call failed because Ray has given the actor up."""
     # Of one that was killed for memory it raises the same whether it starts it again or not.
     return isinstance(error, ActorDiedError) or (isinstance(error, OutOfMemoryError) and (await deaths(handle))[1])

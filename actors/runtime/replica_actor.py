@@ -19,7 +19,7 @@ from actors.processes import kill
 from actors.runtime.batching import Results
 from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
 from actors.runtime.pool import Pool
-from actors.runtime.remote import RESTARTS, located, loss, one_line, own_host, result, started_no_more
+from actors.runtime.remote import GONE, located, loss, one_line, own_host, result, started_no_more
 from actors.runtime.replica import Replica
 
 
@@ -59,9 +59,6 @@ class ReplicaActor:
         kill(psutil.Process().children(recursive=True))
 
 
-GONE = f"it died {RESTARTS + 1} times; its output in Ray's session folder says why"
-
-
 class RayReplica:
     """The transport to a `ReplicaActor`, found by its name: a handle would not survive a restart of the sender."""
 
@@ -77,7 +74,7 @@ class RayReplica:
             try:
                 self._found = ray.get_actor(self.name)
             except ValueError as error:
-                raise ModelLost(GONE) from error
+                raise ModelLost(f"it {GONE}") from error
         return self._found
 
     async def _locate(self) -> Address:
@@ -98,12 +95,12 @@ class RayReplica:
         try:
             handle = self._handle()
         except ModelLost as error:
-            raise ModelError(GONE) from error
+            raise ModelError(str(error)) from error
         try:
             await result(handle.ready.remote())
         except RayError as error:
             if await started_no_more(handle, error):
-                raise ModelError(GONE) from error  # no ModelLost, so that the pool gives it up
+                raise ModelError(f"it {GONE}") from error  # no ModelLost, so that the pool gives it up
             raise ModelLost(loss(error)) from error
 
     async def abilities(self) -> Abilities:

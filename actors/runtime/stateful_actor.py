@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
 
 from actors.errors import ClusterError
-from actors.runtime.remote import RESTARTS, RETRY_S, result, started_no_more
+from actors.runtime.remote import GONE, RETRY_S, result, started_no_more
 
 Answer = tuple[Any, bytes | None]
 """What a method returned, and the state after it where that is another than before."""
@@ -100,10 +100,7 @@ class StatefulObject:
                 await result(self._handle.restore.remote(self._after, self._state))
             except (RayActorError, OutOfMemoryError, NodeDiedError) as error:
                 if await started_no_more(self._handle, error):
-                    raise ClusterError(
-                        f"{self._name}: its process died {RESTARTS + 1} times; its output in Ray's session folder says "
-                        "why"
-                    ) from error
+                    raise ClusterError(f"{self._name}: its process {GONE}") from error
                 await asyncio.sleep(RETRY_S)  # another process, or node, is on its way
         value, state = answer
         # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.

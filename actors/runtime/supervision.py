@@ -188,9 +188,7 @@ async def _ready(handle: Any) -> bool:
         try:
             await result(handle.ready.remote())
             return True
-        except ModelLost:
-            await asyncio.sleep(RETRY_S)
-        except (RayActorError, OutOfMemoryError) as error:
+        except (RayActorError, OutOfMemoryError, ModelLost) as error:
             if await started_no_more(handle, error):
                 return False
             await asyncio.sleep(RETRY_S)

@@ -275,7 +275,7 @@ def _differences(arm: Arm, reference: Arm) -> Floats:
 
 
 def _of_seed(arm: Arm, seed: int) -> Floats:
-    return _mean(arm.utilities[[own == seed for own in arm.seeds]])
+    return _mean_of(arm.utilities, arm.seeds, seed)
 
 
 def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
@@ -284,7 +284,12 @@ def by_seed(utilities: Floats, seeds: Sequence[int]) -> Floats:
     different = dict.fromkeys(seeds)
     if len(different) in (1, len(seeds)):
         return utilities
-    return np.array([_mean(utilities[[own == seed for own in seeds]]) for seed in different])
+    return np.array([_mean_of(utilities, seeds, seed) for seed in different])
+
+
+def _mean_of(utilities: Floats, seeds: Sequence[int], seed: int) -> Floats:
+    """The mean of every column over the trials of one seed."""
+    return _mean(utilities[[own == seed for own in seeds]])
 
 
 def _mean(values: Floats) -> Floats:

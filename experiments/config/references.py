@@ -20,7 +20,7 @@ from actors.errors import UserError
 from actors.lookup import installed, is_reference
 from actors.visible import visible
 from experiments.config.config import Config, of_any_role
-from experiments.config.values import is_key, shown
+from experiments.config.values import check_key
 from retrieval.embed import ENCODERS
 
 # Settings that may name code, by the group of entry points in which an installed package may have it.
@@ -153,8 +153,7 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
 
 def _parts(key: str, value: Any) -> Iterator[Leaf]:
     """A trial's value as its settings: it may be a list, a group or, as on the command line, a group's kind."""
-    if not is_key(key):
-        raise UserError(f"sweep: {shown(key)} is no key; write dotted keys, such as model.name")
+    check_key(key, "sweep")
     if isinstance(value, list):
         for part in value:
             yield from _parts(key, part)

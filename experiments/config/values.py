@@ -21,6 +21,12 @@ def is_key(text: str) -> bool:
     return len(text) <= KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 
+def check_key(text: str, where: str) -> None:
+    """Raises UserError for what is no dotted key."""
+    if not is_key(text):
+        raise UserError(f"{where}: {shown(text)} is no key; write dotted keys, such as model.name")
+
+
 def check_shape(value: Any, kind: Any, key: str = "") -> None:
     """Raises UserError where a tree has keys and values, a list, one value or null in the place of another of them.
 

@@ -96,9 +96,10 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
     content = line.encode() + b"\n"
     before = None
     try:
-        before = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        before = status.st_size
         # A file without a name takes what is written, and nobody will ever read it.
-        if not os.fstat(file.fileno()).st_nlink:
+        if not status.st_nlink:
             raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
         # One call for the whole line, so that a killed run leaves at most its last line torn.
         if file.write(content) != len(content):

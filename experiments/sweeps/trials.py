@@ -19,7 +19,7 @@ from experiments.analysis.setting_names import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
 from experiments.config.loading import Said, varied
 from experiments.config.settings import MOST_TRIALS, SweepSettings
-from experiments.config.values import is_key, shown
+from experiments.config.values import check_key, shown
 from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import check_learners
 from experiments.running.models import role_backends
@@ -119,8 +119,7 @@ def _flat(tree: Mapping[str, Any], where: str) -> Values:
     """Nested groups as dotted keys."""
     flat = dict(_leaves(tree, ""))
     for key in flat:
-        if not is_key(key):
-            raise UserError(f"{where}: {shown(key)} is no key; write dotted keys, such as model.name")
+        check_key(key, where)
         if key.partition(".")[0] == "seed":
             raise UserError(f"{where}: seed is not an axis; say sweep.seeds=<how many>, from seed= on")
         if key.partition(".")[0] in FIXED:

@@ -198,6 +198,7 @@ def run_trials(
     storage = folder / FOLDER
     # Left by a killed sweep. Nothing in it is needed: trials resume from their own folders.
     shutil.rmtree(storage, ignore_errors=True)
+    # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
     each_step = settings.stop == "asha"
     trainable: Any = tune.with_parameters(
         TrialProcess, shared=shared, trials=folder / TRIALS, each_step=each_step, hung_s=hung_s
@@ -231,7 +232,6 @@ def _tuner(
         tune.with_resources(trainable, RESOURCES),
         param_space={"trial": tune.grid_search(list(names))},
         tune_config=tune.TuneConfig(
-            # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
             scheduler=asha(settings, steps) if settings.stop == "asha" else None,
             max_concurrent_trials=settings.parallel,
             reuse_actors=True,
