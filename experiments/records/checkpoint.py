@@ -19,6 +19,7 @@ from experiments.records.atomic import write_atomically
 from experiments.records.schema import STRICT, Count, read_record
 
 LEARNING = "learning.jsonl"
+MOST_BYTES = 2**30  # no learner's state comes near; a file may have a size that no memory holds and be nearly empty
 # The only files that a checkpoint vouches for; resuming cuts them, so no other name may stand there.
 TrainingFile = Annotated[str, Field(pattern=r"^(learning|traces/train-[1-9][0-9]{0,5})\.jsonl$")]
 
@@ -46,6 +47,8 @@ class Checkpoint:
     def read(path: Path) -> Checkpoint:
         """Raises UserError when the file is damaged, in its header or in any byte of a tensor."""
         try:
+            if path.stat().st_size > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
             with safe_open(path, framework="pt") as file:
                 about = read_record(_ABOUT, (file.metadata() or {})["about"])
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)

@@ -33,18 +33,19 @@ class Place:
     offset: int
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """The complete lines as bytes, each with its newline, from all parts of a file; none where there is no file.
+def lines(path: Path, after: int = 0) -> Iterator[bytes]:
+    """The complete lines after the first `after` bytes, each with its newline, from all parts of a file.
 
-    Raises UserError for a line that no record can be, and for a damaged part.
+    None where there is no file. Raises UserError for a line that no record can be, and for a damaged part.
     """
-    return (line for _, line in placed(path))
+    return (line for _, line in placed(path, after))
 
 
-def placed(path: Path) -> Iterator[tuple[Place, bytes]]:
+def placed(path: Path, after: int = 0) -> Iterator[tuple[Place, bytes]]:
     """The complete lines, as `lines` gives them, each with its place."""
     for part, file in parts.opened(path):
-        offset = 0
+        offset = file.seek(min(after, file.seek(0, os.SEEK_END)))
+        after -= offset
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
             if not line.endswith(b"\n"):
                 if len(line) == LINE_BYTES:

@@ -97,18 +97,6 @@ def cut(path: Path, size: int) -> int:
     return before
 
 
-def rest(path: Path, size: int) -> bytes:
-    """What a file with its parts holds after its first `size` bytes."""
-    found = []
-    for _, file in opened(path):
-        held = file.seek(0, os.SEEK_END)
-        if held > size:
-            file.seek(size)
-            found.append(file.read())
-        size = max(0, size - held)
-    return b"".join(found)
-
-
 def _drop_after(path: Path, number: int) -> None:
     """Removes what comes after a part, the newest first: a kill meanwhile leaves no gap."""
     path.unlink(missing_ok=True)

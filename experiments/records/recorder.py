@@ -25,11 +25,12 @@ import hashlib
 import json
 import os
 import re
+from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -323,11 +324,12 @@ class LearningRecorder(_Writer):
 
     def _check_last_step(self, checkpoint: Checkpoint) -> None:
         """Raises UserError unless the records that a checkpoint keeps end with its own step."""
-        path = self.run.path / LEARNING
-        kept = path.read_bytes()[: checkpoint.sizes.get(LEARNING, 0)] if path.exists() else b""
-        last = kept.splitlines()[-1:]
-        steps = [jsonl.decoded(path, kept.count(b"\n"), line, LearningStep.decode, DAMAGED) for line in last]
-        if [(step.stage, step.step) for step in steps] != [(checkpoint.stage, checkpoint.step)]:
+        path, size = self.run.path / LEARNING, checkpoint.sizes.get(LEARNING, 0)
+        kept = takewhile(lambda found: found[0].offset < size, jsonl.placed(path))
+        step = None
+        for number, (place, line) in deque(enumerate(kept, 1), maxlen=1):  # the last one
+            step = jsonl.decoded(path, number, line[: size - place.offset], LearningStep.decode, DAMAGED)
+        if step is None or (step.stage, step.step) != (checkpoint.stage, checkpoint.step):
             raise UserError(
                 f"{path} does not end with the step of {self.run.topology}; restore them from a copy, or delete "
                 "the second to learn again from the start"
@@ -383,12 +385,12 @@ def _first(path: Path, number: int) -> list[bytes]:
 
 def _cut_off(path: Path, size: int) -> None:
     """Cuts a file of records to `size` bytes; complete lines after them are kept beside it."""
-    whole = parts.rest(path, size)
-    whole = whole[: whole.rfind(b"\n") + 1]
+    after = jsonl.lines(path, size)
+    first = list(islice(after, 2))
     # One line is what a kill leaves, and it is written again.
-    if whole.count(b"\n") > 1:
+    if len(first) > 1:
         with path.with_name(f"{path.name}.unmatched").open("ab") as beside:
-            beside.write(whole)
+            beside.writelines(chain(first, after))
             beside.flush()
             os.fsync(beside.fileno())
     parts.cut(path, size)

@@ -121,12 +121,14 @@ def _timed(kinds: list[tuple[str, list[Try]]], taken_s: float) -> None:
     """Tries all kinds in turn for so many seconds."""
     until, outcomes = time.monotonic() + taken_s, {name: Counter[str]() for name, _ in kinds}
     turns = [(name, one) for name, tries in kinds for one in tries]
-    for name, one in itertools.cycle(turns):
-        if time.monotonic() > until:
-            break
-        outcomes[name].update(_tried(one, AT_ONCE, random.randrange(2**32)))
-    for name, counted in outcomes.items():
-        _show(name, counted)
+    try:
+        for name, one in itertools.cycle(turns):
+            if time.monotonic() > until:
+                break
+            outcomes[name].update(_tried(one, AT_ONCE, random.randrange(2**32)))
+    finally:
+        for name, counted in outcomes.items():
+            _show(name, counted)
 
 
 def _tried(one: Try, examples: int, number: int | None) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -21,6 +22,7 @@ from experiments.running.launch import check, team_roles
 from experiments.running.launched import check_learners
 from experiments.sweeps.trials import expand, is_sweep
 from tests.fuzz.loading import TooLong, bounded
+from tests.fuzz.received import ROLES, SWEPT, TAGS
 
 LINE = 3_000  # characters: more is no line that anybody reads
 
@@ -56,8 +58,10 @@ TEXTS = [
     "%",
 ]
 DEEP = ["[" * 2_000, "[" * 2_000 + "]" * 2_000, "{a: " * 2_000, "[" * 60 + "]" * 60, "9" * 5_000]
+# As YAML takes them for something else.
+READ = "yes no on off 010 0x10 1_000 1.10 2024_10_01 12:30:00 = << 1e5 .5 5. +1 'a #b' a#b [a #b]".split()
 ODD = st.one_of(
-    *map(st.sampled_from, (NUMBERS, WORDS, TREES, TEXTS, DEEP)),
+    *map(st.sampled_from, (NUMBERS, WORDS, TREES, TEXTS, DEEP, TAGS, READ)),
     st.text(max_size=6),
     st.integers().map(str),
     st.floats().map(str),
@@ -77,18 +81,18 @@ def _keys(group: Any, prefix: str) -> Iterator[tuple[str, bool]]:
         if is_dataclass(hints[f.name]):
             yield from _keys(hints[f.name], f"{prefix}{f.name}.")
         elif f.name == "roles":
-            for role in ("single", "text_critic", "nobody"):
+            for role in ROLES:
                 yield f"roles.{role}", False
                 yield from _keys(RoleSettings, f"roles.{role}.")
         elif f.name == "axes":
-            yield from ((f"sweep.axes.{key}", False) for key in ("topology.rounds", "nothing", "model.kind"))
+            yield from ((f"sweep.axes.{key}", False) for key in ("topology.rounds", "nothing", *SWEPT))
 
 
 # `resume` is of folders, and has a generator of its own.
 WORD = st.builds(
     lambda key, place, value: f"{key}{place}={value}",
     st.sampled_from(sorted(keys())).filter(lambda key: key not in ("resume", "experiment")),
-    st.sampled_from(["", "", "", "[0]", ".x", ".", "[", ".0"]),
+    st.sampled_from(["", "", "", "[0]", ".x", ".", "[", ".0", "[x]", "[agent]", "..x"]),
     ODD,
 )
 # What might pass for one: a number where one belongs.
@@ -104,13 +108,24 @@ COMMAND = st.builds(
 )
 
 
+MORE = st.one_of(
+    st.builds(lambda key, value: f"{key}: {value}", st.sampled_from(["resume", "experiment", "dry_run", "x"]), ODD),
+    st.builds(lambda role, value: f"roles: {{{json.dumps(role)}: {value}}}", st.sampled_from(ROLES), ODD),
+    st.builds(
+        lambda key, value: f"sweep: {{axes: {{{json.dumps(key)}: [{value}]}}}}", st.sampled_from([*SWEPT, *ROLES]), ODD
+    ),
+    # A name for a name for a name: two to the thirtieth of the last.
+    st.just("\n".join(["x0: &x0 [a]", *(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]" for n in range(1, 31))])),
+)
+
+
 @st.composite
 def presets(draw: st.DrawFn) -> bytes:
-    """A preset with a byte, a line or its end changed."""
+    """A preset with a byte, a line or its end changed, or with more in it than belongs there."""
     content = draw(st.sampled_from(sorted(PRESETS.glob("*.yaml")))).read_bytes()
     lines = content.splitlines(keepends=True)
     place = draw(st.integers(0, len(lines) - 1))
-    match draw(st.sampled_from(["cut", "byte", "twice", "gone", "value", "indent"])):
+    match draw(st.sampled_from(["cut", "byte", "twice", "gone", "value", "indent", "more"])):
         case "cut":
             return content[: draw(st.integers(0, len(content)))]
         case "byte":
@@ -120,6 +135,8 @@ def presets(draw: st.DrawFn) -> bytes:
             lines.insert(place, lines[place])
         case "gone":
             del lines[place]
+        case "more":
+            lines.append(b"\n" + draw(MORE).encode(errors="surrogatepass") + b"\n")
         case "indent":
             lines[place] = b"  " + lines[place]
         case _:
@@ -133,6 +150,8 @@ def outcome(words: list[str]) -> str:
     try:
         with bounded():
             config = load(words)
+            if config.resume:
+                return "a preset resumes a run"
             for trial in [trial.config for trial in expand(config)] if is_sweep(config) else [config]:
                 roles = team_roles(trial)
                 check(trial)

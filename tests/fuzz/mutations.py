@@ -29,6 +29,10 @@ ODD = st.one_of(
     st.integers(),
     st.floats(),
 )
+# Bytes that take no room on a disk.
+SPARSE = [1, 2**20, 2**31, 20 * 2**30]
+LINKS = 60  # one after another: more than a system follows
+DEPTH = 600  # folders: as many as Python's `rmtree` takes away
 ODD_TEXT = ODD.filter(lambda value: isinstance(value, str))
 RAW_TEXTS = st.sampled_from(["[" * 100_000, '{"a":' * 50_000, "9" * 10_000, "NaN", "1e999", "-" * 9, "'x'", "tru", '"'])
 
@@ -214,6 +218,34 @@ def kind(path: Path, draw: Draw) -> None:
         path.symlink_to(outside)
 
 
+def sparse(path: Path, draw: Draw) -> None:
+    """Gigabytes of nothing follow, or are all there is, which take no room on the disk."""
+    if draw(st.booleans()):
+        path.write_bytes(b"")
+    os.truncate(path, path.stat().st_size + draw(st.sampled_from(SPARSE)))
+
+
+def tree(path: Path, draw: Draw) -> None:
+    """Links within the release that lead to one another, to the folder above or to a thousand names; deep folders."""
+    folder = path.parent
+    match draw(st.sampled_from(["chain", "above", "many", "deep"])):
+        case "chain":
+            path.rename(folder / "link0")
+            for number in range(length := draw(st.sampled_from([2, LINKS]))):
+                (folder / f"link{number + 1}").symlink_to(f"link{number}")
+            path.symlink_to(f"link{length}")
+        case "above":
+            for name in ("above", "again"):
+                (folder / name).symlink_to(draw(st.sampled_from([".", "..", folder])))
+        case "many":
+            for number in range(1_000):
+                (folder / f"many{number}{path.suffix}").symlink_to(path.name)
+        case _:
+            (below := folder.joinpath(*["d"] * DEPTH)).mkdir(parents=True)
+            if draw(st.booleans()):
+                path.rename(below / path.name)
+
+
 def renamed(path: Path, draw: Draw) -> None:
     """A file or its folder goes by another name."""
     name = draw(st.sampled_from(["x", "a\nb", "a\x1b[2J", "é" * 120, "4#2", "..png", path.name.upper()]))
@@ -223,5 +255,6 @@ def renamed(path: Path, draw: Draw) -> None:
 
 
 MUTATIONS: dict[str, Callable[[Path, Draw], None]] = {
-    change.__name__: change for change in (value, raw, structure, damage, truncation, encoding, size, kind, renamed)
+    change.__name__: change
+    for change in (value, raw, structure, damage, truncation, encoding, size, sparse, kind, tree, renamed)
 }

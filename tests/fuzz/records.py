@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import os
 import random
 import re
 import shutil
@@ -17,7 +18,8 @@ import run
 from actors.visible import visible
 from experiments.running import conclude
 from tests.fuzz.loading import TooLong, bounded
-from tests.fuzz.mutations import ODD, RAW_TEXTS, Draw, pick
+from tests.fuzz.mutations import ODD, RAW_TEXTS, SPARSE, Draw, pick
+from tests.fuzz.received import OUTSIDE, configured, contents, done, make_outside
 
 NUMBER = 2**20
 MEMORY = 12 << 30  # of addresses: LanceDB's threads reserve many
@@ -48,10 +50,11 @@ def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
 
 
 def make(output: Path) -> Path:
-    """A finished run, its cache beside it."""
+    """A finished run; its cache and files of somebody else's beside it."""
     code, said = main(*WORDS, f"output={output}")
     assert code == 0, said
     [folder] = [path for path in output.iterdir() if (path / "config.yaml").exists()]
+    make_outside(output)
     return folder
 
 
@@ -127,6 +130,37 @@ def _inside(record: Any, chance: random.Random) -> tuple[Any, Any]:
     return holder, key
 
 
+def sparse(path: Path, draw: Draw) -> None:
+    """Gigabytes of nothing follow, which take no room on the disk."""
+    os.truncate(path, path.stat().st_size + pick(SPARSE, draw))
+
+
+def linked(path: Path, draw: Draw) -> None:
+    """A file or its folder is a link to somebody else's, or to itself."""
+    path, root = _file_or_folder(path, draw)
+    target = pick(["notes.txt", "scores.jsonl", "folder", "nothing", "."], draw)
+    target = pick([root.parent / OUTSIDE / target, root.parent / OUTSIDE / target, path, path.parent], draw)
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(target)
+
+
+def of_another_kind(path: Path, draw: Draw) -> None:
+    """A folder or a pipe where a file belongs, or a file where a folder does."""
+    path, _ = _file_or_folder(path, draw)
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_text("no folder\n")
+    else:
+        path.unlink()
+        pick([path.mkdir, lambda: os.mkfifo(path)], draw)()
+
+
+def _file_or_folder(path: Path, draw: Draw) -> tuple[Path, Path]:
+    """The file or the folder that it is in, and the run's or sweep's, which is never the one."""
+    root = [folder for folder in path.parents if (folder / "config.yaml").is_file()][-1]
+    return (path if path.parent == root else pick([path, path.parent], draw)), root
+
+
 def _number(draw: Draw) -> int:
     from hypothesis import strategies as st
 
@@ -137,27 +171,35 @@ def _number(draw: Draw) -> int:
 LOSSES: dict[str, Callable[[Path, Draw], None]] = {
     change.__name__: change for change in (cut, whole_lines_cut, deleted)
 }
-CHANGES: dict[str, Callable[[Path, Draw], None]] = {change.__name__: change for change in (flipped, twice, edited)}
+CHANGES: dict[str, Callable[[Path, Draw], None]] = {
+    change.__name__: change for change in (flipped, twice, edited, sparse, linked, of_another_kind, configured)
+}
 
 
 def outcome(folder: Path, *words: str) -> str:
     """`ended`, `refused`, or what went wrong."""
+    before = contents(folder.parent, folder)
+    ended, said = _ended(*words)
+    if hostile := done(folder, said):
+        return hostile
+    if after := sorted(set(contents(folder.parent, folder).items()) ^ set(before.items())):
+        return f"written outside: {after[:3]}"
+    return ended
+
+
+def _ended(*words: str) -> tuple[str, str]:
+    """The same, and what was said."""
     try:
         code, said = main(*words)
     except TooLong:
-        return "no end"
+        return "no end", ""
     except BaseException as error:
-        return f"{type(error).__name__}: {str(error)[:200]}"
-    if code == 0:
-        return "ended"
+        return f"{type(error).__name__}: {str(error)[:200]}", ""
+    line = said.removesuffix("\n")
     if code == 2:
-        line = said.removesuffix("\n")
-        return (
-            "refused"
-            if line.startswith("error: ") and visible(line) == line and len(line) < 3_000
-            else f"said {said!r}"
-        )
-    return f"code {code}: {said[:300]}"
+        is_line = line.startswith("error: ") and visible(line) == line and len(line) < 3_000
+        return ("refused" if is_line else f"said {said!r}"), said
+    return ("ended" if code == 0 else f"code {code}: {said[:300]}"), said
 
 
 def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> tuple[str, bool]:

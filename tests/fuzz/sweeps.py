@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,13 +24,13 @@ from experiments.sweeps import sweep, tuning
 from tests.fuzz import records
 from tests.fuzz.loading import TooLong
 from tests.fuzz.mutations import Draw, pick
+from tests.fuzz.received import OUTSIDE, contents, done, make_outside
 
 WORDS = [
     *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "concurrency=4", "data.limit=2"),
     *("methods=[single,m3prune]", "topology.text=[critic]", "topology.visual=[critic]", "sweep.parallel=1"),
     *("figures=false", "pruning.steps=1", "training.samples=2", "sweep.axes.agents.temperature=[0.1,0.7]"),
 ]
-OUTSIDE = "outside"  # beside the runs: what nobody may touch
 ODD_NAMES = ["x", "0002-x", "..x", "a\nb", "a\x1b[2J", "é" * 100, "-rf", "0000-seed=0"]
 
 
@@ -89,9 +88,7 @@ def make(output: Path) -> Path:
     """A finished sweep of two trials; its cache and a folder of somebody else's beside it."""
     code, error, _ = main(*WORDS, f"output={output}")
     assert code == 0, error
-    (output / OUTSIDE / "folder").mkdir(parents=True)
-    for name in ("notes.txt", "config.yaml", "scores.jsonl", "folder/notes.txt"):
-        (output / OUTSIDE / name).write_text("somebody else's\n")
+    make_outside(output)
     [folder] = [path for path in output.iterdir() if (path / "config.yaml").exists() and path.name != OUTSIDE]
     return folder
 
@@ -102,7 +99,7 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str
     copy = folder / finished.name
     for config in (copy / "config.yaml", *copy.glob(f"{TRIALS}/*/config.yaml")):
         config.write_text(config.read_text().replace(str(finished.parent), str(folder)))
-    before = _state(folder, copy)
+    before = contents(folder, copy)
     # What a change opens stays open until the sweep has ended.
     change(copy)
     try:
@@ -111,7 +108,9 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str
         return "no end"
     except BaseException as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
-    if (after := _state(folder, copy)) != before:
+    if hostile := done(copy, error + said):
+        return hostile
+    if (after := contents(folder, copy)) != before:
         return f"written outside: {sorted(set(after.items()) ^ set(before.items()))[:3]}"
     line = error.removesuffix("\n")
     if visible(line) != line or len(line) > 3_000 or not all(visible(each) == each for each in said.split("\n")):
@@ -121,15 +120,6 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str
     if code == 1 and not error and "failed: " in said:
         return "trials failed"
     return "refused" if code == 2 and line.startswith("error: ") else f"code {code}: {line[:300]}"
-
-
-def _state(folder: Path, sweep_folder: Path) -> dict[str, str]:
-    """Every file beside the sweep's folder and the cache, with its content."""
-    state = {}
-    for path in sorted(folder.rglob("*")):
-        if not path.is_relative_to(sweep_folder) and not path.is_relative_to(folder / "cache") and path.is_file():
-            state[str(path.relative_to(folder))] = hashlib.blake2b(path.read_bytes()).hexdigest()
-    return state
 
 
 def _place(folder: Path, draw: Draw) -> Path:
@@ -148,27 +138,6 @@ def _one_in(number: int, draw: Draw) -> bool:
 
 def _trials(folder: Path) -> list[Path]:
     return sorted((folder / TRIALS).iterdir())
-
-
-def linked(folder: Path, draw: Draw) -> None:
-    """A file or a folder is a link to somebody else's."""
-    path = _place(folder, draw)
-    path = pick([path, path.parent], draw) if path.parent != folder else path
-    target = folder.parent / OUTSIDE / pick(["notes.txt", "scores.jsonl", "folder", "nothing", "."], draw)
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    path.symlink_to(target)
-
-
-def of_another_kind(folder: Path, draw: Draw) -> None:
-    """A folder where a file belongs, or a file where a folder does."""
-    path = _place(folder, draw)
-    path = pick([path, path.parent], draw) if path.parent != folder else path
-    if path.is_dir():
-        shutil.rmtree(path)
-        path.write_text("no folder\n")
-    else:
-        path.unlink()
-        path.mkdir()
 
 
 def renamed(folder: Path, draw: Draw) -> None:
@@ -242,6 +211,6 @@ class Held:
 
 DAMAGES: dict[str, Callable[[Path, Draw], None]] = {
     **{name: of_a_file(change) for name, change in (records.LOSSES | records.CHANGES).items()},
-    **{change.__name__: change for change in (linked, of_another_kind, renamed, lost, added, results)},
+    **{change.__name__: change for change in (renamed, lost, added, results)},
     "held": Held(),
 }

@@ -41,6 +41,8 @@ escaped = st.sampled_from(
     ]
 ).map(lambda escape: escape(KEY))
 
+TOO_LONG = ["maximum context length", "prompt is too long:", "exceeds the available context size", "too many tokens"]
+
 numbers = st.one_of(
     st.integers(),
     st.integers(2**62, 2**70),
@@ -67,7 +69,20 @@ likelihoods = st.one_of(
         }
     ),
 )
-message = st.fixed_dictionaries({}, optional={"content": st.one_of(texts, values), "refusal": st.one_of(texts, values)})
+parts = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.one_of(st.sampled_from(["text", "thinking", "output_text", "refusal"]), values),
+            "text": st.one_of(texts, values),
+            "thinking": values,
+        },
+    ),
+    max_size=4,
+)
+message = st.fixed_dictionaries(
+    {}, optional={"content": st.one_of(texts, values, parts), "refusal": st.one_of(texts, values)}
+)
 choice = st.fixed_dictionaries(
     {"message": st.one_of(message, values)},
     optional={
@@ -91,6 +106,7 @@ error = st.fixed_dictionaries(
             texts,
             values,
             st.tuples(texts, st.integers(0, 10**300)).map(lambda pair: f"context length is {pair[1]} {pair[0]}"),
+            st.builds("{1} {0} {1} {2}".format, st.sampled_from(TOO_LONG), st.integers(0, 10**300), texts),
         ),
         **dict.fromkeys(("code", "type", "param", "n_ctx", "n_prompt_tokens"), values),
     },

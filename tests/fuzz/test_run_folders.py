@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mutations import Draw, pick
+from tests.fuzz.received import PLANTED, SECRET, VARIABLE, address, done, make_outside
 from tests.fuzz.records import CHANGES, LOSSES, files_of, make, replayed, resumed
 
 # By hand, `--hypothesis-profile=long`; each example is a whole run.
@@ -75,3 +80,16 @@ def test_a_damaged_index_is_named_or_makes_no_difference(finished: Path, data: A
 
     with tempfile.TemporaryDirectory() as folder:
         assert resumed(finished, unfinished, Path(folder))[0] in ("ended", "refused")
+
+
+def test_what_a_received_folder_did_is_noticed(tmp_path: Path) -> None:
+    make_outside(tmp_path / "runs")
+    (run := tmp_path / "runs" / "run").mkdir()
+    assert done(run, "error: no") is None
+    importlib.import_module(PLANTED)
+    assert done(run, "") == "code was imported"
+    with socket.create_connection(("127.0.0.1", int(urlsplit(address()).port or 0))):
+        assert done(run, "") == "an address was asked"
+    assert done(run, f"error: {os.environ[VARIABLE]}") == "the secret was said"
+    (run / "notes.txt").write_text(f"key: {SECRET}")
+    assert done(run, "") == "the secret is in notes.txt"

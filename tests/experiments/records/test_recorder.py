@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -438,3 +439,11 @@ with open({str(path)!r}, "ab", buffering=0) as file:
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     assert path.read_text() == "first\nthird\n"
+
+
+def test_a_checkpoint_of_a_size_that_no_learner_has_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "topology.safetensors"
+    path.touch()
+    os.truncate(path, 20 * 2**30)  # takes no room on the disk
+    with pytest.raises(UserError, match="it has more than 1,073,741,824 bytes"):
+        Checkpoint.read(path)

@@ -1,0 +1,120 @@
+"""What a folder from somebody else may name in its configuration, and whether a run did any of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.fuzz.mutations import ODD, Draw, pick
+
+OUTSIDE = "outside"  # beside the runs: what nobody may touch
+PLANTED = "tests.fuzz.planted"  # the module that nobody may import
+VARIABLE, SECRET = "FUZZ_SECRET", "sk-fuzz-6YqT0wLr"  # what nobody may send or write down
+SEARCHED = 10_000_000  # bytes: a longer file was made so by a change
+
+ROLES = [
+    *("text_critic", "visual_scientist", "single", "nobody", "text_z.d", "text_z.agent", "text_z.model.kind"),
+    *("text_a[b]", "text_a[agent]", "text a", "text_é", "text_", "", ".", "..", "a.b.c", "text_z\n", "text_\x1b[2J"),
+]
+SWEPT = ["seed", "attack.kind", "attack[kind]", "model.base_url", "model[key_env]", "roles.text_z.d.agent", "x", ""]
+TAGS = [
+    *(f"!!python/object/apply:{PLANTED}.thing []", f"!!python/name:{PLANTED}.thing", "&a {<<: *a}", "!!set {a}"),
+    *("!!omap [a: 1]", "!!binary aGk=", "!!timestamp 2024-01-01", "2024-01-01", "!x y", "*nothing", "1:30", "???"),
+]
+
+
+@cache
+def _listening() -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    return listener
+
+
+def address() -> str:
+    """An endpoint's that nobody may ask."""
+    return f"http://127.0.0.1:{_listening().getsockname()[1]}/v1"
+
+
+def configured(path: Path, draw: Draw) -> None:
+    """The configuration names code, an address or a variable of the machine, or holds a key that nobody foresaw."""
+    path = next(folder for folder in path.parents if (folder / "config.yaml").is_file()) / "config.yaml"
+    if pick(range(4), draw) == 0:
+        lines = path.read_text().splitlines()
+        number = pick(range(len(lines)), draw)
+        lines[number] = f"{lines[number].partition(':')[0]}: {pick(TAGS, draw)}"
+        path.write_text("\n".join(lines) + "\n")
+        return
+    tree = yaml.safe_load(path.read_text())
+    _change(tree, f"{path.parents[1] / OUTSIDE}", draw)
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+
+
+def _change(tree: dict[str, Any], outside: str, draw: Draw) -> None:
+    code = f"{PLANTED}:thing"
+    endpoint = {"kind": "openai", "name": "m", "base_url": address(), "key_env": VARIABLE}
+    named = pick([code, address(), outside, f"${{oc.env:{VARIABLE}}}", "${seed}", "???"], draw)
+    role, swept = pick(ROLES, draw), pick(SWEPT, draw)
+    holder = pick([tree, *(value for value in tree.values() if isinstance(value, dict) and value)], draw)
+    key = pick(list(holder), draw)
+    match pick(("role", "key", "model", "axes", "points", "value", "list", "added", "gone"), draw):
+        case "role":
+            # Whole, as saved ones are.
+            whole = {"agent": None, "model": {}, "reader": {}, "instances": None, "instruction": "", "form": []}
+            tree["roles"][role] = whole | pick([{"agent": code}, {"model": endpoint}, {"model": {"kind": code}}], draw)
+        case "key":
+            pick([tree, tree["roles"]], draw)[f"roles.{role}.agent"] = code
+        case "model":
+            pick([tree["model"], tree["judge"]], draw).update(endpoint)
+        case "axes":
+            tree["sweep"]["axes"] = {swept: [named, draw(ODD)]}
+        case "points":
+            tree["sweep"]["points"] = [{swept: named}]
+        case "value":
+            holder[key] = named
+        case "list":
+            holder[key] = [named]
+        case "added":
+            holder[swept] = named
+        case _:
+            del holder[key]
+
+
+def make_outside(output: Path) -> None:
+    """Writes somebody else's files beside the runs, and a secret into the environment."""
+    os.environ[VARIABLE] = SECRET
+    (output / OUTSIDE / "folder").mkdir(parents=True)
+    for name in ("notes.txt", "config.yaml", "scores.jsonl", "folder/notes.txt"):
+        (output / OUTSIDE / name).write_text("somebody else's\n")
+
+
+def contents(folder: Path, run: Path) -> dict[str, str]:
+    """Every file of `folder` beside a run's and the cache's, with its content."""
+    return {
+        str(path.relative_to(folder)): hashlib.blake2b(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_relative_to(run) and not path.is_relative_to(folder / "cache") and path.is_file()
+    }
+
+
+def done(folder: Path, said: str) -> str | None:
+    """What was done that a received folder named: code imported, an address asked, the secret written down."""
+    if sys.modules.pop(PLANTED, None):
+        return "code was imported"
+    try:
+        _listening().accept()[0].close()
+        return "an address was asked"
+    except BlockingIOError:
+        pass
+    if SECRET in said:
+        return "the secret was said"
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size < SEARCHED and SECRET.encode() in path.read_bytes():
+            return f"the secret is in {path.name}"
+    return None
