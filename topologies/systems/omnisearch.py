@@ -22,7 +22,7 @@ from actors.messages import Field, FieldKind, Given, Message, Modality, Question
 from topologies.method import system
 from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
-from topologies.systems.session import System, about, sources
+from topologies.systems.session import System, about, in_order, sources
 from topologies.topology import Ask
 
 PLANNER = Role(
@@ -73,31 +73,35 @@ class OmniSearch(System):
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        read = own = await session.own()
+        # What the solver says of a source by its number, the planner reads: each keeps its number from turn to turn.
+        order = read = own = await session.own()
         plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
         solved: list[Message] = []
         given: list[Given] = []
         for _ in range(self.context.systems.turns):
             task = Task(*plan_form, tuple(given))
-            plan = await session.ask(PLANNER.name, question=about(question, read), task=task, remembers=True)
+            shown = in_order(about(question, read), order)
+            plan = await session.ask(PLANNER.name, question=shown, task=task, remembers=True)
             if plan.said(FieldKind.ACTION) == (FINISH,) and plan.said(FieldKind.ANSWER):
                 return session.trace(plan)
             where, sub_question, query = step(plan)
             if not where or not (query or where == SIMILAR):
                 break
             results = sources(await looked_up(session, where, query, self.reach, plan, own))
+            order = together(order, results)
             if where in ("pictures", SIMILAR):
                 read = together(read, results)
                 found = _titles(results)
             else:
-                shown = about(question, together(own, results), sub_question)
+                shown = in_order(about(question, together(own, results), sub_question), order)
                 solved.append(
                     await session.ask(SINGLE_AGENT, question=shown, instruction=SOLVE if results else UNFOUND)
                 )
                 found = _solution(solved[-1])
             given += [Given(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
             given.append(Given(FieldKind.FOUND, found))
-        final = await session.ask(PLANNER.name, question=about(question, read), heard=solved, remembers=True)
+        shown = in_order(about(question, read), order)
+        final = await session.ask(PLANNER.name, question=shown, heard=solved, remembers=True)
         return session.trace(final)
 
 

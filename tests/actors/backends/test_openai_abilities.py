@@ -127,6 +127,10 @@ async def test_a_server_error_that_says_pictures_are_not_supported_is_an_answer(
     assert not (await found(llama_cpp)).pictures
 
 
+async def test_an_endpoint_for_which_the_smallest_picture_is_too_much_reads_none() -> None:
+    assert not (await found(Endpoint(pictures=refused("Request Entity Too Large", 413)))).pictures
+
+
 async def test_a_fault_that_stays_tells_nothing_and_ends_the_start() -> None:
     with pytest.raises(ValueError, match="failed 3 times: HTTP 500: out of memory"):
         await found(Endpoint(pictures=refused("out of memory", 500)))

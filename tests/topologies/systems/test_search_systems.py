@@ -82,6 +82,15 @@ def shown(turn: Turn) -> list[str]:
     return [source.id for source in turn.question.evidence]
 
 
+def numbered(turn: Turn) -> dict[str, str]:
+    """The sources by their numbers, as the prompt lists them."""
+    text, pictures = shared_part(turn.question, Modality.BOTH)
+    lines = dict(re.findall(r"^\[(\d+)\] (.*)$", text, re.MULTILINE))
+    assert len(lines) == len(turn.question.evidence)
+    assert {picture.id for picture in pictures} <= lines.keys()
+    return lines
+
+
 def step(action: str, asked: str = "", query: str = "", answer: str = "") -> str:
     lines = ["Thought: something is missing.", f"Action: {action}"]
     said = {"Sub-question": asked, "Query": query, "Answer": answer}
@@ -146,6 +155,22 @@ async def test_omnisearch_s_planner_reads_pictures_itself_and_of_texts_only_what
         "Found: pictures, shown to you: Bus",
     ]
     assert (trace.answer, trace.status, trace.decision) == ("Aarhus", Status.OK, ("search_planner",))
+
+
+async def test_a_source_has_one_number_for_omnisearch_s_planner_and_solver(store: Store) -> None:
+    plans = [
+        step("texts", "Who built the striped lighthouse?"),
+        step("pictures", "What does a bus look like?", "green bus"),
+        step("texts", "Who bakes it?", "Rye bread"),
+        step("finish", answer="Aarhus"),
+    ]
+    _, turns = await held("omnisearch", store, {"search_planner": plans, "single": [FINAL]}, texts=1)
+    planner, solver = numbered(turns[-1]), numbered(turns[-2])
+    assert {number: line.partition(":")[0] for number, line in solver.items()} == {
+        "1": "Harbour",
+        "4": "Rye bread",
+    }
+    assert planner == {"1": "Harbour", "3": "Bus"}
 
 
 async def test_omnisearch_searches_for_the_query_and_solves_the_sub_question_one_for_the_other_where_it_is_missing(
@@ -314,11 +339,7 @@ async def test_vidorag_s_agents_call_a_source_by_the_same_number_whatever_they_a
     assert [len(turn.question.evidence) for turn in turns] == [3, 2, 2, 3, 2]
     named: dict[str, set[str]] = {}
     for turn in turns:
-        text, pictures = shared_part(turn.question, Modality.BOTH)
-        lines = dict(re.findall(r"^\[(\d+)\] (.*)$", text, re.MULTILINE))
-        assert len(lines) == len(turn.question.evidence)
-        assert {picture.id for picture in pictures} <= lines.keys()
-        for number, line in lines.items():
+        for number, line in numbered(turn).items():
             named.setdefault(number, set()).add(line)
     assert sorted(named) == ["1", "2", "3", "4"]
     assert {len(lines) for lines in named.values()} == {1}
