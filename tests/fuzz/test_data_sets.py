@@ -15,7 +15,7 @@ from tests.fuzz.loading import outcome
 from tests.fuzz.mutations import MUTATIONS, Draw, pick
 
 # By hand, `--hypothesis-profile=long`; in the suite a few of each.
-EXAMPLES = min(settings().max_examples, 4) if settings().max_examples <= 100 else settings().max_examples
+EXAMPLES = min(settings().max_examples, 2) if settings().max_examples <= 100 else settings().max_examples
 
 
 def broken(kind: str, mutation: str, draw: Draw, folder: Path) -> str:
