@@ -166,6 +166,8 @@ def read(path: Path) -> Config:
 
 def _preset(name: str) -> Path:
     """The file of an experiment, by its name or its own path."""
+    if not name:
+        raise UserError("experiment= is missing: say which, such as experiment=mmqa_prune; `python run.py` lists all")
     path = Path(name)
     if name.endswith((".yaml", ".yml")):
         if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long

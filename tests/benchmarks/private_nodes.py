@@ -24,7 +24,7 @@ NODES = 3
 PORT = 6379
 CUT_S = 10.0
 STARTS, STARTS_S = 3, 240.0
-# Nodes without their head end by themselves, a minute after each has noticed; so does the run, and not at the same time.
+# Nodes without their head end by themselves a minute after they noticed; so does the run, and not at the same time.
 ENDS_S = 90.0
 MARK = "PRIVATE_NODES"  # in the environment of all processes of the nodes
 OF_THE_NODE = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")  # titles that no actor of a run has

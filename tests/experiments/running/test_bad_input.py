@@ -54,6 +54,7 @@ def test_without_words_the_experiments_are_listed_one_a_line(capsys: pytest.Capt
     ("words", "says"),
     [
         (["experiment=mmqa_prun"], "Did you mean 'mmqa_prune'?"),
+        (["seed=1"], "experiment= is missing: say which, such as experiment=mmqa_prune; `python run.py` lists all"),
         (["experiment=mmqa_prune", "data.limt=3"], "Did you mean 'data.limit'?"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
         (["experiment=recall", "data=mmqq"], "Did you mean 'mmqa'?"),
