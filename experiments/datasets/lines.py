@@ -10,6 +10,7 @@ from pathlib import Path
 
 from actors.errors import UserError
 from experiments.datasets.layouts.limits import LINES, MB, UNPACKED
+from experiments.packed import unpacked
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def byte_lines(path: Path, most: int) -> Iterator[bytes]:
     Raises UserError for a longer line, for a file of too many lines or bytes, and for a broken one.
     """
     size = 0
-    with reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
         number = 0
         while line := file.readline(most + 1):
             number += 1

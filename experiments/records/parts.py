@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from actors.errors import UserError
+from experiments.packed import unpacked
 from experiments.records.atomic import write_atomically
 
 PART_BYTES = 2**24  # a file of so many bytes becomes a part
@@ -44,14 +45,25 @@ def opened(path: Path) -> Iterator[tuple[int, BinaryIO]]:
     """
     for number in count(1):
         # Opened before its part is looked for: where it is renamed in between, it is read as that part.
-        with suppress(FileNotFoundError), path.open("rb") as newest:
-            if not has_part(path, number):
-                yield number, newest
-                return
+        if newest := _newest(path):
+            with newest:
+                if not has_part(path, number):
+                    yield number, newest
+                    return
         if not has_part(path, number):
             return
         with open_part(path, number) as part:
             yield number, part
+
+
+def _newest(path: Path) -> BinaryIO | None:
+    """The file itself, where there is one. Raises UserError for a folder, or where a file stands for its folder."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {DAMAGED}") from error
 
 
 def open_part(path: Path, number: int) -> BinaryIO:
@@ -142,7 +154,7 @@ def _compress(part: Path) -> None:
 
 
 def _decompressed(part: Path) -> bytes:
-    with gzip.open(part) as file:
+    with unpacked(part) as file:
         try:
             found = file.read(MOST_BYTES + 1)
             if not found:  # to gzip an empty file is one that holds nothing

@@ -24,8 +24,8 @@ from experiments.config.settings import RoleSettings
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records import jsonl, parts
-from experiments.records.checkpoint import LEARNING
-from experiments.records.recorder import RunFolder
+from experiments.records.checkpoint import LEARNING, Checkpoint
+from experiments.records.recorder import READ_BYTES, RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
@@ -236,22 +236,35 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
 
 
 def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
-    """The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again."""
+    """The checkpoint comes last: it vouches for the rest, so a copy that was interrupted starts again.
+
+    Raises UserError where the checkpoint is damaged, or there is no room.
+    """
     # Already copied (a resumed replay), or it had not begun to learn.
     if folder.topology.exists() or not recorded.topology.exists():
         return
     (folder.path / "traces").mkdir(parents=True, exist_ok=True)
+    vouched = Checkpoint.read(recorded.topology).sizes
     # With their parts.
     names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl*")))]
     beside = folder.topology.with_name(f".{folder.topology.name}.partial")
     try:
         for name in names:
-            shutil.copyfile(recorded.path / name, folder.path / name)
+            # What follows would be cut off, and may be gigabytes of nothing; a part has no size of its own there.
+            _copy_beginning(recorded.path / name, folder.path / name, vouched.get(name, parts.MOST_BYTES))
         shutil.copyfile(recorded.topology, beside)
         # A rename replaces the file whole, so no reader sees half a checkpoint.
         beside.rename(folder.topology)
     except OSError as error:
         raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error
+
+
+def _copy_beginning(source: Path, target: Path, size: int) -> None:
+    """Copies the first `size` bytes of a file, or all where it has fewer."""
+    with source.open("rb") as read, target.open("wb") as written:
+        while size and (some := read.read(min(size, READ_BYTES))):
+            written.write(some)
+            size -= len(some)
 
 
 def replayed_dataset(config: Config, recorded: Config, cache: Path) -> Dataset:

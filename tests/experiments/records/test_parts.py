@@ -208,3 +208,11 @@ def test_a_part_that_is_gone_is_noticed_when_the_run_goes_on(tmp_path: Path) -> 
     gone.unlink()
     with pytest.raises(UserError, match=r"train-1\.jsonl is (shorter than|not what it was)"):
         carry_on(run, 4, 9)
+
+
+def test_a_folder_where_a_file_belongs_is_named(tmp_path: Path) -> None:
+    (path := tmp_path / "traces.jsonl").mkdir()
+    for wrong in (path, tmp_path / "notes.txt" / "traces.jsonl"):
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(UserError, match=f"{wrong} cannot be read"):
+            list(jsonl.lines(wrong))
