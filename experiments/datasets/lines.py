@@ -10,7 +10,7 @@ from pathlib import Path
 
 from actors.errors import UserError
 from experiments.datasets.layouts.limits import LINES, MB, UNPACKED
-from experiments.packed import unpacked
+from experiments.datasets.packed import unpacked
 
 
 @contextmanager

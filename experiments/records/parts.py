@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from actors.errors import UserError
-from experiments.packed import unpacked
+from experiments.datasets.packed import unpacked
 from experiments.records.atomic import write_atomically
 
 PART_BYTES = 2**24  # a file of so many bytes becomes a part

@@ -219,7 +219,7 @@ async def test_a_replica_that_hangs_is_started_again_and_reported(
     await until(lambda: psutil.Process(int(process)).status() == psutil.STATUS_STOPPED)
     async with asyncio.timeout(60):
         assert (await model.complete(request("b"))).text.split()[1] != process
-        await until(lambda: len(events) == 2)
+        await until(lambda: len(events) >= 2)  # more on a machine so busy that a start seems to hang
     assert events[0] == "hangs-0 hung and is started again"
     assert events[1].startswith("hangs-0 is up again after ")
 
@@ -381,7 +381,7 @@ async def test_a_topology_actor_that_is_killed_or_stopped_goes_on_where_it_was(
             assert (await remote.learn(wirings, *scores)).edges == ours.learn(wirings, *scores).edges
     for name, mine in ours.state().items():
         assert (await remote.state())[name].equal(mine)
-    await until(lambda: len(events) == 2)
+    await until(lambda: len(events) >= 2)  # more on a machine so busy that a start seems to hang
     assert events[0] == f"the learner {'hung' if how is signal.SIGSTOP else 'was lost'} and is started again"
     assert not lives(process)
 
