@@ -27,6 +27,7 @@ from experiments.records.atomic import write_atomically
 PART_BYTES = 2**24  # a file of so many bytes becomes a part
 # A part is longer than that by one record at most, but what somebody else compressed could fill the memory.
 MOST_BYTES = 2**27
+READ_BYTES = 1 << 20
 LEVEL = 6  # traces become a thirteenth; at the highest level a twentieth less, in half as much time again
 DAMAGED = "restore it from a copy, or start a new run"
 
@@ -45,7 +46,7 @@ def opened(path: Path) -> Iterator[tuple[int, BinaryIO]]:
     """
     for number in count(1):
         # Opened before its part is looked for: where it is renamed in between, it is read as that part.
-        if newest := _newest(path):
+        if newest := _plain(path):
             with newest:
                 if not has_part(path, number):
                     yield number, newest
@@ -56,8 +57,15 @@ def opened(path: Path) -> Iterator[tuple[int, BinaryIO]]:
             yield number, part
 
 
-def _newest(path: Path) -> BinaryIO | None:
-    """The file itself, where there is one. Raises UserError for a folder, or where a file stands for its folder."""
+def beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The first `size` bytes that are left of a file, or all where it has fewer, a piece at a time."""
+    while size and (piece := file.read(min(size, READ_BYTES))):
+        yield piece
+        size -= len(piece)
+
+
+def _plain(path: Path) -> BinaryIO | None:
+    """The file, where there is one. Raises UserError for a folder, or where a file stands for its folder."""
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -69,9 +77,7 @@ def _newest(path: Path) -> BinaryIO | None:
 def open_part(path: Path, number: int) -> BinaryIO:
     """One part of a file. Raises UserError where it is damaged, FileNotFoundError where there is none."""
     part = _part(path, number)
-    with suppress(FileNotFoundError):
-        return part.open("rb")
-    return BytesIO(_decompressed(_compressed(part)))
+    return _plain(part) or BytesIO(_decompressed(_compressed(part)))
 
 
 def put_away(path: Path) -> None:
@@ -154,13 +160,13 @@ def _compress(part: Path) -> None:
 
 
 def _decompressed(part: Path) -> bytes:
-    with unpacked(part) as file:
-        try:
+    try:
+        with unpacked(part) as file:
             found = file.read(MOST_BYTES + 1)
-            if not found:  # to gzip an empty file is one that holds nothing
-                raise EOFError("it is empty")
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UserError(f"{part} is damaged ({error}); {DAMAGED}") from error
+        if not found:  # to gzip an empty file is one that holds nothing
+            raise EOFError("it is empty")
+    except (gzip.BadGzipFile, EOFError, zlib.error, IsADirectoryError) as error:
+        raise UserError(f"{part} is damaged ({error}); {DAMAGED}") from error
     if len(found) > MOST_BYTES:
         raise UserError(
             f"{part} holds more than {MOST_BYTES:,} bytes, which no part of a run's records does; {DAMAGED}"

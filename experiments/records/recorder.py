@@ -48,7 +48,6 @@ from experiments.records.records import LearningStep, Scored
 from experiments.records.traces import decode, encode
 
 SCORES = "scores.jsonl"
-READ_BYTES = 1 << 20
 DAMAGED = "restore the file from a copy, or start a new run"
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 
@@ -341,9 +340,9 @@ class LearningRecorder(_Writer):
         if size or digest is not None:
             left = size
             for _, file in parts.opened(path):
-                while left and (read := file.read(min(left, READ_BYTES))):
-                    hasher.update(read)
-                    left -= len(read)
+                for piece in parts.beginning(file, left):
+                    hasher.update(piece)
+                    left -= len(piece)
             if left or hasher.hexdigest() != digest:
                 what = "shorter than" if left else "not what it was"
                 raise UserError(

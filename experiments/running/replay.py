@@ -25,7 +25,7 @@ from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
 from experiments.records import jsonl, parts
 from experiments.records.checkpoint import LEARNING, Checkpoint
-from experiments.records.recorder import READ_BYTES, RunFolder
+from experiments.records.recorder import RunFolder
 from experiments.records.traces import decode
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
@@ -262,9 +262,7 @@ def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
 def _copy_beginning(source: Path, target: Path, size: int) -> None:
     """Copies the first `size` bytes of a file, or all where it has fewer."""
     with source.open("rb") as read, target.open("wb") as written:
-        while size and (some := read.read(min(size, READ_BYTES))):
-            written.write(some)
-            size -= len(some)
+        written.writelines(parts.beginning(read, size))
 
 
 def replayed_dataset(config: Config, recorded: Config, cache: Path) -> Dataset:

@@ -94,17 +94,35 @@ def make_outside(output: Path) -> None:
         (output / OUTSIDE / name).write_text("somebody else's\n")
 
 
-def contents(folder: Path, run: Path) -> dict[str, str]:
-    """Every file of `folder` beside a run's and the cache's, with its content."""
-    return {
-        str(path.relative_to(folder)): hashlib.blake2b(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if not path.is_relative_to(run) and not path.is_relative_to(folder / "cache") and path.is_file()
-    }
+class Watch:
+    """Looks at what a run or sweep does of what its folder names; from before it begins.
+
+    `place` holds all that it writes; what lies beside its folder, but for the cache, is to stay as it is.
+    """
+
+    def __init__(self, place: Path, folder: Path) -> None:
+        self._place, self._folder = place, folder
+        self._before = self._beside()
+
+    def done(self, said: str) -> str | None:
+        """What was done: code imported, an address asked, the secret said or written, a file outside changed."""
+        if hostile := _named(self._place, said):
+            return hostile
+        if changed := sorted(set(self._beside().items()) ^ set(self._before.items())):
+            return f"written outside: {changed[:3]}"
+        return None
+
+    def _beside(self) -> dict[str, str]:
+        """Every file beside the folder and the cache, with its content."""
+        around = self._folder.parent
+        return {
+            str(path.relative_to(around)): hashlib.blake2b(path.read_bytes()).hexdigest()
+            for path in sorted(around.rglob("*"))
+            if not path.is_relative_to(self._folder) and not path.is_relative_to(around / "cache") and path.is_file()
+        }
 
 
-def done(folder: Path, said: str) -> str | None:
-    """What was done that a received folder named: code imported, an address asked, the secret written down."""
+def _named(place: Path, said: str) -> str | None:
     if sys.modules.pop(PLANTED, None):
         return "code was imported"
     try:
@@ -114,7 +132,7 @@ def done(folder: Path, said: str) -> str | None:
         pass
     if SECRET in said:
         return "the secret was said"
-    for path in folder.rglob("*"):
+    for path in place.rglob("*"):
         if path.is_file() and path.stat().st_size < SEARCHED and SECRET.encode() in path.read_bytes():
             return f"the secret is in {path.name}"
     return None

@@ -19,7 +19,7 @@ from actors.visible import visible
 from experiments.running import conclude
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.mutations import ODD, RAW_TEXTS, SPARSE, Draw, pick
-from tests.fuzz.received import OUTSIDE, configured, contents, done, make_outside
+from tests.fuzz.received import OUTSIDE, Watch, configured, make_outside
 
 NUMBER = 2**20
 MEMORY = 12 << 30  # of addresses: LanceDB's threads reserve many
@@ -176,15 +176,11 @@ CHANGES: dict[str, Callable[[Path, Draw], None]] = {
 }
 
 
-def outcome(folder: Path, *words: str) -> str:
+def outcome(place: Path, folder: Path, *words: str) -> str:
     """`ended`, `refused`, or what went wrong."""
-    before = contents(folder.parent, folder)
+    watch = Watch(place, folder)
     ended, said = _ended(*words)
-    if hostile := done(folder, said):
-        return hostile
-    if after := sorted(set(contents(folder.parent, folder).items()) ^ set(before.items())):
-        return f"written outside: {after[:3]}"
-    return ended
+    return watch.done(said) or ended
 
 
 def _ended(*words: str) -> tuple[str, str]:
@@ -210,7 +206,7 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> tup
     (copy / "config.yaml").write_text(config.replace(str(finished.parent), str(folder)))
     change(copy)
     (copy / "metrics.json").unlink(missing_ok=True)
-    said = outcome(copy, f"resume={copy}")
+    said = outcome(folder, copy, f"resume={copy}")
     metrics = copy / "metrics.json"
     same = metrics.exists() and metrics.read_bytes() == (finished / "metrics.json").read_bytes()
     return said, same
@@ -222,4 +218,4 @@ def replayed(finished: Path, change: Callable[[Path], None], folder: Path) -> st
     copy = folder / "first" / finished.name
     change(copy)
     words = [f"output={folder / 'runs'}", f"cache={folder / 'first' / 'cache'}", "model=replay", f"replay.run={copy}"]
-    return outcome(copy, *WORDS, *words)
+    return outcome(folder, copy, *WORDS, *words)

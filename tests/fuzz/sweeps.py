@@ -24,7 +24,7 @@ from experiments.sweeps import sweep, tuning
 from tests.fuzz import records
 from tests.fuzz.loading import TooLong
 from tests.fuzz.mutations import Draw, pick
-from tests.fuzz.received import OUTSIDE, contents, done, make_outside
+from tests.fuzz.received import OUTSIDE, Watch, make_outside
 
 WORDS = [
     *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "concurrency=4", "data.limit=2"),
@@ -99,7 +99,7 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str
     copy = folder / finished.name
     for config in (copy / "config.yaml", *copy.glob(f"{TRIALS}/*/config.yaml")):
         config.write_text(config.read_text().replace(str(finished.parent), str(folder)))
-    before = contents(folder, copy)
+    watch = Watch(folder, copy)
     # What a change opens stays open until the sweep has ended.
     change(copy)
     try:
@@ -108,10 +108,8 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str
         return "no end"
     except BaseException as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
-    if hostile := done(copy, error + said):
+    if hostile := watch.done(error + said):
         return hostile
-    if (after := contents(folder, copy)) != before:
-        return f"written outside: {sorted(set(after.items()) ^ set(before.items()))[:3]}"
     line = error.removesuffix("\n")
     if visible(line) != line or len(line) > 3_000 or not all(visible(each) == each for each in said.split("\n")):
         return f"said {error[:200]!r}"

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mutations import Draw, pick
-from tests.fuzz.received import PLANTED, SECRET, VARIABLE, address, done, make_outside
+from tests.fuzz.received import OUTSIDE, PLANTED, SECRET, VARIABLE, Watch, address, make_outside
 from tests.fuzz.records import CHANGES, LOSSES, files_of, make, replayed, resumed
 
 # By hand, `--hypothesis-profile=long`; each example is a whole run.
@@ -85,11 +85,15 @@ def test_a_damaged_index_is_named_or_makes_no_difference(finished: Path, data: A
 def test_what_a_received_folder_did_is_noticed(tmp_path: Path) -> None:
     make_outside(tmp_path / "runs")
     (run := tmp_path / "runs" / "run").mkdir()
-    assert done(run, "error: no") is None
+    done = Watch(tmp_path, run).done
+    assert done("error: no") is None
     importlib.import_module(PLANTED)
-    assert done(run, "") == "code was imported"
+    assert done("") == "code was imported"
     with socket.create_connection(("127.0.0.1", int(urlsplit(address()).port or 0))):
-        assert done(run, "") == "an address was asked"
-    assert done(run, f"error: {os.environ[VARIABLE]}") == "the secret was said"
+        assert done("") == "an address was asked"
+    assert done(f"error: {os.environ[VARIABLE]}") == "the secret was said"
     (run / "notes.txt").write_text(f"key: {SECRET}")
-    assert done(run, "") == "the secret is in notes.txt"
+    assert done("") == "the secret is in notes.txt"
+    (run / "notes.txt").write_text("")
+    (run.parent / OUTSIDE / "notes.txt").write_text("mine\n")
+    assert str(done("")).startswith("written outside: [('outside/notes.txt', ")

@@ -216,3 +216,9 @@ def test_a_folder_where_a_file_belongs_is_named(tmp_path: Path) -> None:
         (tmp_path / "notes.txt").touch()
         with pytest.raises(UserError, match=f"{wrong} cannot be read"):
             list(jsonl.lines(wrong))
+    path.rmdir()
+    path.touch()
+    for part, says in (("traces.jsonl.0001.gz", "is damaged"), ("traces.jsonl.0001", "cannot be read")):
+        (tmp_path / part).mkdir()
+        with pytest.raises(UserError, match=f"{part} {says}"):
+            list(jsonl.lines(path))
