@@ -20,6 +20,7 @@ from actors.backends.local_decoding import Decoder, Sampler
 from actors.backends.local_model import LocalSettings
 from actors.backends.local_schema import Schemas, load_schemas
 from actors.backends.outcomes import refused, too_long
+from actors.backends.processor import computes_bfloat16
 from actors.messages import Abilities, Completion, Request
 
 LOG = logging.getLogger(__name__)
@@ -123,18 +124,11 @@ def best_device() -> torch.device:
 
 
 def auto_dtype(device: torch.device, config: Any) -> torch.dtype:
-    """That of the weights; on a CPU float32, unless both the weights and its arithmetic are bfloat16.
-
-    Without the instructions for it, a CPU converts every bfloat16 matrix before it multiplies.
-    """
+    """That of the weights; on a CPU float32, unless both the weights and its arithmetic are bfloat16."""
     own = getattr(config.get_text_config(), "dtype", None) or torch.float32
-    able = torch.cpu.get_capabilities()
-    if device.type == "cpu" and not (own is torch.bfloat16 and any(able.get(name) for name in BFLOAT16_ARITHMETIC)):
+    if device.type == "cpu" and not (own is torch.bfloat16 and computes_bfloat16()):
         return torch.float32
     return own
-
-
-BFLOAT16_ARITHMETIC = ("avx512_bf16", "amx_bf16", "bf16")  # Intel and AMD, Intel, Arm
 
 
 def stop_tokens(tokenizer: Any, model: Any) -> frozenset[int]:

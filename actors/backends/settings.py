@@ -64,12 +64,13 @@ class ModelSettings:
     """vLLM, transformers: longest context, in tokens of prompt and reply (null: the model's own)."""
     dtype: str = "auto"
     """vLLM, transformers: the type of numbers to compute with. `auto` is the weights' own; on a CPU, for vLLM, float32
-    for weights of float32 and else bfloat16."""
+    for weights of float32 and where the processor does not compute with bfloat16, and else that."""
     engine: dict[str, Any] = field(default_factory=dict)
     """Further engine arguments, passed to vLLM as they are. On a CPU, block_size=32 and enforce_eager=true are there
     unless they are given."""
-    hang_s: float = at_least(1, default=120.0, most=1e6)
-    """vLLM: an engine that gives no sign of life for so long is restarted."""
+    hang_s: float | None = at_least(1, default=None, most=1e6)
+    """vLLM: an engine that gives no sign of life for so long is restarted (null: 120, on a CPU 1800). It must be longer
+    than its longest step."""
     base_url: str = ""
     """Endpoint: its address up to and including the version (`http://host:8000/v1`)."""
     key_env: str = ""

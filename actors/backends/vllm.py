@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.backends.backend import OF_PROCESSES, Backend, Memory, TokenCounting
 from actors.backends.model_choice import ModelChoice
+from actors.backends.processor import computes_bfloat16
 from actors.backends.settings import common_fields, layout
 from actors.backends.tokenizer import token_counter
 from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
@@ -20,6 +21,9 @@ from actors.models import Model
 
 # What vLLM needs on a CPU, and no answer depends on.
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
+# An engine's longest step: on a GPU one chunk of prompts; on a CPU, which takes prompts whole, all that are waiting, up
+# to the model's context together. Two cores take some 45 tokens a second of a model of 1.5 billion weights.
+HANG_S, HANG_ON_A_CPU_S = 120, 1800
 # The least that an engine's three processes take beside weights and cache, measured with a model of hardly any weights.
 PROCESSES_BYTES = 2 * 10**9
 
@@ -41,7 +45,8 @@ class VllmBackend(Backend):
             check_engine_arguments(self.settings.engine)
         except ValueError as error:
             raise UserError(f"{self.key}.engine: {error}") from error
-        return partial(VllmModel, VllmSettings(**common_fields(VllmSettings, self.settings)))
+        given = common_fields(VllmSettings, self.settings)
+        return partial(VllmModel, VllmSettings(**{**given, "hang_s": self.settings.hang_s or HANG_S}))
 
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""
@@ -50,8 +55,9 @@ class VllmBackend(Backend):
         return {**known, **layout(model.abilities), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """On a CPU, vLLM needs another block size than its own, compiles for minutes unless it is told not to, and runs
-        weights of float32 safely in no other type."""
+        """On a CPU, vLLM needs another block size than its own, compiles for minutes unless it is told not to, runs
+        weights of float32 safely in no other type and those of others fast in bfloat16 only where that is in the
+        processor (this one's is taken for all nodes'), and has steps of many minutes."""
         if cluster_gpus:
             return self, ""
         model, weights = self.settings, weights_of(self.settings.name)
@@ -59,12 +65,16 @@ class VllmBackend(Backend):
         taken = {f"engine.{key}": value for key, value in engine.items()}
         dtype = model.dtype
         if dtype == "auto" and weights is not None and weights.type:
-            dtype = taken["dtype"] = "float32" if weights.type == "F32" else "bfloat16"
+            dtype = "bfloat16" if weights.type != "F32" and computes_bfloat16() else "float32"
+            taken["dtype"] = dtype
+        hang_s = model.hang_s
+        if hang_s is None:
+            hang_s = taken["hang_s"] = HANG_ON_A_CPU_S
         if model.replicas is None:
             taken["replicas"] = self.replicas
         if not taken:
             return self, ""
-        settings = replace(model, dtype=dtype, engine={**model.engine, **engine})
+        settings = replace(model, dtype=dtype, hang_s=hang_s, engine={**model.engine, **engine})
         shown = " ".join(f"{self.key}.{name}={_shown(value)}" for name, value in sorted(taken.items()))
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {shown}"
 

@@ -247,7 +247,9 @@ class Cluster:
             head: str = ray.get_runtime_context().gcs_address
             self._supervisors.append(asyncio.create_task(watch_head(head, on_event)))
         for kind, name, handle in started:
-            self._supervisors.append(asyncio.create_task(supervise(name, handle, on_event, self._settings.hung_s)))
+            words = handle.last_words.remote if kind == "replica" else None
+            watch = supervise(name, handle, on_event, self._settings.hung_s, words)
+            self._supervisors.append(asyncio.create_task(watch))
             if kind == "agent":
                 self._agents.append(handle)
 

@@ -14,6 +14,7 @@ from actors.errors import ModelLost, ReplicaFull
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
 from actors.processes import kill
+from actors.prompting.text import one_line
 from actors.runtime.batching import Results
 from actors.runtime.work_queue import WorkQueue
 
@@ -62,6 +63,7 @@ class Replica:
         self._model: Model | None = None
         self._abilities = Abilities()
         self._lost: ModelLost | None = None
+        self._ending = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._waiters: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +112,11 @@ class Replica:
         self._queue.drop(sender, ids)
         self._offer_room()
 
+    async def last_words(self) -> str:
+        """Waits until this process is about to end, and says why, in one line."""
+        await self._ending.wait()
+        return one_line(str(self._lost))
+
     @property
     def in_flight(self) -> int:
         """Requests that are here, worked on or waiting; at most `bound(capacity)`."""
@@ -154,6 +161,7 @@ class Replica:
         # Many requests fail at once when an engine dies; the first one starts the end.
         if self._lost is None:
             self._lost = ModelLost(str(error))
+            self._ending.set()
             self._queue.fail(self._lost)
             self._draining = asyncio.create_task(self._drain())
 

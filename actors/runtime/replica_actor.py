@@ -48,6 +48,9 @@ class ReplicaActor:
     async def room(self) -> int:
         return await self._replica.room()
 
+    async def last_words(self) -> str:
+        return await self._replica.last_words()
+
     @ray.method(concurrency_group="pulse")
     async def pulse(self) -> tuple[float, str]:
         """For how long the model's event loop has stood still, in seconds, and a name that this process alone has."""

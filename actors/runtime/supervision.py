@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -51,20 +52,26 @@ async def wait_until_up(kind: str, name: str, handle: Any) -> str:
         await asyncio.sleep(RETRY_S)
 
 
-async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) -> None:
+async def supervise(
+    name: str, handle: Any, on_event: OnEvent, hung_s: float, last_words: Callable[[], Awaitable[str]] | None = None
+) -> None:
     """Has Ray restart an actor with a process that does not answer or an event loop that stands still, until it can be
     restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
 
-    Only the driver does so: of two supervisors, the second would end the new process.
+    `last_words` waits for what a process says of why it is about to end. Only the driver supervises: of two
+    supervisors, the second would end the new process.
     """
     process: str | None = None
+    words: asyncio.Task[str] | None = None
     killed_before = await killed_for_memory()
     while True:
         stalled_s, lost, answering = 0.0, False, process
+        if last_words is not None and (words is None or (words.done() and not words.result())):
+            words = asyncio.create_task(_said(last_words))
         try:
             stalled_s, answering = await _pulse(handle, hung_s)
             # Another process that answers means that Ray has restarted the actor between two pulses.
-            lost = process not in (None, answering)
+            lost = process not in (None, answering) or (words is not None and words.done() and bool(words.result()))
         except TimeoutError:
             stalled_s = hung_s
         except RayError as error:  # of the actor, or of the node that it was on
@@ -78,8 +85,8 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
             await asyncio.to_thread(ray.kill, handle, no_restart=False)
         if hung or lost:
             killed = await killed_for_memory()
-            how = f", {LESS}," if killed > killed_before else ""
-            killed_before = killed
+            how = f", {LESS}," if killed > killed_before else await _heard(words)
+            killed_before, words = killed, None
             _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
             noticed = time.monotonic()
             if await _up_again(handle, hung_s):
@@ -87,6 +94,20 @@ async def supervise(name: str, handle: Any, on_event: OnEvent, hung_s: float) ->
             answering = None
         process = answering
         await asyncio.sleep(PULSE_S)
+
+
+async def _said(last_words: Callable[[], Awaitable[str]]) -> str:
+    """What the process says, in brackets; nothing of one that was killed before it could say anything."""
+    try:
+        return f" ({await last_words()})"
+    except RayError:
+        return ""
+
+
+async def _heard(words: asyncio.Task[str] | None) -> str:
+    if words is None or not (await asyncio.wait([words], timeout=AGAIN_S))[0]:
+        return ""
+    return words.result()
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:

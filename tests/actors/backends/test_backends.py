@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import torch
 
 from actors import lookup
 from actors.backends.backend import Backend
@@ -183,23 +184,43 @@ def model_folder(folder: Path, type: str = "BF16", size: int = 1000) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize(("type", "dtype"), [("F32", "float32"), ("BF16", "bfloat16"), ("F16", "bfloat16")])
-def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(tmp_path: Path, type: str, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("type", "able", "dtype"),
+    [
+        ("F32", True, "float32"),
+        ("BF16", True, "bfloat16"),
+        ("F16", True, "bfloat16"),
+        ("F32", False, "float32"),
+        ("BF16", False, "float32"),
+        ("F16", False, "float32"),
+    ],
+)
+def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type: str, able: bool, dtype: str
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": able})
     on_cpu, line = backend("vllm", name=model_folder(tmp_path, type)).on(0)
     assert (on_cpu.settings.dtype, on_cpu.settings.engine) == (dtype, {"block_size": 32, "enforce_eager": True})
     assert line == (
         f"vLLM on a CPU, with what was not set: model.dtype={dtype} model.engine.block_size=32 "
-        "model.engine.enforce_eager=true model.replicas=1"
+        "model.engine.enforce_eager=true model.hang_s=1800 model.replicas=1"
     )
+
+
+def test_the_longest_step_of_an_engine_is_waited_for_on_a_cpu_and_on_a_gpu(tmp_path: Path) -> None:
+    left_open, given = (backend("vllm", name=model_folder(tmp_path), hang_s=hang_s) for hang_s in (None, 9.0))
+    waits = [one.maker()().settings.hang_s for one in (left_open, left_open.on(0)[0], given, given.on(0)[0])]  # type: ignore[attr-defined]
+    assert waits == [120, 1800, 9, 9]
 
 
 def test_what_was_set_stays_and_completions_do_not_tell_who_set_it(tmp_path: Path) -> None:
     name = model_folder(tmp_path, "F32")
     left_open = backend("vllm", name=name).on(0)[0]
-    given = backend("vllm", name=name, dtype="float32", engine={"enforce_eager": True, "block_size": 32}, replicas=3)
+    engine = {"enforce_eager": True, "block_size": 32}
+    given = backend("vllm", name=name, dtype="float32", engine=engine, replicas=3, hang_s=60.0)
     assert given.on(0) == (given, "")
     assert given.identity() == left_open.identity()
-    other, line = backend("vllm", name=name, dtype="float16", engine={"block_size": 64}, replicas=2).on(0)
+    other, line = backend("vllm", name=name, dtype="float16", engine={"block_size": 64}, replicas=2, hang_s=60.0).on(0)
     assert (other.settings.dtype, other.settings.engine["block_size"]) == ("float16", 64)
     assert line.endswith("not set: model.engine.enforce_eager=true")
 

@@ -224,11 +224,13 @@ async def test_a_replica_that_hangs_is_started_again_and_reported(
     assert events[1].startswith("hangs-0 is up again after ")
 
 
-async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_its_engine(
-    cluster: Cluster, tmp_path: Path
+async def test_a_replica_whose_model_is_lost_says_why_and_is_started_again_without_leaving_its_engine(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     cluster.launch_replicas(partial(Mortal, tmp_path), replicas=1, cpus=0, gpus=0, pool="lost")
-    await cluster.wait_until_ready()
+    events: list[str] = []
+    await cluster.wait_until_ready(on_event=events.append)
     model = cluster.model(pool="lost")
     process = (await model.complete(request("first"))).text
     names = ["a", "b", "deadly", "c"]
@@ -237,6 +239,8 @@ async def test_a_replica_whose_model_is_lost_is_started_again_without_leaving_it
     assert {answer.text for answer in answers}.isdisjoint({process})
     engine = int((tmp_path / "engine").read_text())
     await until(lambda: not lives(engine))
+    await until(lambda: bool(events))
+    assert events[0] == "lost-0 was lost (the engine died) and is started again"
 
 
 async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cluster: Cluster, tmp_path: Path) -> None:

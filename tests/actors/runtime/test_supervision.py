@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain, repeat
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +57,21 @@ async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypat
 
 async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await events(monkeypatch, [3, 3]))[0] == "model-0 was lost and is started again"
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [("no answer for 120 s", " (no answer for 120 s)"), (ActorDiedError(), "")],
+    ids=["said", "killed"],
+)
+async def test_what_a_process_says_of_its_end_is_passed_on(
+    words: object, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "PULSE_S", 0)
+    said: list[str] = []
+    last_words = Method(chain([words], repeat(ActorDiedError()))).remote
+    await asyncio.wait_for(supervise("model-0", Handle(), said.append, 60, last_words), 20)
+    assert said[0] == f"model-0 was lost{how} and is started again"
 
 
 class Late(Handle):
