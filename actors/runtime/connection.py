@@ -22,12 +22,16 @@ from typing import Any
 import psutil
 import ray
 from ray._private import ray_constants, worker
+from ray._private.node import Node
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from actors.errors import ClusterError
 from actors.signals import held_back
 
 KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
+# Processes of a head node that nothing here asks: for more nodes, for printing workers' output, and the dashboard's
+# server, which runs without a dashboard too. Without them Ray is up in half the time.
+NEEDLESS = ("start_monitor", "start_log_monitor", "start_api_server")
 
 
 def connect(address: str | None) -> None:
@@ -44,7 +48,7 @@ def connect(address: str | None) -> None:
     )
     try:
         # Ray crashes the process when it is interrupted while it connects.
-        with warnings.catch_warnings(), held_back(), _private() if address is None else nullcontext():
+        with warnings.catch_warnings(), held_back(), _own() if address is None else nullcontext():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(
@@ -65,6 +69,27 @@ def disconnect() -> None:
     """Leave the cluster, and end a local one. The next one may have another token, or none."""
     ray.shutdown()
     _read_authentication()
+
+
+@contextmanager
+def _own() -> Iterator[None]:
+    """Has the Ray that starts in the block be this run's alone: small, and closed to all others."""
+    with _bare(), _private():
+        yield
+
+
+@contextmanager
+def _bare() -> Iterator[None]:
+    """Has the Ray that starts in the block do without processes that are of no use to one run on one machine. `ray
+    start` has switches for them, `ray.init` has none."""
+    started: dict[str, Any] = {name: getattr(Node, name) for name in NEEDLESS if hasattr(Node, name)}
+    for name in started:
+        setattr(Node, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        for name, start in started.items():
+            setattr(Node, name, start)
 
 
 @contextmanager

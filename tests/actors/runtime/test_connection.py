@@ -32,6 +32,9 @@ def test_a_local_ray_listens_on_the_loopback_interface_and_keeps_its_folder_to_i
         }
         assert listening
         assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+        programs = {Path(word).name for child in me.children(recursive=True) for word in child.cmdline()}
+        assert "raylet" in programs
+        assert programs.isdisjoint({"dashboard.py", "monitor.py", "log_monitor.py"})
         private = session.parents[1]
         assert private.stat().st_mode & 0o777 == 0o700
         assert private.name == f"agora-mm-{os.getuid()}"
