@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -32,6 +33,10 @@ log = logging.getLogger(__name__)
 
 FINISH_S, STOP_S = 120.0, 10.0  # what W&B gets to store or upload at the end of a run: of a good one, of any other
 GOODBYE_S = 2.0  # what it gets to take note that its service was killed
+DYING_S, LOOK_S = (
+    2.0,
+    0.05,
+)  # a process that was killed is there until its memory is given back; how often it is looked at
 SERVICE = "wandb-core"  # the process that does W&B's work
 Act = Callable[[], object]
 
@@ -160,7 +165,16 @@ class Tracker:
 
 
 def _serves() -> bool:
-    """Whether the process that does W&B's work for this one lives."""
+    """Whether the process that does W&B's work for this one lives, and goes on to."""
+    until = time.monotonic() + DYING_S
+    while _lives():
+        if time.monotonic() >= until:
+            return True
+        time.sleep(LOOK_S)
+    return False
+
+
+def _lives() -> bool:
     with suppress(psutil.Error):
         services = [child for child in psutil.Process().children() if child.name() == SERVICE]
         return any(service.status() != psutil.STATUS_ZOMBIE for service in services)
