@@ -62,52 +62,78 @@ async def supervise(
     supervisors, the second would end the new process.
     """
     process: str | None = None
-    words: asyncio.Task[str] | None = None
     killed_before = await killed_for_memory()
-    while True:
-        stalled_s, lost, answering = 0.0, False, process
-        if last_words is not None and (words is None or (words.done() and not words.result())):
-            words = asyncio.create_task(_said(last_words))
+    with LastWords(last_words) as words:
+        while True:
+            words.listen()
+            stalled_s, lost, answering = 0.0, False, process
+            try:
+                stalled_s, answering = await _pulse(handle, hung_s)
+                # Another process that answers means that Ray has restarted the actor between two pulses.
+                lost = process not in (None, answering) or bool(words.said)
+            except TimeoutError:
+                stalled_s = hung_s
+            except RayError as error:  # of the actor, or of the node that it was on
+                lost = True
+                if await started_no_more(handle, error):
+                    _report(on_event, f"{name} has died {RESTARTS + 1} times and is started no more")
+                    return
+            hung = stalled_s >= hung_s
+            if hung:
+                # In a thread: the call may block, and other actors are watched by this event loop.
+                await asyncio.to_thread(ray.kill, handle, no_restart=False)
+            if hung or lost:
+                reason = await words.heard()
+                killed = await killed_for_memory()
+                how = f", {LESS}," if killed > killed_before else f" ({reason})" if reason else ""
+                killed_before = killed
+                _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
+                noticed = time.monotonic()
+                if await _up_again(handle, hung_s):
+                    _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
+                answering = None
+            process = answering
+            await asyncio.sleep(PULSE_S)
+
+
+class LastWords:
+    """Listens to what an actor's processes say of why they are about to end. One that is killed says nothing."""
+
+    def __init__(self, ask: Callable[[], Awaitable[str]] | None) -> None:
+        self._ask = ask
+        self._answer: asyncio.Task[str] | None = None
+
+    def __enter__(self) -> LastWords:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._answer is not None:
+            self._answer.cancel()
+
+    @property
+    def said(self) -> str:
+        """What the present process has said so far."""
+        return self._answer.result() if self._answer is not None and self._answer.done() else ""
+
+    def listen(self) -> None:
+        """Ask, unless the question stands."""
+        if self._ask is not None and (self._answer is None or (self._answer.done() and not self.said)):
+            self._answer = asyncio.create_task(self._answered(self._ask))
+
+    async def heard(self) -> str:
+        """What a process that has ended has said; the next `listen` asks the one after it."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return ""
+        await asyncio.wait([answer], timeout=AGAIN_S)
+        answer.cancel()  # does nothing to one that is there
+        return answer.result() if answer.done() else ""
+
+    async def _answered(self, ask: Callable[[], Awaitable[str]]) -> str:
         try:
-            stalled_s, answering = await _pulse(handle, hung_s)
-            # Another process that answers means that Ray has restarted the actor between two pulses.
-            lost = process not in (None, answering) or (words is not None and words.done() and bool(words.result()))
-        except TimeoutError:
-            stalled_s = hung_s
-        except RayError as error:  # of the actor, or of the node that it was on
-            lost = True
-            if await started_no_more(handle, error):
-                _report(on_event, f"{name} has died {RESTARTS + 1} times and is started no more")
-                return
-        hung = stalled_s >= hung_s
-        if hung:
-            # In a thread: the call may block, and other actors are watched by this event loop.
-            await asyncio.to_thread(ray.kill, handle, no_restart=False)
-        if hung or lost:
-            killed = await killed_for_memory()
-            how = f", {LESS}," if killed > killed_before else await _heard(words)
-            killed_before, words = killed, None
-            _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
-            noticed = time.monotonic()
-            if await _up_again(handle, hung_s):
-                _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
-            answering = None
-        process = answering
-        await asyncio.sleep(PULSE_S)
-
-
-async def _said(last_words: Callable[[], Awaitable[str]]) -> str:
-    """What the process says, in brackets; nothing of one that was killed before it could say anything."""
-    try:
-        return f" ({await last_words()})"
-    except RayError:
-        return ""
-
-
-async def _heard(words: asyncio.Task[str] | None) -> str:
-    if words is None or not (await asyncio.wait([words], timeout=AGAIN_S))[0]:
-        return ""
-    return words.result()
+            return await ask()
+        except RayError:
+            return ""
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:
