@@ -239,7 +239,9 @@ class Field:
     """One part of a reply: its name, what it holds, and in words what it should say.
 
     With `values`, it has to be one of them, whatever its case. There may be `many` of it, and none at all where it is
-    `optional`. `most` are wanted (None: all there are), and a call names one of `tools`.
+    `optional`. One that is `expected` is asked for as if it were not optional, and none is read all the same: a small
+    model leaves out what it is told that it may. `most` are wanted (None: all there are), and a call names one of
+    `tools`.
     """
 
     kind: FieldKind
@@ -251,6 +253,12 @@ class Field:
     tools: tuple[str, ...] = ()
     value: Value = Value.TEXT
     label: str = ""
+    expected: bool = False
+
+    @property
+    def may_be_left_out(self) -> bool:
+        """Whether the form says so."""
+        return self.optional and not self.expected
 
     @property
     def name(self) -> str:
@@ -335,6 +343,11 @@ class Message:
     fields: tuple[tuple[str, str], ...] = ()
     repair_tokens: int = 0
     likelihoods: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def states_anything(self) -> bool:
+        """Whether it holds words, an answer or a field: a reply may leave out all that it may leave out."""
+        return bool(self.content or self.fields or self.answer is not None)
 
     def said(self, field: str) -> tuple[str, ...]:
         """All values of a field of the task's reply; none when the turn failed."""

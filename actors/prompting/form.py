@@ -98,11 +98,11 @@ def _schema(field: Field, choices: Sequence[str]) -> dict[str, Any]:
     if field.many:
         return {"type": "array", "items": one, **_bounds(field)}
     # An empty list says that there is none; of anything else null does.
-    return {"anyOf": [one, {"type": "null"}]} if field.optional and one.get("type") != "array" else one
+    return {"anyOf": [one, {"type": "null"}]} if field.may_be_left_out and one.get("type") != "array" else one
 
 
 def _bounds(field: Field) -> dict[str, int]:
-    least = {} if field.optional else {"minItems": 1}
+    least = {} if field.may_be_left_out else {"minItems": 1}
     return least if field.most is None else {**least, "maxItems": field.most}
 
 
@@ -129,7 +129,7 @@ def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) ->
         return asked
     if field.many:
         asked += f"; {_for_each(field)}"
-    elif field.optional and field.value is not Value.SHARE:
+    elif field.may_be_left_out and field.value is not Value.SHARE:
         asked += f"; or {_NONE}"
     return asked
 
@@ -137,7 +137,7 @@ def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) ->
 def _for_each(field: Field) -> str:
     """How many lines a list has."""
     most = "" if field.most is None else f" (at most {field.most})"
-    return f"one such line for each{most}" + (f", or {_NONE}" if field.optional else "")
+    return f"one such line for each{most}" + (f", or {_NONE}" if field.may_be_left_out else "")
 
 
 def _items(field: Field, value: str) -> str:

@@ -11,6 +11,7 @@ from experiments.analysis.summary import (
     EMBEDDED,
     EMBEDDED_NOTE,
     MODELS,
+    SILENT,
     STRICT,
     TRAINING_TOKENS,
     TROUBLES,
@@ -65,6 +66,8 @@ def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str
         if _any(metrics, name):
             # The default binds this turn's `name`; a plain closure would see the last one in every column.
             columns[name.replace("_", "\n")] = lambda row, name=name: f"{row[name]:,}"  # type: ignore[misc]
+    if _any(metrics, SILENT):
+        columns["silent\nturns"] = lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"
     if any(row.get("repairs") for row in metrics["methods"].values()):
         columns["repairs\n(tokens)"] = _repairs
     return columns
@@ -105,6 +108,8 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     cut = sum(row.get(CUT, 0) for row in metrics["methods"].values())
     if cut:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
+    if _any(metrics, SILENT):
+        yield "Silent: turns whose reply was read and stated nothing, as a share of all turns."
     if any(row.get("repairs") for row in metrics["methods"].values()):
         yield (
             "Repairs: turns asked a second time for what could not be read of their reply, as a share of all turns, "

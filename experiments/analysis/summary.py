@@ -36,6 +36,7 @@ CUT = "cut_turns"
 STRICT = "strict_em"
 TRAINING_TOKENS = "training_tokens"
 TROUBLES = ("failed_turns", CUT)
+SILENT = "silent_turns"
 DIGITS = 6  # enough for any table, few enough to hide floating-point error
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05
@@ -189,7 +190,8 @@ def _training(learned: RunFolder) -> Metrics:
 
 
 def _turns(run: RunFolder, method: str) -> Metrics:
-    """Totals over the method's turns; `repair_tokens` and their share of all tokens only where they are known."""
+    """Totals over the method's turns; `repair_tokens` and their share of all tokens only where they are known, and
+    turns that stated nothing only where there are any."""
     counts = count_turns(run.traces(f"evaluate-{method}"))
     tokens = {"repair_tokens": counts.repair_tokens, "repair_share": counts.repair_share}
     return {
@@ -197,6 +199,7 @@ def _turns(run: RunFolder, method: str) -> Metrics:
         "read_at_once": counts.at_once,
         "read_after_repair": counts.repaired,
         "repairs": counts.repairs,
+        **({SILENT: counts.silent} if counts.silent else {}),
         **(tokens if counts.repair_tokens is not None else {}),
     }
 

@@ -23,6 +23,7 @@ class TurnCounts:
     """Turns for which a model was asked, by how they ended; a dummy's are none.
 
     turns: all of them, and the sum of `at_once`, `repaired`, `unread` and `failed`.
+    silent: those read that stated nothing, since all that they were asked for may be left out.
     repairs: turns asked a second time for what could not be read of their first reply, whatever came of it.
     tokens: of all turns, prompt and completion; repair_tokens: those of second replies, None where a turn that was
         repaired does not tell (its trace was written before they were counted).
@@ -34,6 +35,7 @@ class TurnCounts:
     repaired: int
     unread: int
     failed: int
+    silent: int
     repairs: int
     tokens: int
     repair_tokens: int | None
@@ -47,7 +49,7 @@ class TurnCounts:
 
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     """The turns of some discussions."""
-    turns = at_once = repairs = failed = unread = tokens = repair_tokens = 0
+    turns = at_once = repairs = failed = unread = silent = tokens = repair_tokens = 0
     known = True
     reasons: Counter[str] = Counter()
     for turn in (turn for trace in traces for turn in trace.turns):
@@ -61,6 +63,7 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
         at_once += turn.status is Status.OK and not again
         failed += turn.status is Status.FAILED
         unread += turn.status is Status.UNPARSED
+        silent += turn.status is Status.OK and not turn.states_anything
         if turn.status is not Status.OK:
             reasons[_reason(turn)] += 1
     return TurnCounts(
@@ -69,6 +72,7 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
         repaired=turns - at_once - failed - unread,
         unread=unread,
         failed=failed,
+        silent=silent,
         repairs=repairs,
         tokens=tokens,
         repair_tokens=repair_tokens if known else None,

@@ -96,6 +96,16 @@ def test_an_optional_field_may_be_none_null_or_empty() -> None:
     assert schema_of(ANSWER_FIELDS[2])["anyOf"][1] == {"type": "null"}
 
 
+def test_an_optional_field_that_is_expected_is_asked_for_as_a_required_one_and_none_is_read() -> None:
+    for field in (QUERY, TRIPLE, SELECTED):
+        expected = replace(field, optional=True, expected=True)
+        assert (line_of(expected), item_of(expected)) == (line_of(field), item_of(field))
+        assert schema_of(expected) == schema_of(field)
+        for reply in (f"{field.name}: none", json.dumps({key(field): []})):
+            reading = read(Form((expected,)), reply)
+            assert (reading.faults, reading.values) == ((), ())
+
+
 WORDS = st.lists(st.sampled_from("copper tower 1931 São Kilda's harbour-side bridge Élan".split()), min_size=1).map(
     " ".join
 )

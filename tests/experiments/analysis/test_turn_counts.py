@@ -95,6 +95,19 @@ def test_metrics_and_table_have_a_methods_repairs(tmp_path: Path) -> None:
     assert "Repairs: turns asked a second time" in printed(metrics)
 
 
+def test_turns_that_were_read_and_stated_nothing_are_counted_and_have_a_column_where_there_are_any(
+    tmp_path: Path,
+) -> None:
+    spoke = [replace(AT_ONCE, content="x"), replace(REPAIRED, answer="y"), replace(AT_ONCE, fields=(("Query", "z"),))]
+    assert count_turns([told([*spoke, AT_ONCE, UNPARSED, FAILED, DUMMY])]).silent == 1
+    assert count_turns([told(spoke)]).silent == 0
+    _, metrics = recorded(tmp_path, single=spoke, full=[AT_ONCE, *spoke])
+    assert ("silent_turns" in metrics["methods"]["single"], metrics["methods"]["full"]["silent_turns"]) == (False, 1)
+    assert "25.0%" in printed(metrics)
+    assert "Silent: turns whose reply was read and stated nothing" in printed(metrics)
+    assert "ilent" not in printed({**metrics, "methods": {"single": metrics["methods"]["single"]}})
+
+
 def test_a_run_without_repairs_has_no_column_for_them(tmp_path: Path) -> None:
     _, metrics = recorded(tmp_path, full=[AT_ONCE])
     assert "epairs" not in printed(metrics)

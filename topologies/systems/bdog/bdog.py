@@ -111,6 +111,7 @@ TRIPLE = Field(
     "entity | relation | entity, or entity | has attribute | value",
     many=True,
     optional=True,  # where nothing is known, there is nothing to draw
+    expected=True,  # a debate without graphs is none
     value=Value.TRIPLE,
 )
 
