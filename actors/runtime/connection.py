@@ -28,6 +28,8 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from actors.errors import ClusterError
 from actors.signals import held_back
 
+LOG = logging.getLogger(__name__)
+
 KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 # Processes of a head node that nothing here asks: for more nodes, for printing workers' output, and the dashboard's
 # server, which runs without a dashboard too. Without them Ray is up in half the time.
@@ -46,6 +48,8 @@ def connect(address: str | None) -> None:
     own: dict[str, Any] = (
         {"include_dashboard": False, "_temp_dir": f"{private_folder()}/ray"} if address is None else {}
     )
+    # Of what it prints, no switch keeps back what its nodes warn of, such as eight agents on two cores.
+    worker.print_to_stdstream = _log_what_ray_says
     try:
         # Ray crashes the process when it is interrupted while it connects.
         with warnings.catch_warnings(), held_back(), _own() if address is None else nullcontext():
@@ -63,6 +67,12 @@ def connect(address: str | None) -> None:
     except BaseException:
         disconnect()
         raise
+
+
+def _log_what_ray_says(data: Any, ignore_prefix: bool = False) -> None:
+    """In place of Ray's own function, which prints it."""
+    for line in data["lines"]:
+        LOG.warning("Ray: %s", line.strip())
 
 
 def disconnect() -> None:

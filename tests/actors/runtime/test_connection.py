@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 import ray
+from ray._private.utils import push_error_to_driver
 
 from actors.errors import ClusterError
 from actors.runtime.cluster import Cluster
@@ -39,6 +41,19 @@ def test_a_local_ray_listens_on_the_loopback_interface_and_keeps_its_folder_to_i
         assert private.stat().st_mode & 0o777 == 0o700
         assert private.name == f"agora-mm-{os.getuid()}"
     assert not session.exists()
+
+
+@pytest.mark.ray
+def test_what_ray_s_nodes_warn_of_is_logged_and_not_printed(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Cluster(RaySettings()):
+        push_error_to_driver(ray._private.worker.global_worker, "a_type", "8 worker processes have been started")
+        until = time.monotonic() + 60
+        while not caplog.messages and time.monotonic() < until:
+            time.sleep(0.05)
+    assert caplog.messages[0] == "Ray: 8 worker processes have been started"
+    assert "worker processes" not in "".join(capfd.readouterr())
 
 
 JOIN = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).get_all_node_info(timeout=60)"
