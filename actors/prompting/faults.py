@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from actors.prompting.form import Form
 from actors.prompting.text import one_line
 
 _QUOTED_CHARACTERS = 80
+_QUOTED = re.compile(r"`[^`]*`")
+_BEFORE_REASON = 3  # words: `the Triple`
 Values = tuple[str, ...]
 
 
@@ -21,6 +24,15 @@ class Fault:
 
     field: Field
     reason: str
+
+    def is_repeated_by(self, value: str) -> bool:
+        """Whether a value says no more than the reason, which a small model copies when it is told of the fault."""
+        reason, said = _words(_QUOTED.sub(" ", self.reason)), _words(value)
+        return 0 < len(reason) <= len(said) <= len(reason) + _BEFORE_REASON and said[-len(reason) :] == reason
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def quoted(item: Any) -> str:

@@ -54,12 +54,16 @@ class Reading:
         return next((value for name, value in reversed(self.values) if name == kind), None)
 
     def repaired_by(self, later: Reading) -> Reading:
-        """This reading with what a second reply says of the fields that could not be read."""
-        asked = {fault.field.name for fault in self.faults}
+        """This reading with what a second reply says of the fields that could not be read. One of which it repeats what
+        was wrong with it cannot be read either."""
+        asked = {fault.field.name: fault for fault in self.faults}
         kept = tuple((name, value) for name, value in self.values if name not in asked)
+        repeated = {name for name, value in later.values if name in asked and asked[name].is_repeated_by(value)}
+        said = tuple((name, value) for name, value in later.values if name not in repeated)
+        faults = (*later.faults, *(fault for name, fault in asked.items() if name in repeated))
         # Of a reply that could not be read at all, nothing is told to others.
         before = self.before if kept else later.before
-        return Reading((*kept, *later.values), self.stated | later.stated, later.faults, before)
+        return Reading((*kept, *said), self.stated | later.stated, faults, before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,9 @@ _RELATION = (
 )
 _TAIL = ("tail", "object", "target", "to", "value", "entity2", "object2", "end", "o", "t")
 
+# Marks that stand between words; `=`, `<` and `+` may be a relation.
+_BETWEEN = re.compile(r"[\s:;,./_'\"`]*+")
+
 Parts = tuple[str, str, str]
 
 
@@ -151,7 +154,7 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
     if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
         return None
     head, relation, tail = (_plain(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
-    return (head, relation, tail) if head and relation and tail else None
+    return None if any(map(_BETWEEN.fullmatch, (head, relation, tail))) else (head, relation, tail)
 
 
 def _plain(part: str) -> str:

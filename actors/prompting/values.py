@@ -29,6 +29,7 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 # again and again, and reading these is most of the work of reading a reply.
 SHORT = 200
 
+_MARKS = re.compile(r"[\s:;,]++")
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 
@@ -202,4 +203,4 @@ def _says_nothing(field: Field, text: str) -> bool:
         return False
     if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and plain.lower() == "unknown")):
         return True
-    return bool(NOTHING.fullmatch(plain))
+    return bool(NOTHING.fullmatch(plain) or _MARKS.fullmatch(plain))

@@ -90,6 +90,27 @@ def test_of_several_faults_each_is_named_and_has_its_field() -> None:
     assert correction(form, faults).endswith(in_lines(form))
 
 
+@pytest.mark.parametrize("value", [" ", ":", "..."])
+async def test_a_triple_without_words_in_one_part_and_one_that_repeats_what_was_wrong_are_not_read(value: str) -> None:
+    broken = f'{{"enough": "no", "triple": [{{"head": "{value}", "relation": "has", "tail": "a mill"}}]}}'
+    for said, status in (
+        ('{"head": "the Triple", "relation": "is", "tail": "not of three parts"}', Status.UNPARSED),
+        ('{"head": ":the Triple", "relation": ":is", "tail": "not of three parts"}', Status.UNPARSED),
+        ('{"head": "the town", "relation": "has", "tail": "a mill"}', Status.OK),
+    ):
+        message, _ = await taken(DRAW, broken, f'{{"triple": [{said}]}}', schema=True)
+        assert message.status is status
+        expected = () if status is Status.UNPARSED else ("the town | has | a mill",)
+        assert message.said(FieldKind.TRIPLE) == expected
+
+
+def test_a_relation_may_be_a_sign_and_a_text_of_marks_alone_says_nothing() -> None:
+    signs = read(Form((TRIPLES,)), '{"triple": [{"head": "7", "relation": "<", "tail": "9"}]}')
+    assert signs.values == (("Triple", "7 | < | 9"),)
+    faults = Field(FieldKind.THOUGHT, "the faults", optional=True)
+    assert read(Form((ENOUGH, faults)), '{"enough": "no", "thought": ","}').values == (("Enough", "no"),)
+
+
 def test_of_a_long_reply_a_repair_shows_the_end() -> None:
     _, repair = repaired(TURN, "so " * 10_000 + "the end")
     assert repair.rejected.startswith("... ")
