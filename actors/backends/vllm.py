@@ -21,9 +21,8 @@ from actors.models import Model
 
 # What vLLM needs on a CPU, and no answer depends on.
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
-# An engine's longest step: on a GPU one chunk of prompts; on a CPU, which takes prompts whole, all that are waiting, up
-# to the model's context together. Two cores take some 45 tokens a second of a model of 1.5 billion weights.
-HANG_S, HANG_ON_A_CPU_S = 120, 1800
+# A step there may be a whole context of prompts, of which two cores take some 45 tokens a second (1.5 billion weights).
+HANG_ON_A_CPU_S = 1800
 # The least that an engine's three processes take beside weights and cache, measured with a model of hardly any weights.
 PROCESSES_BYTES = 2 * 10**9
 
@@ -45,8 +44,9 @@ class VllmBackend(Backend):
             check_engine_arguments(self.settings.engine)
         except ValueError as error:
             raise UserError(f"{self.key}.engine: {error}") from error
-        given = common_fields(VllmSettings, self.settings)
-        return partial(VllmModel, VllmSettings(**{**given, "hang_s": self.settings.hang_s or HANG_S}))
+        settings = common_fields(VllmSettings, self.settings)
+        given = {name: value for name, value in settings.items() if value is not None}  # the rest is VllmSettings' own
+        return partial(VllmModel, VllmSettings(**given))
 
     def dependencies(self) -> Mapping[str, Any]:
         """Of a local folder also its files: a model that was trained on is another one."""

@@ -42,8 +42,9 @@ class VllmSettings:
     `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
     the model's own context); `engine` goes to vLLM as it is (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
     `abilities` are those that are declared and win over what the engine says.
-    An engine that answers nothing for `hang_s` is given up. It must be longer than the engine's longest step, which is
-    one chunk of prompts (`max_num_batched_tokens`) or one token for each running request, never a whole request.
+    An engine that answers nothing for `hang_s` is given up. It must be longer than the engine's longest step: one chunk
+    of prompts (`max_num_batched_tokens`) or one token for each running request; on a CPU, where prompts are taken
+    whole, all that are waiting, up to the context together.
     """
 
     name: str

@@ -33,10 +33,8 @@ log = logging.getLogger(__name__)
 
 FINISH_S, STOP_S = 120.0, 10.0  # what W&B gets to store or upload at the end of a run: of a good one, of any other
 GOODBYE_S = 2.0  # what it gets to take note that its service was killed
-DYING_S, LOOK_S = (
-    2.0,
-    0.05,
-)  # a process that was killed is there until its memory is given back; how often it is looked at
+DYING_S = 2.0  # for how long a process that was killed may still be there, until its memory is given back
+LOOK_S = 0.05  # between two looks at it
 SERVICE = "wandb-core"  # the process that does W&B's work
 Act = Callable[[], object]
 
