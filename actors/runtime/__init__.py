@@ -17,8 +17,8 @@ In the replica's process
     replica.py           Replica        loads the model, takes what it has room for, ends the process of a lost model
     work_queue.py        WorkQueue      works on `capacity` requests at once, streams completions back as they finish
 
-In a learner's process
-    stateful_actor.py    StatefulActor  the learner, whose state outlives the process
+In the topology actor's process
+    stateful_actor.py    StatefulActor  the learners, whose states outlive the process
 
 In the process of a sweep's trial
     guard.py             Guard          has another process end this one where it stands still

@@ -184,15 +184,14 @@ class Cluster:
         self._senders += 1
         return f"{self._senders}-{name}"
 
-    def launch(self, name: str, plain_class: type, *args: Any, **kwargs: Any) -> StatefulObject:
-        """An object of a plain class as an actor of its own; what it says as `state` and takes with `load` outlives its
-        process."""
+    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, StatefulObject]:
+        """What is `made`, in one actor; what it says as `state` and takes with `load` outlives the actor's process."""
         options = {"num_cpus": 0, "max_restarts": RESTARTS}
         remote: Any = ray.remote
         actor_class = remote(concurrency_groups={"pulse": 1})(StatefulActor)
-        handle = self._launch(actor_class, options, plain_class, args, kwargs)
+        handle = self._launch(actor_class, options, made)
         self._starting.append(("learner", name, handle))
-        return StatefulObject(name, handle)
+        return {key: StatefulObject(name, handle, key) for key in made}
 
     def _launch(self, actor_class: Any, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         handle = actor_class.options(**options).remote(*args, **kwargs)

@@ -209,8 +209,8 @@ class Inline:
     async def abilities(self, pool: str = "model") -> Abilities:
         return await self._pools[pool].here.abilities()
 
-    def launch(self, name: str, plain_class: type, *args: Any, **kwargs: Any) -> Local:
-        return Local(plain_class(*args, **kwargs))
+    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, Local]:
+        return {key: Local(make()) for key, make in made.items()}
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore

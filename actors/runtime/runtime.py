@@ -98,9 +98,9 @@ class Runtime(Protocol):
     async def abilities(self, pool: str = "model") -> Abilities:
         """What the model of a pool can do."""
 
-    def launch(self, name: str, plain_class: type, *args: Any, **kwargs: Any) -> Any:
-        """An object of a plain class, its methods as coroutines. It has `state` and `load`, which takes back what that
-        gave; `name` is for messages about it."""
+    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> Mapping[str, Any]:
+        """What is `made`, in one process, with its methods as coroutines. Each has `state` and `load`, which takes back
+        what that gave; `name` is for messages about the process."""
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore

@@ -1,4 +1,4 @@
-"""An object with a state as a Ray actor: when its process is lost, another one goes on where that one was."""
+"""Objects with a state in a Ray actor: when its process is lost, another one goes on where that one was."""
 
 from __future__ import annotations
 
@@ -19,21 +19,15 @@ Answer = tuple[Any, bytes | None]
 
 
 class StatefulActor:
-    """The process of one object, whose `load` takes back what its `state` gave.
-
-    Calls are numbered, and each says after which one it comes. A process that is not in the state after that one, as it
-    was started since, does nothing: it is given the state first. A call that comes again, for its answer was lost on
-    the way, is answered and not done again.
+    """The process of objects, by name, which know nothing of each other. An object's `load` takes back what its `state`
+    gave.
 
     The method of the group `pulse` runs in a thread of its own, so that it answers during a long computation.
     """
 
-    def __init__(self, plain_class: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._object = plain_class(*args, **kwargs)
+    def __init__(self, made: Mapping[str, Callable[[], Any]]) -> None:
+        self._objects = {name: _Held(make()) for name, make in made.items()}
         self._incarnation = uuid.uuid4().hex
-        self._last = 0
-        self._answer: Answer | None = None
-        self._new = self._saved = self._state()
 
     def ready(self) -> None:
         """Returns once the actor is up."""
@@ -42,6 +36,30 @@ class StatefulActor:
     def pulse(self) -> tuple[float, str]:
         """0 seconds of standing still, for it answers; and a name that this process alone has."""
         return 0.0, self._incarnation
+
+    def call(
+        self, name: str, number: int, after: int, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Answer | None:
+        """See `_Held`."""
+        return self._objects[name].call(number, after, method, args, kwargs)
+
+    def restore(self, name: str, number: int, state: bytes | None) -> None:
+        self._objects[name].restore(number, state)
+
+
+class _Held:
+    """One object in its process.
+
+    Calls are numbered, and each says after which one it comes. A process that is not in the state after that one, as it
+    was started since, does nothing: it is given the state first. A call that comes again, for its answer was lost on
+    the way, is answered and not done again.
+    """
+
+    def __init__(self, held: Any) -> None:
+        self._object = held
+        self._last = 0
+        self._answer: Answer | None = None
+        self._new = self._saved = self._state()
 
     def call(
         self, number: int, after: int, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -67,7 +85,7 @@ class StatefulActor:
 
 
 class StatefulObject:
-    """The methods of such an object as coroutines, which are called one after another. `name` is for messages.
+    """The methods of such an object as coroutines, which are called one after another. `actor` is for messages.
 
     A call whose process is lost is made again once there is another one. Nothing is lost with it, for the state comes
     back with every answer after which it is another; and the same call in the same state gives the same answer.
@@ -75,9 +93,10 @@ class StatefulObject:
     A call raises what the method raises, and ClusterError where the process is started no more.
     """
 
-    def __init__(self, name: str, handle: Any) -> None:
-        self._name = name
+    def __init__(self, actor: str, handle: Any, name: str) -> None:
+        self._actor = actor
         self._handle = handle
+        self._name = name
         self._turn = asyncio.Lock()
         self._number = 0
         self._after = 0
@@ -94,13 +113,15 @@ class StatefulObject:
         self._number += 1
         while True:
             try:
-                answer = await result(self._handle.call.remote(self._number, self._after, method, args, kwargs))
+                answer = await result(
+                    self._handle.call.remote(self._name, self._number, self._after, method, args, kwargs)
+                )
                 if answer is not None:
                     break
-                await result(self._handle.restore.remote(self._after, self._state))
+                await result(self._handle.restore.remote(self._name, self._after, self._state))
             except (RayActorError, OutOfMemoryError, NodeDiedError) as error:
                 if await started_no_more(self._handle, error):
-                    raise ClusterError(f"{self._name}: its process {GONE}") from error
+                    raise ClusterError(f"{self._actor}: its process {GONE}") from error
                 await asyncio.sleep(RETRY_S)  # another process, or node, is on its way
         value, state = answer
         # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.

@@ -71,7 +71,7 @@ class CostModel:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a run is given: `agents` processes, `replicas`, `learners`, cores, GPUs, and `parallel` trials at once."""
+    """What a run is given: processes of `agents`, `replicas` and `learners`, cores, GPUs, and trials at once."""
 
     agents: int
     replicas: int

@@ -93,7 +93,7 @@ def _resources(config: Config, roles: Sequence[Role], model: CostModel) -> Resou
     return Resources(
         agents=len(played),
         replicas=sum(backend.replicas for backend in backends),
-        learners=len(learned_methods(config)),
+        learners=int(bool(learned_methods(config))),
         cores=config.costs.cores or model.machine.cores,
         gpus=sum(backend.replicas * backend.gpus_each for backend in backends),
         parallel=config.sweep.parallel,

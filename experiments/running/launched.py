@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +145,15 @@ def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
     return sharing.donors(check_learners(config, roles))
 
 
-def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> dict[str, Any]:
-    """A topology actor for each learned method, by its name. Raises UserError for settings that one cannot have."""
+def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> Mapping[str, Any]:
+    """The learner of each learned method, by its name, all in the topology actor, for most of what a process of theirs
+    takes is PyTorch. Raises UserError for settings that one cannot have."""
     made = {method: _learner(config, roles, method) for method in check_learners(config, roles)}
-    return {method: runtime.launch(f"{method}'s learner", kind, **options) for method, (kind, options) in made.items()}
+    if not made:
+        return {}
+    return runtime.launch(
+        "the topology actor", {method: partial(kind, **options) for method, (kind, options) in made.items()}
+    )
 
 
 def _learner(config: Config, roles: Sequence[Role], method: str) -> tuple[type[Learner], dict[str, Any]]:

@@ -317,7 +317,7 @@ async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(clus
 
         def state(self) -> None: ...
 
-    assert await cluster.launch("it", Loaded).modules() == []
+    assert await cluster.launch("it", {"one": Loaded})["one"].modules() == []
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_more_than_the_machine_has_is_refused_at_once(cluster: Cluster) -> None:
 
 async def test_the_topology_actor_samples_what_the_plain_learner_samples(cluster: Cluster) -> None:
     modalities = ["text"] * 3 + ["visual"] * 2
-    remote = cluster.launch("the learner", Learner, modalities, seed=3)
+    remote = cluster.launch("it", {"one": partial(Learner, modalities, seed=3)})["one"]
     ours = Learner(modalities, seed=3)
     theirs: Wirings = await remote.sample(4)
     np.testing.assert_array_equal(theirs.spatial, ours.sample(4).spatial)
@@ -371,7 +371,7 @@ async def test_a_topology_actor_that_is_killed_or_stopped_goes_on_where_it_was(
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     modalities = ["text"] * 3 + ["visual"] * 2
     before, ours = set(workers("StatefulActor")), Learner(modalities, seed=3)
-    remote = cluster.launch("the learner", Learner, modalities, seed=3)
+    remote = cluster.launch("the topology actor", {"one": partial(Learner, modalities, seed=3)})["one"]
     events: list[str] = []
     await cluster.wait_until_ready(on_event=events.append)
     [process] = set(workers("StatefulActor")) - before
@@ -381,12 +381,12 @@ async def test_a_topology_actor_that_is_killed_or_stopped_goes_on_where_it_was(
         scores = np.random.default_rng(step).random((4, 2, 5)), np.arange(4)
         if step == 1:
             os.kill(process, how)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             assert (await remote.learn(wirings, *scores)).edges == ours.learn(wirings, *scores).edges
     for name, mine in ours.state().items():
         assert (await remote.state())[name].equal(mine)
     await until(lambda: len(events) >= 2)  # more on a machine so busy that a start seems to hang
-    assert events[0] == f"the learner {'hung' if how is signal.SIGSTOP else 'was lost'} and is started again"
+    assert events[0] == f"the topology actor {'hung' if how is signal.SIGSTOP else 'was lost'} and is started again"
     assert not lives(process)
 
 

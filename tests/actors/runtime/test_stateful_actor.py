@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -85,7 +86,7 @@ def fate(seed: int, share: float = 0.3) -> Fate:
 
 
 def counter(fate: Fate, new: bool = True) -> StatefulObject:
-    return StatefulObject("the counter", Handle(lambda: StatefulActor(Counter, (1,), {}), fate, new))
+    return StatefulObject("the actor", Handle(lambda: StatefulActor({"it": partial(Counter, 1)}), fate, new), "it")
 
 
 @pytest.mark.parametrize(("seed", "new"), list(product(range(5), (True, False))))
@@ -94,6 +95,18 @@ async def test_whatever_is_lost_every_call_is_done_once(seed: int, new: bool) ->
     for number in range(30):
         assert await remote.add(number) == ours.add(number)
     assert await remote.state() == ours.state()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_objects_in_one_process_are_lost_together_and_know_nothing_of_each_other(seed: int) -> None:
+    handle = Handle(lambda: StatefulActor({"low": partial(Counter, 1), "high": partial(Counter, 100)}), fate(seed))
+    ours = {"low": Counter(1), "high": Counter(100)}
+    remote = {name: StatefulObject("the actor", handle, name) for name in ours}
+    random = Random(seed)
+    for number in range(40):
+        name = random.choice(["low", "high"])
+        assert await remote[name].add(number) == ours[name].add(number)
+    assert [await remote[name].state() for name in ours] == [counter.state() for counter in ours.values()]
 
 
 async def test_calls_side_by_side_are_made_one_after_another() -> None:
@@ -118,15 +131,15 @@ async def test_what_the_object_itself_raises_is_raised_and_changes_nothing() -> 
 
 
 async def test_a_process_that_is_started_no_more_is_one_line() -> None:
-    with pytest.raises(ClusterError, match=r"^the counter: its process died 11 times; its output in Ray's session"):
+    with pytest.raises(ClusterError, match=r"^the actor: its process died 11 times; its output in Ray's session"):
         await counter(ActorDiedError).add(1)
 
 
 @pytest.mark.parametrize("estimator", list(ESTIMATORS))
 async def test_a_learner_whose_process_is_lost_again_and_again_learns_the_same(estimator: str) -> None:
     settings = {"settings": LearnerSettings(estimator=estimator), "pruning": PruningSettings(steps=3), "seed": 4}
-    make = lambda: StatefulActor(Learner, (MODALITIES,), settings)  # noqa: E731
-    remote, ours = StatefulObject("it", Handle(make, fate(11, 0.2))), Learner(MODALITIES, **settings)
+    make = lambda: StatefulActor({"it": partial(Learner, MODALITIES, **settings)})  # noqa: E731
+    remote, ours = StatefulObject("the actor", Handle(make, fate(11, 0.2)), "it"), Learner(MODALITIES, **settings)
     random = np.random.default_rng(5)
     while not ours.finished:
         wirings, expected = await remote.sample(6), ours.sample(6)

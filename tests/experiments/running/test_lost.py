@@ -12,7 +12,7 @@ from experiments.config.loading import load
 from experiments.records.recorder import RunFolder
 
 
-@pytest.mark.parametrize("lost", [AgentLost("critic: it died"), ClusterError("m3prune's learner: it died")])
+@pytest.mark.parametrize("lost", [AgentLost("critic: it died"), ClusterError("the topology actor: it died")])
 def test_a_lost_agent_or_learner_is_one_line(lost: AgoraError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(lost, str(lost), tmp_path, monkeypatch)
 
