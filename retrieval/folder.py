@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lancedb
 from filelock import FileLock
-from lancedb.table import Table
 
 from actors.errors import StoreError
+from retrieval.lance import connect
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 MARKER = "complete.json"
 WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
@@ -81,7 +83,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
     """
     try:
         marks = json.loads((target / MARKER).read_text())
-        connection = lancedb.connect(target)
+        connection = connect(target)
         tables = []
         for name, mark in rows.items():
             table = connection.open_table(name)

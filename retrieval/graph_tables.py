@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-import lancedb
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
@@ -15,6 +14,7 @@ from retrieval.encoders import VECTOR
 from retrieval.extract import Statements
 from retrieval.folder import Marks, Unbuilt
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
+from retrieval.lance import connect
 from retrieval.store import Store
 
 LAYOUT = "1"
@@ -35,7 +35,7 @@ def entity_key(name: str) -> str:
 def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, stated: Statements) -> Marks:
     """Writes both tables. Triples pass in batches; the names of all entities stay in memory (some 300 bytes each)."""
     reading = _Reading(store, given, stated)
-    connection = lancedb.connect(folder)
+    connection = connect(folder)
     tables = []
     for name, schema, batches in (
         (TRIPLES, reading.schema(_EDGE), reading.triples),

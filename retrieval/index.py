@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lancedb
 import numpy as np
 import pyarrow as pa
-from lancedb.index import FTS, BTree, IvfFlat
-from lancedb.table import Table
 
 from actors.messages import Kind, Source
 from retrieval.embed import Encoder, Vectors, well_formed, words_of
 from retrieval.encoders import Encoders
 from retrieval.folder import Marks, Unbuilt, built, opened
+from retrieval.lance import connect
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 Corpus = Callable[[], Iterator[Source]]
 
@@ -75,7 +76,7 @@ def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
     # A source has no vector by the encoder that does not see it; LanceDB takes that for bad unless told otherwise.
     bad = "null" if encoders.apart else "error"
     try:
-        connection = lancedb.connect(folder)
+        connection = connect(folder)
         table = connection.create_table(TABLE, reading.batches(), schema=reading.schema, on_bad_vectors=bad)
         add_indexes(table, ("doc",), encoders.columns)
     except (OSError, RuntimeError, ValueError):
@@ -87,6 +88,8 @@ def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
     """Indexes a table's `body` for words, `columns` for equality and, where they are many, its `vectors`."""
+    from lancedb.index import FTS, BTree, IvfFlat
+
     rows = table.count_rows()
     # An index cannot be trained on an empty table; searches of one find nothing anyway.
     if rows:

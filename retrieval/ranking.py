@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from lancedb.table import Table
 
 from retrieval.embed import Vectors, max_sim, well_formed
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 # The constant of reciprocal rank fusion in the paper (see `fused`).
 RANK_OFFSET = 60
