@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.errors import UserError
+from actors.memory import collect_rarely
 from actors.signals import Ending
 from actors.visible import visible
 
@@ -169,6 +170,8 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    # From the first import on: these make hardly any garbage either.
+    collect_rarely()
     ending.install()
     try:
         code = main(sys.argv[1:])

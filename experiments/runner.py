@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 from actors.completions.store import CompletionStore
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
 from actors.runtime.runtime import Runtime
-from experiments.analysis.figures import style
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config
@@ -40,7 +39,7 @@ from experiments.running.launch import (
     processes,
     team_roles,
 )
-from experiments.running.launched import check_learners, launch_agents, launch_learners, runtime_started, wait
+from experiments.running.launched import Launched, check_learners, launch_agents, launch_learners, runtime_started, wait
 from experiments.running.models import COMPLETIONS, models_named
 from experiments.running.opening import check_questions, check_room, open_cache, open_dataset, open_evidence, open_store
 from experiments.studies import recall
@@ -87,11 +86,11 @@ def run(config: Config, folder: RunFolder) -> None:
     """
     try:
         cache = open_cache(config)
-        style.check()
         match config.job:
             case "recall":
                 _recall(config, folder, cache)
             case "planted":
+                _check_drawing(config)
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
                 _prune(config, folder, cache)
@@ -107,6 +106,14 @@ def run(config: Config, folder: RunFolder) -> None:
             if gone := first_of(lost, group):
                 raise UserError(f"{gone}{_stays(config, folder)}") from group
         raise
+
+
+def _check_drawing(config: Config) -> None:
+    """Raises UserError where the figures of the run's end cannot be drawn."""
+    if config.figures or config.job in ("planted", "redundancy"):
+        from experiments.analysis.figures import style  # imports matplotlib
+
+        style.check()
 
 
 def _stays(config: Config, folder: RunFolder) -> str:
@@ -145,7 +152,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         check_behaviour(config)
     else:
         # Settings that one of them cannot have are not to be noticed only after Ray has started.
-        learners = check_learners(config, roles)
+        stages = [learner.stages for learner in check_learners(config, roles).values()]
     recorded, answering = None, models_named(config)
     if config.model.kind == "replay":
         recorded, recorded_config = replay.open_recorded(config)
@@ -157,8 +164,8 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
         dataset = open_dataset(config, cache)
         check_extraction(config, dataset)
         if config.job != "behaviour":
-            check_questions(config, dataset, max((learner.stages for learner in learners.values()), default=0))
-        check_room([Path(config.output), cache], actors=processes(config, roles) + len(learned_methods(config)))
+            check_questions(config, dataset, max(stages, default=0))
+        check_room([Path(config.output), cache], actors=processes(config, roles) + bool(learned_methods(config)))
     if config.completions.reuse:
         # A folder that cannot be used is said here, once, and not in the log of every agent's process.
         CompletionStore(str(cache / COMPLETIONS), int(config.completions.disk_gb * 1e9)).close()
@@ -169,9 +176,13 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             Progress() as progress,
             runtime_started(config, progress) as runtime,
         ):
+            # All processes start side by side, and while an index is opened or built and figures are tried here.
+            agents = launch_agents(config, roles, runtime, cache, recorded, say=progress.print)
+            learners = {} if config.job == "behaviour" else launch_learners(config, roles, runtime)
             evidence = open_evidence(config, dataset, cache)
+            _check_drawing(config)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            asyncio.run(_discuss(context, runtime, cache, recorded, watch))
+            asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":
@@ -186,12 +197,16 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     watch.write()
 
 
-async def _discuss(context: RunContext, runtime: Runtime, cache: Path, recorded: Team | None, watch: Watch) -> None:
-    """Everything that needs agents: launch them, wait for them, and do the job."""
+async def _discuss(
+    context: RunContext,
+    runtime: Runtime,
+    agents: Launched,
+    learners: Mapping[str, Any],
+    recorded: Team | None,
+    watch: Watch,
+) -> None:
+    """Everything that needs agents: wait for them, and do the job."""
     config = context.config
-    agents = launch_agents(config, context.roles, runtime, cache, recorded, say=context.progress.print)
-    # Launched before anything is waited for, so that all processes start side by side.
-    learners = {} if config.job == "behaviour" else launch_learners(config, context.roles, runtime)
     await _wait(context, runtime, recorded)
     watch.up()
     job = Job(context, agents, learners)

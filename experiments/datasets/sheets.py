@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-import openpyxl
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
@@ -49,6 +48,8 @@ def read_records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str
 
 
 def _cells(path: Path) -> list[Row]:
+    import openpyxl  # takes a third of a second, and hardly a data set has sheets
+
     try:
         _check_size(path)
         with warnings.catch_warnings():

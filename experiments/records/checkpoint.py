@@ -7,16 +7,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from actors.errors import UserError
 from experiments.records.atomic import write_atomically
 from experiments.records.schema import STRICT, Count, read_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEARNING = "learning.jsonl"
 MOST_BYTES = 2**30  # no learner's state comes near; a file may have a size that no memory holds and be nearly empty
@@ -37,6 +38,8 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
+        from safetensors.torch import save  # imports torch, which what merely reads a configuration does without
+
         # Cloned, because safetensors refuses tensors that share memory.
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
@@ -85,6 +88,8 @@ def digest(state: Mapping[str, Tensor], about: Mapping[str, object]) -> str:
 
     safetensors itself notices a file that was cut short, but no changed byte.
     """
+    from safetensors.torch import save
+
     hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16)
     # Sorted: a state read back may list its tensors in another order.
     for name in sorted(state):

@@ -32,9 +32,7 @@ from datetime import datetime
 from io import FileIO
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Self
 
 from actors.errors import UserError
 from actors.messages import Trace
@@ -46,6 +44,9 @@ from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.plain_files import check_plain
 from experiments.records.records import LearningStep, Scored
 from experiments.records.traces import decode, encode
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SCORES = "scores.jsonl"
 DAMAGED = "restore the file from a copy, or start a new run"

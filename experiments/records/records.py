@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
-from torch import Tensor
 
 from actors.messages import Status, Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.paths import path_metrics
 from experiments.records.schema import STRICT, Count, FileName, Share, read_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Matrix = list[list[Share | None]]
 

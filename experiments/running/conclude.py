@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from actors.backends.settings import model_name
 from actors.messages import Usage
 from experiments.analysis import judged, summary
-from experiments.analysis.figures import run as figures
 from experiments.analysis.report import run as report
 from experiments.analysis.run_table import run_table
 from experiments.config.config import Config
@@ -50,11 +51,17 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = figures.draw(folder, metrics, about.metric, timed(config)) if config.figures else []
+    drawn = _draw(config, folder, metrics, about) if config.figures else []
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))
     return metrics, spent
+
+
+def _draw(config: Config, folder: RunFolder, metrics: summary.Metrics, about: summary.About) -> list[Path]:
+    from experiments.analysis.figures import run as figures  # imports matplotlib
+
+    return figures.draw(folder, metrics, about.metric, timed(config))
 
 
 def _searched(config: Config) -> list[tuple[str, str]]:

@@ -20,8 +20,8 @@ from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models, replicas
 from topologies.learning.estimators import ESTIMATORS
-from topologies.learning.peers import VARIANTS, Peer
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.peers import VARIANTS
+from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
 
 

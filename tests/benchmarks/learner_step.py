@@ -26,7 +26,8 @@ import numpy as np
 import torch
 
 from topologies.learning.learner import Learner, LearnerSettings, PruningSettings
-from topologies.learning.peers import VARIANTS, Peer
+from topologies.learning.peers import VARIANTS
+from topologies.learning.settings import Peer
 
 METHODS = (Peer.M3PRUNE, Peer.EFFECTS, Peer.AGENTPRUNE, Peer.GPTSWARM, Peer.AGENTDROPOUT)
 STEPS = 40  # of a stage: those that are timed lie evenly among them

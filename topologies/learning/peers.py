@@ -10,23 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
-from topologies.learning.settings import Decision, Estimator, LearnerSettings, Optimiser, PruningSettings, Rule
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, Optimiser, Peer, PruningSettings, Rule
 from topologies.method import Method, MethodContext
 from topologies.topology import Topology
-
-
-class Peer(StrEnum):
-    """The learners' names, which are those of their methods."""
-
-    M3PRUNE = "m3prune"
-    RLOO = "m3prune_rloo"
-    EFFECTS = "effects"
-    AGENTPRUNE = "agentprune"
-    GPTSWARM = "gptswarm"
-    AGENTDROPOUT = "agentdropout"
 
 
 @dataclass(frozen=True)

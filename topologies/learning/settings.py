@@ -19,6 +19,17 @@ class Estimator(StrEnum):
     EFFECTS = "effects"
 
 
+class Peer(StrEnum):
+    """The learners' names, which are those of their methods (peers.py)."""
+
+    M3PRUNE = "m3prune"
+    RLOO = "m3prune_rloo"
+    EFFECTS = "effects"
+    AGENTPRUNE = "agentprune"
+    GPTSWARM = "gptswarm"
+    AGENTDROPOUT = "agentdropout"
+
+
 class Init(StrEnum):
     """The probabilities at the start: .5 (the paper's Fig. 19), or noise that sums to one (Eq. 4 as printed)."""
 

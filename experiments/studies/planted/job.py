@@ -21,11 +21,11 @@ from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from experiments.studies.planted import figure, report
+from experiments.studies.planted import report
 from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.worlds import Outcome, World, explore, worlds
-from topologies.learning.peers import VARIANTS, Peer
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.peers import VARIANTS
+from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 
@@ -65,6 +65,8 @@ def run(
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = report.summarise(outcomes, seed)
     report.write(folder.path, settings, outcomes, summaries)
+    from experiments.studies.planted import figure  # imports matplotlib
+
     drawn = figure.draw(folder.figures, summaries)
     tracker.summary(report.metrics(summaries), drawn)
     print(f"\n{report.table(summaries)}\n\n{report.regret_table(summaries)}")

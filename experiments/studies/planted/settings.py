@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from actors.settings import at_least, share, within
-from topologies.learning.peers import Peer
+from topologies.learning.settings import Peer
 
 
 class Influence(StrEnum):

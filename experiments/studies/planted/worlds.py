@@ -22,8 +22,8 @@ from experiments.studies.planted.truth import Truth, best_reachable, random_wiri
 from experiments.studies.planted.turns import different_turns
 from topologies.edge_lists import Wiring, into, needed_turns
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS, Peer
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.peers import VARIANTS
+from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
 from topologies.learning.sharing import donors
 from topologies.wiring import Bools, Edges, Floats, Wirings
 

@@ -10,7 +10,6 @@ from experiments.analysis.table import Table, with_interval
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase, total
-from experiments.studies.redundancy.figure import draw
 from experiments.studies.redundancy.measure import AT_ONCE, FULL, GREEDY
 from experiments.studies.redundancy.statistics import LEVEL
 from experiments.studies.redundancy.summary import FILE
@@ -21,6 +20,8 @@ SPENT = ("tokens", "saved")
 
 def conclude(run: RunFolder, tracker: Tracker) -> None:
     """The figure, the W&B summary and the tables, from redundancy.json."""
+    from experiments.studies.redundancy.figure import draw  # imports matplotlib
+
     metrics = json.loads((run.path / FILE).read_text())
     drawn = draw(run, metrics)
     # Put among the paired tests, which the tracker logs as they are.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from actors.errors import UserError
 from experiments.config.loading import load, save
 from experiments.sweeps.trials import expand
 from run import main
+from tests.support.paths import ROOT
 
 BASE = "experiment=mmqa_prune"
 
@@ -103,3 +106,13 @@ def test_a_received_folder_names_nothing_by_a_role_with_a_dot_in_its_name(
     (folder / "config.yaml").write_text("\n".join(lines) + "\n")
     assert main([f"resume={folder}"]) == 2
     assert "roles.text_z.d: expected a name of letters" in capsys.readouterr().err
+
+
+def test_a_word_that_is_refused_waits_for_no_library_that_only_runs_need() -> None:
+    code = (
+        "import sys, run\n"
+        "assert run.main(['experiment=mmqa_prune', 'no.such.key=1']) == 2\n"
+        "print({'torch', 'ray', 'lancedb', 'matplotlib', 'openpyxl', 'wandb'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -31,8 +31,7 @@ from topologies import edge_lists
 from topologies.edge_lists import listed, of_edges
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
-from topologies.learning.peers import Peer
-from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, Peer, PruningSettings
 from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow

@@ -40,8 +40,8 @@ from topologies.defences.silenced import most_suspicious, silencing
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learner import Learner
-from topologies.learning.peers import Peer
 from topologies.learning.pruned import LearnedTopology
+from topologies.learning.settings import Peer
 from topologies.topology import Topology, Wired
 from topologies.wiring import Floats
 

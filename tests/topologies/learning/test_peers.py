@@ -15,9 +15,9 @@ from experiments.config.loading import load
 from experiments.running.launch import learned_methods, learner_options
 from experiments.running.methods import methods_of, pairs
 from topologies.learning.learner import Learner
-from topologies.learning.peers import METHODS, VARIANTS, Peer
+from topologies.learning.peers import METHODS, VARIANTS
 from topologies.learning.pruning_rules import weakest_agents
-from topologies.learning.settings import LearnerSettings, Optimiser, PruningSettings, Rule
+from topologies.learning.settings import LearnerSettings, Optimiser, Peer, PruningSettings, Rule
 from topologies.wiring import Wirings
 
 TEAM = ["text", "text", "text", "visual", "visual"]

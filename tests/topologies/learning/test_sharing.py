@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS, Peer
+from topologies.learning.peers import VARIANTS
 from topologies.learning.randomised import Effects
-from topologies.learning.settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.settings import Decision, LearnerSettings, Peer, PruningSettings
 from topologies.learning.sharing import donors
 from topologies.wiring import Wirings, drawn
 
