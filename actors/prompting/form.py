@@ -146,12 +146,23 @@ def _items(field: Field, value: str) -> str:
     if field.value is Value.PAIR:
         value = json.dumps({part: f"<{part}>" for part in _PAIR})
     elif field.value is Value.TRIPLE:
-        value = json.dumps({part: f"<{part}>" for part in _TRIPLE})
+        value = _triples(field.asks)
     elif field.value is Value.CALL:
         value = json.dumps({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
     if field.many:
         return f"[{value}, ...]"
     return value
+
+
+def _triples(asks: str) -> str:
+    """An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts."""
+    forms = [form.split(" | ") for form in asks.split(", or ")]
+    if any(len(parts) != len(_TRIPLE) for parts in forms):
+        forms = [list(_TRIPLE)]
+    return ", ".join(
+        json.dumps({name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)}, ensure_ascii=False)
+        for parts in forms
+    )
 
 
 def _either(values: Sequence[str]) -> str:

@@ -15,10 +15,8 @@ from actors.prompting.stated import undecorated
 from actors.prompting.text import one_line
 from actors.prompting.triples import read_triple
 
-# The form's own words for the parts of a triple.
-_PARTS = frozenset(
-    "entity object relation attribute value head tail subject predicate <entity> <relation> <head> <tail>".split()
-)
+# The forms' own words for the parts of a triple: one of these alone is the form given back.
+_PARTS = {"has attribute", *"entity object thing relation attribute value head tail subject predicate".split()}
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
 _PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
 
@@ -99,7 +97,8 @@ def read_items(field: Field, items: Sequence[Any]) -> Values | Fault | None:
 def _item(field: Field, item: Any) -> str | Fault:
     if field.value is Value.TRIPLE:
         triple = read_triple(item)
-        if triple is not None and (any(map(PLACEHOLDER.fullmatch, triple)) or set(triple) <= _PARTS):
+        parts = {part.lower() for part in triple or ()}
+        if triple and (any(map(PLACEHOLDER.fullmatch, parts)) or parts <= _PARTS):
             return ""
         if triple is None and isinstance(item, str) and PLACEHOLDER.fullmatch(BULLET.sub("", item, count=1).strip()):
             return ""

@@ -77,6 +77,11 @@ def test_a_list_has_a_line_for_each_and_is_an_array() -> None:
     assert line_of(TRIPLE) == "Triple: <a relation; one such line for each>"
     assert line_of(replace(TRIPLE, most=8)) == "Triple: <a relation; one such line for each (at most 8)>"
     assert item_of(TRIPLE) == '{"triple": [{"head": "<head>", "relation": "<relation>", "tail": "<tail>"}, ...]}'
+    known = replace(TRIPLE, asks="entity | relation | entity, or entity | has attribute | value")
+    assert item_of(known) == (
+        '{"triple": [{"head": "<entity>", "relation": "<relation>", "tail": "<entity>"}, '
+        '{"head": "<entity>", "relation": "<has attribute>", "tail": "<value>"}, ...]}'
+    )
     assert line_of(STEP) == "Step: <texts or web> | <what to look for> (one such line for each)"
     assert item_of(STEP) == '{"step": [{"tool": "<texts or web>", "query": "<what to look for>"}, ...]}'
     assert (schema_of(TRIPLE)["minItems"], schema_of(replace(TRIPLE, most=8))["maxItems"]) == (1, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from actors.messages import Field, Task
+from actors.messages import Field, Task, Value
+from actors.prompting.form import AS_JSON, Form, as_json, key
+from actors.prompting.lists import read_items
 from experiments.config.loading import load
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import SYSTEMS, improvised, stubborn
@@ -55,3 +58,17 @@ def test_every_field_of_a_system_is_one_on_which_the_reader_is_tested() -> None:
     names = [info.name for info in walk_packages(systems.__path__, f"{systems.__name__}.")]
     new = {(name, shape(field)) for name in names for field in fields_of(import_module(name))}
     assert {(name, held) for name, held in new if held not in tested} == set()
+
+
+@pytest.mark.parametrize("written", ["as JSON", "in lines"])
+def test_a_form_given_back_is_no_triple(written: str) -> None:
+    names = [info.name for info in walk_packages(systems.__path__, f"{systems.__name__}.")]
+    fields = {field for name in names for field in fields_of(import_module(name)) if field.value is Value.TRIPLE}
+    assert fields
+    for field in fields:
+        if written == "as JSON":
+            given = as_json(Form((field,))).removeprefix(AS_JSON)
+            items = json.loads(given.replace(", ...", ""))[key(field)]
+        else:
+            items = field.asks.split(", or ")
+        assert not isinstance(read_items(field, items), tuple), items
