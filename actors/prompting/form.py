@@ -21,6 +21,7 @@ _NONE = "none"
 _PAIR = ("question", "answer")
 _TRIPLE = ("head", "relation", "tail")
 _CALL = ("tool", "query")
+ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
 
 
 @wire
@@ -69,9 +70,17 @@ def letters(choices: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def schema(form: Form) -> str:
-    """The JSON schema of the form. All keys are required and optional ones may be null, as strict schemas demand."""
-    properties = {key(field): _schema(field, form.choices) for field in form.fields}
+def schema(form: Form, max_tokens: int | None = None) -> str:
+    """The JSON schema of the form. All keys are required and optional ones may be null, as strict schemas demand.
+
+    A list has no more items than a reply of `max_tokens` has room for: a small model that is kept to a schema goes on
+    with a list until it is cut off, and then nothing of it can be read.
+    """
+    room = None if max_tokens is None else max(1, max_tokens // ITEM_TOKENS)
+    properties = {
+        key(field): _schema(field if field.most or not field.many else replace(field, most=room), form.choices)
+        for field in form.fields
+    }
     whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return json.dumps(whole)
 

@@ -320,7 +320,7 @@ def build_request(
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         parts=parts,
-        schema=schema(form) if enforced else "",
+        schema=schema(form, settings.max_tokens) if enforced else "",
         likelihoods=settings.likelihoods and abilities.likelihoods,
     )
 
@@ -355,7 +355,7 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fa
         # The dots tell the model that this is not the whole reply.
         rejected=said if len(said) <= REPAIRED_CHARACTERS else f"... {said[-REPAIRED_CHARACTERS:]}",
         correction=correction(form, faults, bool(request.schema)),
-        schema=schema(asked) if request.schema else "",
+        schema=schema(asked, request.max_tokens) if request.schema else "",
         seed=derive_seed(request.seed, "repair"),
     )
 

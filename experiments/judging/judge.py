@@ -158,7 +158,7 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
         temperature=0.0,
         max_tokens=MAX_TOKENS,
         parts=Grading(reference, given, choices, rubric.verdict),
-        schema=schema(rubric.form) if enforced else "",
+        schema=schema(rubric.form, MAX_TOKENS) if enforced else "",
     )
 
 

@@ -90,6 +90,16 @@ def test_a_list_has_a_line_for_each_and_is_an_array() -> None:
     assert item_of(SELECTED) == '{"selected": ["<their numbers>"]}'
 
 
+def test_a_list_has_no_more_items_than_a_reply_has_room_for() -> None:
+    def most(field: Field, max_tokens: int) -> object:
+        return json.loads(schema(Form((field,)), max_tokens))["properties"][key(field)].get("maxItems")
+
+    assert (most(TRIPLE, 512), most(TRIPLE, 24), most(TRIPLE, 1)) == (21, 1, 1)
+    assert most(replace(TRIPLE, most=8), 512) == 8  # as the form says
+    assert most(SELECTED, 512) is None  # numbers on one line
+    assert "maxItems" not in schema_of(TRIPLE)
+
+
 def test_an_optional_field_may_be_none_null_or_empty() -> None:
     assert line_of(replace(QUERY, optional=True)) == "Query: <what to look for; or none>"
     assert line_of(replace(TRIPLE, optional=True)) == "Triple: <a relation; one such line for each, or none>"

@@ -120,8 +120,8 @@ def test_of_a_long_reply_a_repair_shows_the_end() -> None:
 
 def test_a_repair_of_an_enforced_reply_is_kept_to_the_schema_of_what_is_missing() -> None:
     request, repair = repaired(TURN, '{"enough": "yes", "sub_question": [" "]}', enforced=True)
-    assert request.schema == schema(Form((ENOUGH, SUB)))
-    assert repair.schema == schema(Form((SUB,)))
+    assert request.schema == schema(Form((ENOUGH, SUB)), request.max_tokens)
+    assert repair.schema == schema(Form((SUB,)), request.max_tokens)
     assert repair.correction.endswith(as_json(Form((SUB,))))
 
 
@@ -159,7 +159,7 @@ async def test_an_answer_keeps_its_reasoning_when_it_is_repaired() -> None:
 async def test_an_enforced_reply_is_repaired_in_json() -> None:
     message, asked = await taken(TURN, '{"enough": "yes", "sub_question": ', '{"sub_question": ["Who?"]}', schema=True)
     assert sorted(message.fields) == [("Enough", "yes"), ("Sub-question", "Who?")]
-    assert asked[1].schema == schema(Form((SUB,)))
+    assert asked[1].schema == schema(Form((SUB,)), asked[1].max_tokens)
 
 
 async def test_a_model_that_is_to_reply_in_text_is_kept_to_no_schema() -> None:
