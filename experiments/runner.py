@@ -86,11 +86,11 @@ def run(config: Config, folder: RunFolder) -> None:
     """
     try:
         cache = open_cache(config)
+        _check_drawing(config)
         match config.job:
             case "recall":
                 _recall(config, folder, cache)
             case "planted":
-                _check_drawing(config)
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
                 _prune(config, folder, cache)
@@ -176,11 +176,10 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             Progress() as progress,
             runtime_started(config, progress) as runtime,
         ):
-            # All processes start side by side, and while an index is opened or built and figures are tried here.
+            # All processes start side by side, and while an index is opened or built here.
             agents = launch_agents(config, roles, runtime, cache, recorded, say=progress.print)
             learners = {} if config.job == "behaviour" else launch_learners(config, roles, runtime)
             evidence = open_evidence(config, dataset, cache)
-            _check_drawing(config)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))
         if config.job == "redundancy":

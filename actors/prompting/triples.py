@@ -45,6 +45,8 @@ _TAIL = ("tail", "object", "target", "to", "value", "entity2", "object2", "end",
 # Marks that stand between words; `=`, `<` and `+` may be a relation.
 _BETWEEN = re.compile(r"[\s:;,./_'\"`]*+")
 
+_WORD = re.compile(r"\w")
+
 Parts = tuple[str, str, str]
 
 
@@ -154,7 +156,10 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
     if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
         return None
     head, relation, tail = (_plain(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
-    return None if any(map(_BETWEEN.fullmatch, (head, relation, tail))) else (head, relation, tail)
+    if any(map(_BETWEEN.fullmatch, (head, relation, tail))):
+        return None
+    # One part may be a mark that means something: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` says nothing.
+    return (head, relation, tail) if sum(map(bool, map(_WORD.search, (head, relation, tail)))) > 1 else None
 
 
 def _plain(part: str) -> str:

@@ -107,6 +107,10 @@ async def test_a_triple_without_words_in_one_part_and_one_that_repeats_what_was_
 def test_a_relation_may_be_a_sign_and_a_text_of_marks_alone_says_nothing() -> None:
     signs = read(Form((TRIPLES,)), '{"triple": [{"head": "7", "relation": "<", "tail": "9"}]}')
     assert signs.values == (("Triple", "7 | < | 9"),)
+    charged = read(Form((TRIPLES,)), '{"triple": [{"head": "+", "relation": "is", "tail": "a positive charge"}]}')
+    assert charged.values == (("Triple", "+ | is | a positive charge"),)
+    [said] = read(Form((TRIPLES,)), '{"triple": [{"head": "P", "relation": ">", "tail": ">"}]}').faults
+    assert "is not of three parts" in said.reason
     faults = Field(FieldKind.THOUGHT, "the faults", optional=True)
     assert read(Form((ENOUGH, faults)), '{"enough": "no", "thought": ","}').values == (("Enough", "no"),)
 
