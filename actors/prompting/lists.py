@@ -9,7 +9,7 @@ from typing import Any
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.line_parts import is_rule
-from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
+from actors.prompting.marks import BULLET, CHATTER, MARKS_ALONE, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
 from actors.prompting.pairs import ANSWER_LINE, ANSWER_NAMES, QUESTION_NAMES
 from actors.prompting.stated import undecorated
 from actors.prompting.text import one_line
@@ -115,7 +115,7 @@ def _item(field: Field, item: Any) -> str | Fault:
     if not isinstance(item, str | int | float):
         return Fault(field, f"{quoted(item)} is not one text")
     text = BULLET.sub("", str(item), count=1).strip()
-    return "" if PLACEHOLDER.fullmatch(text) else one_line(unwrapped(text))
+    return "" if PLACEHOLDER.fullmatch(text) or MARKS_ALONE.fullmatch(text) else one_line(unwrapped(text))
 
 
 def _pair(field: Field, item: Any) -> str | Fault:

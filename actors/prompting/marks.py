@@ -18,6 +18,7 @@ PLACEHOLDER = re.compile(
     r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
     re.IGNORECASE,
 )
+MARKS_ALONE = re.compile(r"[\s:;,]++")  # what is left where a model wrote the marks between values for a value
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#39|nbsp);")
 BULLET = re.compile(
     r"\A\s*+(?:[-*+•·▪◦–]\s++|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"

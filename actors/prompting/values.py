@@ -17,7 +17,7 @@ from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.json_parts import decode, literal
 from actors.prompting.line_parts import OTHER_LABEL, is_rule
 from actors.prompting.lists import none, read_items, read_list
-from actors.prompting.marks import BULLET, CHATTER, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
+from actors.prompting.marks import BULLET, CHATTER, MARKS_ALONE, NONE_BECAUSE, NOTHING, PLACEHOLDER, unwrapped
 from actors.prompting.numbers import NUMBERS_ALONE, read_numbers
 from actors.prompting.part import Part, Twice
 from actors.prompting.stated import stated_confidence
@@ -29,7 +29,6 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 # again and again, and reading these is most of the work of reading a reply.
 SHORT = 200
 
-_MARKS = re.compile(r"[\s:;,]++")
 _TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
 
 
@@ -203,4 +202,4 @@ def _says_nothing(field: Field, text: str) -> bool:
         return False
     if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and plain.lower() == "unknown")):
         return True
-    return bool(NOTHING.fullmatch(plain) or _MARKS.fullmatch(plain))
+    return bool(NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain))

@@ -111,6 +111,8 @@ def test_a_relation_may_be_a_sign_and_a_text_of_marks_alone_says_nothing() -> No
     assert charged.values == (("Triple", "+ | is | a positive charge"),)
     [said] = read(Form((TRIPLES,)), '{"triple": [{"head": "P", "relation": ">", "tail": ">"}]}').faults
     assert "is not of three parts" in said.reason
+    keywords = Field(FieldKind.KEYWORD, "one name or thing", many=True)
+    assert read(Form((keywords,)), '{"keyword": ["nature", ":"]}').values == (("Keyword", "nature"),)
     faults = Field(FieldKind.THOUGHT, "the faults", optional=True)
     assert read(Form((ENOUGH, faults)), '{"enough": "no", "thought": ","}').values == (("Enough", "no"),)
 
