@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def connect(folder: Path) -> DBConnection:
     """The tables in a folder. Whatever else of LanceDB is needed is imported after it."""
-    with _calls_unchecked():
+    with nullcontext() if "lancedb" in sys.modules else _calls_unchecked():
         import lancedb
     return lancedb.connect(folder)
 

@@ -21,7 +21,7 @@ _NONE = "none"
 _PAIR = ("question", "answer")
 _TRIPLE = ("head", "relation", "tail")
 _CALL = ("tool", "query")
-ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
+_ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
 
 
 @wire
@@ -76,11 +76,9 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     A list has no more items than a reply of `max_tokens` has room for: a small model that is kept to a schema goes on
     with a list until it is cut off, and then nothing of it can be read.
     """
-    room = None if max_tokens is None else max(1, max_tokens // ITEM_TOKENS)
-    properties = {
-        key(field): _schema(field if field.most or not field.many else replace(field, most=room), form.choices)
-        for field in form.fields
-    }
+    room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
+    fields = [replace(field, most=field.most or room) if field.many else field for field in form.fields]
+    properties = {key(field): _schema(field, form.choices) for field in fields}
     whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return json.dumps(whole)
 

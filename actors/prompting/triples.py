@@ -156,10 +156,11 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
     if len(parts) != 3 or not all(isinstance(part, str | int | float) for part in parts):
         return None
     head, relation, tail = (_plain(str(part).lower() if isinstance(part, bool) else str(part)) for part in parts)
-    if any(map(_BETWEEN.fullmatch, (head, relation, tail))):
+    triple = head, relation, tail
+    if any(map(_BETWEEN.fullmatch, triple)):
         return None
     # One part may be a mark that means something: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` says nothing.
-    return (head, relation, tail) if sum(map(bool, map(_WORD.search, (head, relation, tail)))) > 1 else None
+    return triple if sum(_WORD.search(part) is not None for part in triple) > 1 else None
 
 
 def _plain(part: str) -> str:

@@ -130,9 +130,9 @@ def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
     """The learner of each learned method in this process. Raises UserError for settings that one cannot have."""
     learners = {}
     for method in learned_methods(config):
-        kind, options = _learner(config, roles, method)
+        make = _learner(config, roles, method)
         try:
-            learners[method] = kind(**options)
+            learners[method] = make()
         except ValueError as error:
             raise UserError(f"{method}: {error}") from error
     return learners
@@ -149,15 +149,11 @@ def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> 
     """The learner of each learned method, by its name, all in the topology actor, for most of what a process of theirs
     takes is PyTorch. Raises UserError for settings that one cannot have."""
     made = {method: _learner(config, roles, method) for method in check_learners(config, roles)}
-    if not made:
-        return {}
-    return runtime.launch(
-        "the topology actor", {method: partial(kind, **options) for method, (kind, options) in made.items()}
-    )
+    return runtime.launch("the topology actor", made) if made else {}
 
 
-def _learner(config: Config, roles: Sequence[Role], method: str) -> tuple[type[Learner], dict[str, Any]]:
-    """The class of a method's learner, and its arguments."""
+def _learner(config: Config, roles: Sequence[Role], method: str) -> Callable[[], Learner]:
+    """Makes a method's learner, here or in another process."""
     if len(roles) > DENSE:
         raise UserError(
             f"{method}: a run that learns records matrices of all pairs, and there are {len(roles)} agents; ask for "
@@ -166,10 +162,10 @@ def _learner(config: Config, roles: Sequence[Role], method: str) -> tuple[type[L
     topology = config.topology
     options = {"modalities": [role.modality for role in roles], **learner_options(config, method)}
     if not topology.tied and topology.candidates == Graph.COMPLETE:
-        return Learner, options
+        return partial(Learner, **options)
     options["candidates"] = around(edges_of(topology.candidates, len(roles), config.seed))
     options["roles"] = [role.played for role in roles] if topology.tied else None
-    return ListLearner, options
+    return partial(ListLearner, **options)
 
 
 def runtime_started(config: Config, progress: Progress) -> AbstractContextManager[Runtime]:

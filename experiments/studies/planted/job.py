@@ -40,6 +40,8 @@ def run(
     tracker: Tracker,
 ) -> None:
     """Explores the worlds that the folder lacks and sums up all. Raises UserError on settings that make no sense."""
+    from experiments.studies.planted import figure  # imports matplotlib
+
     records = folder.path / RECORDS
     try:
         planned = worlds(settings)
@@ -65,8 +67,6 @@ def run(
     outcomes = [outcome for world in planned for outcome in explored[world]]
     summaries = report.summarise(outcomes, seed)
     report.write(folder.path, settings, outcomes, summaries)
-    from experiments.studies.planted import figure  # imports matplotlib
-
     drawn = figure.draw(folder.figures, summaries)
     tracker.summary(report.metrics(summaries), drawn)
     print(f"\n{report.table(summaries)}\n\n{report.regret_table(summaries)}")

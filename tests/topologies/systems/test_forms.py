@@ -53,17 +53,21 @@ def fields_of(module: ModuleType) -> Iterator[Field]:
         yield from (field for field in held if isinstance(field, Field))
 
 
+def fields_of_systems() -> Iterator[tuple[str, Field]]:
+    """Every field of a system, with the name of its module."""
+    for info in walk_packages(systems.__path__, f"{systems.__name__}."):
+        yield from ((info.name, field) for field in fields_of(import_module(info.name)))
+
+
 def test_every_field_of_a_system_is_one_on_which_the_reader_is_tested() -> None:
     tested = {shape(field) for fields in FORMS.values() for field in fields}
-    names = [info.name for info in walk_packages(systems.__path__, f"{systems.__name__}.")]
-    new = {(name, shape(field)) for name in names for field in fields_of(import_module(name))}
+    new = {(name, shape(field)) for name, field in fields_of_systems()}
     assert {(name, held) for name, held in new if held not in tested} == set()
 
 
 @pytest.mark.parametrize("written", ["as JSON", "in lines"])
 def test_a_form_given_back_is_no_triple(written: str) -> None:
-    names = [info.name for info in walk_packages(systems.__path__, f"{systems.__name__}.")]
-    fields = {field for name in names for field in fields_of(import_module(name)) if field.value is Value.TRIPLE}
+    fields = {field for _, field in fields_of_systems() if field.value is Value.TRIPLE}
     assert fields
     for field in fields:
         if written == "as JSON":
