@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+from actors.prompting.form import SEPARATORS
+
 CACHE_BYTES = 2**28
 
 
@@ -26,7 +28,8 @@ class Schemas:
     def matcher(self, schema: str) -> SchemaMatcher:
         """Follows one reply. Raises ValueError for a schema that cannot be compiled."""
         try:
-            return SchemaMatcher(self._compiler.compile_json_schema(schema, any_whitespace=False), self._vocabulary)
+            compiled = self._compiler.compile_json_schema(schema, any_whitespace=False, separators=SEPARATORS)
+            return SchemaMatcher(compiled, self._vocabulary)
         except RuntimeError as error:
             raise ValueError(f"xgrammar cannot compile the JSON schema: {error}") from error
 

@@ -17,6 +17,7 @@ ANSWER_FIELDS = (
 )
 IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
 AS_JSON = "Reply with one JSON object and nothing else, in this form:"
+SEPARATORS = (",", ":")  # of JSON without blanks; xgrammar takes them in this form
 _NONE = "none"
 _PAIR = ("question", "answer")
 _TRIPLE = ("head", "relation", "tail")
@@ -50,13 +51,13 @@ def in_lines(form: Form) -> str:
 
 @lru_cache(maxsize=1024)
 def as_json(form: Form) -> str:
-    """One object with a key for each field."""
+    """One object with a key for each field, without blanks: so it is written where a model is kept to a schema."""
     pairs = []
     for field in form.fields:
         text = f"<{_placeholder(field, form.choices, in_json=True)}>"
-        value = text if field.value is Value.SHARE else json.dumps(text, ensure_ascii=False)
-        pairs.append(f'"{key(field)}": {_items(field, value)}')
-    return f"{AS_JSON}\n{{{', '.join(pairs)}}}"
+        value = text if field.value is Value.SHARE else _compact(text)
+        pairs.append(f'"{key(field)}":{_items(field, value)}')
+    return f"{AS_JSON}\n{{{','.join(pairs)}}}"
 
 
 def key(field: Field) -> str:
@@ -151,13 +152,13 @@ def _items(field: Field, value: str) -> str:
     if field.value is Value.NUMBERS:
         return f"[{value}]"
     if field.value is Value.PAIR:
-        value = json.dumps({part: f"<{part}>" for part in _PAIR})
+        value = _compact({part: f"<{part}>" for part in _PAIR})
     elif field.value is Value.TRIPLE:
         value = _triples(field.asks)
     elif field.value is Value.CALL:
-        value = json.dumps({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
+        value = _compact({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
     if field.many:
-        return f"[{value}, ...]"
+        return f"[{value},...]"
     return value
 
 
@@ -166,10 +167,11 @@ def _triples(asks: str) -> str:
     forms = [form.split(" | ") for form in asks.split(", or ")]
     if any(len(parts) != len(_TRIPLE) for parts in forms):
         forms = [list(_TRIPLE)]
-    return ", ".join(
-        json.dumps({name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)}, ensure_ascii=False)
-        for parts in forms
-    )
+    return ",".join(_compact({name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)}) for parts in forms)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=SEPARATORS)
 
 
 def _either(values: Sequence[str]) -> str:

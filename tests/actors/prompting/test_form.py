@@ -48,7 +48,7 @@ def schema_of(field: Field, *choices: str) -> dict[str, Any]:
 def test_an_answer_is_asked_for_in_words_or_by_the_letter_of_a_choice() -> None:
     assert "\nAnswer: <the answer itself in as few words as possible, or unknown>\n" in in_lines(ANSWER)
     assert "\nAnswer: <the letter of one choice: A, B or C>\n" in in_lines(CHOSEN)
-    assert '"answer": "<the letter of one choice: A, B or C>"' in as_json(CHOSEN)
+    assert '"answer":"<the letter of one choice: A, B or C>"' in as_json(CHOSEN)
     assert schema_of(ANSWER_FIELDS[1]) == {"type": "string"}
     assert schema_of(ANSWER_FIELDS[1], *CHOSEN.choices) == {"type": "string", "enum": ["A", "B", "C"]}
 
@@ -68,7 +68,7 @@ def test_fields_come_in_their_order_and_a_part_of_a_form_has_those_that_are_name
 
 def test_one_of_several_values_is_asked_for_by_naming_them() -> None:
     assert line_of(ENOUGH) == "Enough: <whether it suffices: yes or no>"
-    assert item_of(ENOUGH) == '{"enough": "<whether it suffices: yes or no>"}'
+    assert item_of(ENOUGH) == '{"enough":"<whether it suffices: yes or no>"}'
     assert schema_of(ENOUGH) == {"type": "string", "enum": ["yes", "no"]}
     assert line_of(replace(ENOUGH, asks="")) == "Enough: <yes or no>"
 
@@ -76,18 +76,18 @@ def test_one_of_several_values_is_asked_for_by_naming_them() -> None:
 def test_a_list_has_a_line_for_each_and_is_an_array() -> None:
     assert line_of(TRIPLE) == "Triple: <a relation; one such line for each>"
     assert line_of(replace(TRIPLE, most=8)) == "Triple: <a relation; one such line for each (at most 8)>"
-    assert item_of(TRIPLE) == '{"triple": [{"head": "<head>", "relation": "<relation>", "tail": "<tail>"}, ...]}'
+    assert item_of(TRIPLE) == '{"triple":[{"head":"<head>","relation":"<relation>","tail":"<tail>"},...]}'
     known = replace(TRIPLE, asks="entity | relation | entity, or entity | has attribute | value")
     assert item_of(known) == (
-        '{"triple": [{"head": "<entity>", "relation": "<relation>", "tail": "<entity>"}, '
-        '{"head": "<entity>", "relation": "<has attribute>", "tail": "<value>"}, ...]}'
+        '{"triple":[{"head":"<entity>","relation":"<relation>","tail":"<entity>"},'
+        '{"head":"<entity>","relation":"<has attribute>","tail":"<value>"},...]}'
     )
     assert line_of(STEP) == "Step: <texts or web> | <what to look for> (one such line for each)"
-    assert item_of(STEP) == '{"step": [{"tool": "<texts or web>", "query": "<what to look for>"}, ...]}'
+    assert item_of(STEP) == '{"step":[{"tool":"<texts or web>","query":"<what to look for>"},...]}'
     assert (schema_of(TRIPLE)["minItems"], schema_of(replace(TRIPLE, most=8))["maxItems"]) == (1, 8)
     assert schema_of(STEP)["items"]["properties"]["tool"]["enum"] == ["texts", "web"]
     assert schema_of(SELECTED)["items"]["type"] == "integer"
-    assert item_of(SELECTED) == '{"selected": ["<their numbers>"]}'
+    assert item_of(SELECTED) == '{"selected":["<their numbers>"]}'
 
 
 def test_a_list_has_no_more_items_than_a_reply_has_room_for() -> None:

@@ -72,7 +72,7 @@ def test_a_form_given_back_is_no_triple(written: str) -> None:
     for field in fields:
         if written == "as JSON":
             given = as_json(Form((field,))).removeprefix(AS_JSON)
-            items = json.loads(given.replace(", ...", ""))[key(field)]
+            items = json.loads(given.replace(",...", ""))[key(field)]
         else:
             items = field.asks.split(", or ")
         assert not isinstance(read_items(field, items), tuple), items
