@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,18 @@ LONGEST_HEADER = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """`type` is that of most of the tensors, as safetensors names it (`F32`, `BF16`, ...); empty if it is not known."""
+    """`bytes_of` each type of numbers, as safetensors names it (`F32`, `BF16`, `I8`, ...); empty if that is not
+    known."""
 
     size_bytes: int
-    type: str
+    bytes_of: Mapping[str, int]
+
+    @property
+    def type(self) -> str:
+        """That of most floating-point numbers; empty without any. Where others are quantised, a model computes in
+        it."""
+        numbers = {name: size // WIDTHS[name] for name, size in self.bytes_of.items() if name in WIDTHS}
+        return max(numbers, key=lambda name: numbers[name], default="")
 
 
 WIDTHS = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
@@ -31,9 +40,10 @@ def loaded_bytes(name: str, dtype: str) -> int | None:
     weights = weights_of(name)
     if weights is None:
         return None
-    if dtype not in LOADED or weights.type not in WIDTHS:
-        return weights.size_bytes  # `auto`, or numbers of a kind that is not known or quantised
-    return weights.size_bytes * LOADED[dtype] // WIDTHS[weights.type]
+    if dtype not in LOADED:
+        return weights.size_bytes
+    widths = {name: LOADED[dtype] / width for name, width in WIDTHS.items()}  # numbers that are quantised stay so
+    return weights.size_bytes + sum(int(size * (widths.get(name, 1) - 1)) for name, size in weights.bytes_of.items())
 
 
 def weights_of(name: str) -> Weights | None:
@@ -44,7 +54,7 @@ def weights_of(name: str) -> Weights | None:
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
     if not files:
         return None
-    return Weights(sum(file.stat().st_size for file in files), _type(files[0]))
+    return Weights(sum(file.stat().st_size for file in files), _bytes_of(files))
 
 
 def is_missing_folder(name: str) -> bool:
@@ -75,13 +85,18 @@ def _downloaded(name: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def _type(file: Path) -> str:
-    """By the header of a safetensors file: eight bytes with its length, then JSON."""
-    try:
-        with file.open("rb") as opened:
-            (length,) = LENGTH.unpack(opened.read(LENGTH.size))
-            header = json.loads(opened.read(min(length, LONGEST_HEADER)))
-        types = Counter(about["dtype"] for tensor, about in header.items() if tensor != "__metadata__")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error):
-        return ""
-    return str(types.most_common(1)[0][0]) if types else ""
+def _bytes_of(files: Sequence[Path]) -> Mapping[str, int]:
+    """By the headers of safetensors files: eight bytes with its length, then JSON."""
+    sizes: Counter[str] = Counter()
+    for file in files:
+        try:
+            with file.open("rb") as opened:
+                (length,) = LENGTH.unpack(opened.read(LENGTH.size))
+                header = json.loads(opened.read(min(length, LONGEST_HEADER)))
+            for tensor, about in header.items():
+                if tensor != "__metadata__":
+                    begin, end = about["data_offsets"]
+                    sizes[str(about["dtype"])] += int(end) - int(begin)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error):
+            return {}
+    return sizes
