@@ -78,9 +78,12 @@ class RayAgent:
         self._sender = sender
         self._channel = Channel(lambda: located(handle))
 
-    async def take(self, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
+    def take(self, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
+        return self._taken(self._channel.stream("take", self._sender, turns, closed))
+
+    async def _taken(self, stream: AsyncIterator[Results[TurnResult]]) -> AsyncIterator[Results[TurnResult]]:
         try:
-            async for results in self._channel.stream("take", self._sender, turns, closed):
+            async for results in stream:
                 yield results
         except CallFailed as error:
             # The agent's own code raised it: its process lives, so nothing has to be replayed.

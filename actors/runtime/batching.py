@@ -12,20 +12,26 @@ R = TypeVar("R")
 Results = list[tuple[int, R | Exception]]
 Send = Callable[[list[tuple[int, T]]], AsyncIterator[Results[R]]]
 
-BATCH = 256
-"""Most items of one call, so that the receiver starts on the first ones while the rest is being pickled."""
+FEWEST = 2
+"""Items for which a call is made before the turn of the event loop that makes them ready is over."""
+
+SHARE = 8
+"""... and the share of the items sent, an eighth, below which no call is made before that: many cost less together."""
 
 
 class Batcher(Generic[T, R]):
     """Batches concurrent requests to one actor. A call of it takes one item and returns that item's result.
 
-    A call of a Ray actor costs about a millisecond whatever it carries, so all that is ready in one turn of the event
-    loop is sent at once; nothing is delayed to fill a batch, and no result waits for another.
+    What becomes ready in one turn of the event loop is sent in parts while the rest is being made, so that the actor
+    begins on the first. Parts come back apart, too: were all sent at the end, discussions that begin together would go
+    on in step for ever, and model, agents and sender take turns at standing still. Nothing is delayed to fill a batch,
+    and no result waits for another.
 
     Args:
-        send: makes one call with (id, item) pairs and yields lists of (id, result) as they finish. An exception as a
-            result is raised to that item's caller only; one raised by `send` itself (the actor died) reaches every
-            caller that is still waiting for that batch. Ids are unique within one batcher.
+        send: makes one call with (id, item) pairs, when it is called or when the first result is asked for, and yields
+            lists of (id, result) as they finish. An exception as a result is raised to that item's caller only; one
+            raised by `send` itself (the actor died) reaches every caller that is still waiting for that batch. Ids are
+            unique within one batcher.
         drop: is called with the ids of items that were sent and whose callers gave up.
     """
 
@@ -46,11 +52,12 @@ class Batcher(Generic[T, R]):
     async def __call__(self, item: T) -> R:
         loop = asyncio.get_running_loop()
         if not self._ready:
-            # Once a turn of the event loop: what becomes ready in the same turn travels along.
-            loop.call_soon(self._flush)
+            loop.call_soon(self._flush)  # what is left of it at the end of this turn of the event loop
         id = next(self._ids)
         future: asyncio.Future[R] = loop.create_future()
         self._ready[id] = item, future
+        if len(self._ready) >= max(FEWEST, len(self._sent) // SHARE):
+            self._flush()
         try:
             return await future
         except asyncio.CancelledError:
@@ -71,20 +78,28 @@ class Batcher(Generic[T, R]):
             if not future.done():  # its caller may be cancelled already and not yet know it
                 self._sent[id] = future
                 items.append((id, item))
-        for start in range(0, len(items), BATCH):
-            call = asyncio.get_running_loop().create_task(self._call(items[start : start + BATCH]))
-            # The event loop alone would not keep the task alive.
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+        if not items:
+            return
+        try:
+            stream = self._send(items)
+        except Exception as error:
+            for id, _ in items:
+                self._settle(id, error)
+            return
+        call = asyncio.get_running_loop().create_task(self._call(items, stream))
+        # The event loop alone would not keep the task alive.
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
 
     def _flush_dropped(self) -> None:
         dropped, self._dropped = self._dropped, []
         self._drop(dropped)
 
-    async def _call(self, items: list[tuple[int, T]]) -> None:
+    async def _call(self, items: list[tuple[int, T]], stream: AsyncIterator[Results[R]]) -> None:
+        """Gives every item its result."""
         error: Exception = RuntimeError("the call ended without a result for this item")
         try:
-            async for results in self._send(items):
+            async for results in stream:
                 for id, result in results:
                     self._settle(id, result)
         except Exception as raised:

@@ -101,7 +101,7 @@ class _Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if self._transport is not None:
+        if unsent and self._transport is not None:
             self._transport.writelines(unsent)
 
 
@@ -288,6 +288,8 @@ class _Calling(_Connection):
         self._number += 1
         values = _Values()
         self._send(self._number, _Frame.CALL, (method, arguments))
+        # Not with what else this turn of the event loop sends: the other process can begin meanwhile.
+        self._flush()
         if self.closed.done():  # lost before anything could be sent: nobody else would say so
             values.put(_Frame.END, ChannelLost(LOST))
         else:
@@ -310,14 +312,22 @@ class Channel:
         self._connection: _Calling | None = None
         self._opening = asyncio.Lock()
 
-    async def stream(self, method: str, *arguments: object) -> AsyncIterator[Any]:
-        """Yields what the far method yields.
+    def stream(self, method: str, *arguments: object) -> AsyncIterator[Any]:
+        """Calls the far method, at once where the connection is open, and yields what that yields.
 
-        Raises:
+        Raises, when what it yields is asked for:
             CallFailed: the method raised.
             ChannelLost: the process was lost, and what it was doing with it.
         """
-        values = (await self._open()).call(method, arguments)
+        values = None
+        if self._connection is not None and not self._connection.closed.done():
+            values = self._connection.call(method, arguments)
+        return self._yielded(values, method, arguments)
+
+    async def _yielded(self, values: _Values | None, method: str, arguments: tuple[Any, ...]) -> AsyncIterator[Any]:
+        """What a call yields that was made already, or is made as soon as the connection is open."""
+        if values is None:
+            values = (await self._open()).call(method, arguments)
         while True:
             kind, value = await values.get()
             if kind is _Frame.VALUE:

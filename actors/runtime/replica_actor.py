@@ -13,14 +13,14 @@ from ray.exceptions import RayError, RayTaskError
 
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelError, ModelLost
-from actors.messages import Abilities, Completion, Request
+from actors.messages import Abilities, Request
 from actors.models import Model
 from actors.processes import kill
-from actors.runtime.batching import Results
 from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
 from actors.runtime.pool import Pool
 from actors.runtime.remote import GONE, located, loss, one_line, own_host, result, started_no_more
 from actors.runtime.replica import Replica
+from actors.runtime.replica_client import Completed
 
 
 class ReplicaActor:
@@ -83,10 +83,13 @@ class RayReplica:
     async def _locate(self) -> Address:
         return await located(self._handle())
 
-    async def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
+    def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[Completed]:
+        return self._completed(self._channel.stream("complete", self._sender, requests))
+
+    async def _completed(self, stream: AsyncIterator[Completed]) -> AsyncIterator[Completed]:
         try:
-            async for results in self._channel.stream("complete", self._sender, requests):
-                yield results
+            async for completed in stream:
+                yield completed
         except CallFailed as error:  # raised by the replica's own code, with a reason
             raise ModelLost(one_line(error.error)) from error
         except ChannelLost as error:

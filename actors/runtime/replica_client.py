@@ -13,14 +13,17 @@ from actors.runtime.replica import bound
 # A replica that sent nothing for so long may have finished what other senders had there.
 FRESH_S = 1.0
 
+Completed = tuple[Results[Completion], int]
+"""Results, and how many requests of other senders the replica has."""
+
 
 class ReplicaTransport(Protocol):
     """The calls of one replica. All of them raise ModelLost while the replica's process is gone or about to end."""
 
     name: str
 
-    def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[tuple[Results[Completion], int]]:
-        """Yields (results, requests of other senders at the replica)."""
+    def complete(self, requests: list[tuple[int, Request]]) -> AsyncIterator[Completed]:
+        """Sends the requests, and yields their results as they come in."""
 
     async def ready(self) -> None:
         """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
@@ -52,8 +55,11 @@ class ReplicaClient:
         self._others = 0
         self._updated_s = 0.0
 
-    async def _send(self, requests: list[tuple[int, Request]]) -> AsyncIterator[Results[Completion]]:
-        async for results, others in self.transport.complete(requests):
+    def _send(self, requests: list[tuple[int, Request]]) -> AsyncIterator[Results[Completion]]:
+        return self._noted(self.transport.complete(requests))
+
+    async def _noted(self, stream: AsyncIterator[Completed]) -> AsyncIterator[Results[Completion]]:
+        async for results, others in stream:
             self.set_others(others)
             yield results
 

@@ -1,12 +1,10 @@
-"""What is ready together travels together; nothing waits for what it does not need."""
+"""What is ready together travels in a few calls; nothing waits for what it does not need."""
 
 from __future__ import annotations
 
 import asyncio
 import pickle
 from collections.abc import AsyncIterator
-
-import pytest
 
 from actors.messages import Message, Question, Turn, Usage
 from actors.runtime.batching import Batcher, Results
@@ -45,19 +43,52 @@ class Doubler:
         self.queue.drop("sender", ids)
 
 
-async def test_items_that_are_ready_together_are_one_call() -> None:
-    far = Doubler()
-    batcher = Batcher(far.send)
-    assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
-    assert far.batches == [[1, 2, 3, 4, 5]]
-
-
-async def test_a_batch_holds_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.runtime.batching.BATCH", 2)
+async def test_items_that_are_ready_together_are_sent_in_parts() -> None:
     far = Doubler()
     batcher = Batcher(far.send)
     assert await asyncio.gather(*(batcher(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
     assert far.batches == [[1, 2], [3, 4], [5]]
+
+
+async def test_a_part_is_sent_before_what_is_ready_after_it_is_made() -> None:
+    sent: list[list[int]] = []
+
+    def send(numbers: list[tuple[int, int]]) -> AsyncIterator[Results[int]]:
+        sent.append([number for _, number in numbers])
+        return Doubler().send(numbers)
+
+    batcher = Batcher(send)
+    had: list[int] = []
+
+    async def ask(number: int) -> None:
+        had.append(len(sent))
+        await batcher(number)
+
+    await asyncio.gather(*map(ask, range(1, 6)))
+    assert had == [0, 0, 1, 1, 2]
+
+
+async def test_parts_grow_with_what_is_on_its_way() -> None:
+    far = Doubler(slow=frozenset(range(1, 200)))
+    batcher = Batcher(far.send)
+    asking = [asyncio.ensure_future(batcher(n)) for n in range(1, 200)]
+    await until(lambda: sum(map(len, far.batches)) == 199)
+    sizes = list(map(len, far.batches))
+    assert sizes[0] == 2
+    assert sizes[:-1] == sorted(sizes[:-1])
+    assert max(sizes) > 10
+    far.gate.set()
+    assert await asyncio.gather(*asking) == [2 * n for n in range(1, 200)]
+
+
+async def test_what_cannot_be_sent_fails_those_that_ask_for_it() -> None:
+    def send(numbers: list[tuple[int, int]]) -> AsyncIterator[Results[int]]:
+        raise pickle.PicklingError("not that")
+
+    batcher: Batcher[int, int] = Batcher(send)
+    results = await asyncio.gather(batcher(1), batcher(2), batcher(3), return_exceptions=True)
+    assert [type(result) for result in results] == 3 * [pickle.PicklingError]
+    assert batcher.pending == 0
 
 
 async def test_no_item_waits_for_a_slow_one_in_its_batch() -> None:

@@ -98,6 +98,17 @@ async def test_a_call_yields_what_the_method_yields_over_one_connection(located:
     assert located.looked == 1
 
 
+async def test_a_call_over_an_open_connection_is_made_before_anything_of_it_is_asked_for(located: Located) -> None:
+    await located.values("count", 1)
+    values = located.channel.stream("count", 1, True)
+    located.channel.tell("note", "after it")
+    await until(lambda: located.far.told)
+    located.listener.close()  # what it was doing is lost with it, which nobody could know of a call that was not made
+    with pytest.raises(ChannelLost):
+        await anext(values)
+    assert located.looked == 1
+
+
 async def test_a_call_does_not_wait_for_another(located: Located) -> None:
     slow = asyncio.create_task(located.values("count", 2, True))
     async with asyncio.timeout(5):
