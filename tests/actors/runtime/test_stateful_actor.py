@@ -7,15 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ClusterError
 from actors.runtime import stateful_actor
-from actors.runtime.stateful_actor import StatefulActor, StatefulObject
+from actors.runtime.stateful_actor import StatefulActor, StatefulObject, _Held
 from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.learner import Learner
 from topologies.learning.settings import LearnerSettings, PruningSettings
@@ -107,6 +109,31 @@ async def test_objects_in_one_process_are_lost_together_and_know_nothing_of_each
         name = random.choice(["low", "high"])
         assert await remote[name].add(number) == ours[name].add(number)
     assert [await remote[name].state() for name in ours] == [counter.state() for counter in ours.values()]
+
+
+async def test_a_state_that_an_answer_has_brought_is_told_without_a_call() -> None:
+    calls: list[None] = []
+    remote = counter(lambda: calls.append(None))
+    assert await remote.state() == 1
+    await remote.add(1)
+    made = len(calls)
+    assert await remote.state() == 2
+    assert len(calls) == made
+
+
+async def test_tensors_of_a_state_come_back_as_they_were() -> None:
+    state = {
+        "some": torch.tensor([[0.1, -0.0], [float("inf"), 2.0]]),
+        "one": torch.tensor(3),
+        "no": torch.tensor([True]),
+    }
+    holder = SimpleNamespace(state=lambda: state, load=lambda taken: holder.__setattr__("taken", taken))
+    held = _Held(holder)
+    held.restore(1, None)
+    for name, tensor in state.items():
+        assert holder.taken[name].dtype == tensor.dtype
+        assert torch.equal(holder.taken[name], tensor)
+        holder.taken[name].fill_(1)  # it can be written to, as the learner's own can
 
 
 async def test_calls_side_by_side_are_made_one_after_another() -> None:
