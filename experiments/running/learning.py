@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from actors.errors import UserError
-from actors.messages import Trace
+from actors.messages import Question, Trace
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.records.progress import Bar
@@ -22,6 +22,7 @@ from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
 from experiments.running.student import Scores, Student
 from topologies.discussion import Team
+from topologies.learning.step_report import StepReport
 from topologies.wiring import Wirings
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,8 @@ class Training:
     async def _learn(self, stage: int, first: int, items: Sequence[Sequence[Item]], bar: Bar) -> None:
         """Runs the steps of a stage from `first` on, and learns from them in their order, until all has settled.
 
-        Where the learner can sample ahead, discussions of later steps fill up what concurrency leaves free.
+        Where the learner can sample ahead, discussions of later steps fill up what concurrency leaves free. While
+        discussions are held, the step before is recorded and the evidence of the next one retrieved.
         """
         config = self.context.config
         gate = asyncio.Semaphore(config.concurrency)
@@ -121,6 +123,8 @@ class Training:
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
         under_way: deque[_Step] = deque()
         async with asyncio.TaskGroup() as group:
+            upcoming: asyncio.Task[list[Question]] | None = None
+            recorded: asyncio.Task[None] | None = None
             for number in range(first, len(items)):
                 # No discussions are under way at a look, so that none is held in vain.
                 if all([await student.settled(stage) for student in self._all]):
@@ -131,13 +135,27 @@ class Training:
                 # Limited by concurrency, by what the estimator can sample ahead, and by the end of the stage.
                 foreseen = min(number + fill, number + await self.student.learner.foresight(), len(items) - 1)
                 for later in range(number + len(under_way), foreseen + 1):
-                    under_way.append(await self._begin(stage, later, later - number, items[later], team, gate, group))
+                    asked = await (upcoming or self._questions(items[later]))
+                    upcoming = group.create_task(self._questions(items[later + 1])) if later + 1 < len(items) else None
+                    step = await self._begin(stage, later, later - number, items[later], asked, team, gate, group)
+                    under_way.append(step)
                 # The oldest first: the learner takes steps in their order, whichever ends first.
                 step = under_way.popleft()
-                scores = await self._scored(stage, step)
-                for student in self._all:
-                    await student.learn(stage, number + 1, step.wirings, scores)
+                traces = await asyncio.gather(*step.discussions)
+                # The checkpoint of the step before vouches for what was recorded until then, and for nothing else.
+                if recorded:
+                    await recorded
+                scores = self._scored(stage, step, traces)
+                reports = [await student.learn(stage, number + 1, step.wirings, scores) for student in self._all]
+                recorded = group.create_task(self._record(stage, number + 1, reports, scores.tokens))
                 bar.advance()
+
+    async def _record(self, stage: int, step: int, reports: Sequence[StepReport | None], tokens: int) -> None:
+        for student, report in zip(self._all, reports, strict=True):
+            await student.learned(stage, step, report, tokens)
+
+    async def _questions(self, items: Sequence[Item]) -> list[Question]:
+        return await asyncio.gather(*(self.context.evidence.question(item) for item in items))
 
     async def _begin(
         self,
@@ -145,6 +163,7 @@ class Training:
         number: int,
         ahead: int,
         items: Sequence[Item],
+        questions: Sequence[Question],
         team: Team,
         gate: asyncio.Semaphore,
         group: asyncio.TaskGroup,
@@ -154,7 +173,6 @@ class Training:
         k = config.training.samples
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         before = ((stage - 1) * config.pruning.steps + number) * len(items)
-        questions = await asyncio.gather(*(self.context.evidence.question(item) for item in items))
         wirings, walks = await self.student.topology.sample(k * len(items), ahead, len(items))
 
         async def discuss_along(walk: int) -> Trace:
@@ -174,12 +192,12 @@ class Training:
 
         return _Step(items, wirings, [group.create_task(discuss_along(walk)) for walk in range(len(walks))])
 
-    async def _scored(self, stage: int, step: _Step) -> Scores:
+    def _scored(self, stage: int, step: _Step, traces: Sequence[Trace]) -> Scores:
         """Records the discussions of a step, and scores them."""
         k, dataset = self.context.config.training.samples, self.context.dataset
         utilities, turn_scores, tokens = [], [], 0
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
-        for number, trace in enumerate(await asyncio.gather(*step.discussions)):
+        for number, trace in enumerate(traces):
             item = step.items[number // k]
             self.student.recorder.trained(stage, trace)
             utilities.append(dataset.score(item, trace.answer).utility)

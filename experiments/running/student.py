@@ -78,14 +78,20 @@ class Student:
         if self.reached < (stage, 0):
             await self._record(stage, 0, {}, await self.learner.edges_left())
 
-    async def learn(self, stage: int, step: int, wirings: Wirings, scores: Scores) -> None:
-        """Learns from one step's discussions and records it, unless a run that was killed has done so."""
+    async def learn(self, stage: int, step: int, wirings: Wirings, scores: Scores) -> StepReport | None:
+        """Learns from one step's discussions; None where a run that was killed has recorded it already."""
         if self.reached >= (stage, step):
-            return
+            return None
         report: StepReport = await self.learner.learn(wirings, scores.turns, scores.utilities, scores.groups)
+        return report
+
+    async def learned(self, stage: int, step: int, report: StepReport | None, tokens: int) -> None:
+        """Records what `learn` has reported, before the next step is learned from; `tokens` are of its discussions."""
+        if report is None:
+            return
         terms = {name: value for name, value in asdict(report).items() if isinstance(value, float)}
         # Tokens count once, with those who held the discussions.
-        await self._record(stage, step, terms | {"tokens": 0.0 if self.source else float(scores.tokens)}, report.edges)
+        await self._record(stage, step, terms | {"tokens": 0.0 if self.source else float(tokens)}, report.edges)
 
     async def settled(self, stage: int) -> bool:
         """Whether the stage may end here, before its last step (`learner.settled`)."""
