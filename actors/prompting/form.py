@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from actors.messages import Field, FieldKind, Turn, Value, wire
+from actors.messages import Field, FieldKind, Task, Turn, Value, wire
 
 ANSWER_FIELDS = (
     Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True),
@@ -28,10 +28,11 @@ _ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
 @wire
 class Form:
     """`fields` in the order in which they are asked for. `choices` are the question's, for fields that hold an
-    answer."""
+    answer; `shown` is the highest number by which anything goes in the prompt, for fields that name things by it."""
 
     fields: tuple[Field, ...]
     choices: tuple[str, ...] = ()
+    shown: int | None = None
 
     def only(self, names: Collection[str]) -> Form:
         """The fields with these names; without their answers, an optional one is asked for all the same."""
@@ -40,7 +41,16 @@ class Form:
 
 def form_of(turn: Turn) -> Form:
     """The form of the reply to a turn: its task's, or that of an answer."""
-    return Form(turn.task.fields if turn.task else ANSWER_FIELDS, turn.question.choices)
+    if turn.task is None:
+        return Form(ANSWER_FIELDS, turn.question.choices)
+    named = any(field.value is Value.NUMBERS for field in turn.task.fields)
+    return Form(turn.task.fields, turn.question.choices, _highest_number(turn, turn.task) if named else None)
+
+
+def _highest_number(turn: Turn, task: Task) -> int | None:
+    """Of sources, which go by their place in the question's evidence or order, and of the task's material."""
+    sources = {*turn.question.order, *(source.id for source in turn.question.evidence)}
+    return max([len(sources), *(given.number for given in task.given if given.number)]) or None
 
 
 @lru_cache(maxsize=1024)
@@ -75,26 +85,36 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     """The JSON schema of the form. All keys are required and optional ones may be null, as strict schemas demand.
 
     A list has no more items than a reply of `max_tokens` has room for: a small model that is kept to a schema goes on
-    with a list until it is cut off, and then nothing of it can be read.
+    with a list until it is cut off, and then nothing of it can be read. Numbers are of what was shown, for it counts
+    on and on just the same.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
-    fields = [replace(field, most=field.most or room) if field.many else field for field in form.fields]
-    properties = {key(field): _schema(field, form.choices) for field in fields}
+    fields = [replace(field, most=field.most or _most(field, form, room)) for field in form.fields]
+    properties = {key(field): _schema(field, form) for field in fields}
     whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return json.dumps(whole)
 
 
-def _schema(field: Field, choices: Sequence[str]) -> dict[str, Any]:
+def _most(field: Field, form: Form, room: int | None) -> int | None:
+    """The most items that a field can have of which the form names no number."""
+    return form.shown if field.value is Value.NUMBERS else room if field.many else None
+
+
+def _schema(field: Field, form: Form) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
     one: dict[str, Any]
     if field.values:
         one = {"type": "string", "enum": list(field.values)}
-    elif field.value is Value.ANSWER and choices:
-        one = {"type": "string", "enum": letters(choices)}
+    elif field.value is Value.ANSWER and form.choices:
+        one = {"type": "string", "enum": letters(form.choices)}
     elif field.value is Value.SHARE:
         one = {"type": "number", "minimum": 0, "maximum": 1}
     elif field.value is Value.NUMBERS:
-        one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 999}, **_bounds(field)}
+        one = {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999},
+            **_bounds(field),
+        }
     elif field.value is Value.PAIR:
         one = _object(dict.fromkeys(_PAIR, text))
     elif field.value is Value.TRIPLE:

@@ -27,6 +27,8 @@ _PAIR = re.compile(
     rf"(?:(?:{_STRING}){_STRING_ENDS}|(\[[^\[\]{{}}]*+\])|(0,\d{{1,9}}|[^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+(?:,(?!\d)|\}}|$)))",
     re.DOTALL,
 )
+# A text that goes on to the end: what of it is whole may be of use.
+_UNFINISHED = re.compile(r"[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$", re.DOTALL)
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
 # JSON would make a form feed and a tab.
 _ESCAPE = re.compile(
@@ -50,7 +52,8 @@ def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
-    """The complete pairs of an object that is broken off or is not quite JSON."""
+    """The complete pairs of an object that is broken off or is not quite JSON, and of one that was `cut_off` the text
+    in which it was."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -65,6 +68,8 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         if value is not None and not broken_off:
             parts.append(Part(field, value=value))
             end = pair.end()
+    if cut_off and (last := _UNFINISHED.search(text, end or start)) and (field := names.field(last[1])):
+        parts.append(Part(field, lines=tuple(str(_string(last[2], None, None)).split("\n"))))
     if not parts:
         return "", []
     return text[:start], _with_after(parts, text[end:], form, names, cut_off)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
@@ -19,7 +19,7 @@ from actors.prompting.part import Part
 from actors.prompting.parts import find_parts
 from actors.prompting.spoken import spoken
 from actors.prompting.stated import BOXED, stated_answer
-from actors.prompting.text import clean, one_line
+from actors.prompting.text import clean, one_line, whole_sentences
 from actors.prompting.unlabelled import said_to_be, sentence, unlabelled_parts
 from actors.prompting.values import PROSE, SHORT, read_values
 
@@ -203,6 +203,13 @@ def _broken_off(parts: Sequence[Part]) -> Part | None:
     return last if goes_on or len(last.lines) == 1 else None
 
 
+def _of_broken(part: Part) -> Values | Fault | None:
+    """What a part states that was cut off: nothing, but for the whole sentences of reasoning, each of which stands for
+    itself."""
+    whole = whole_sentences("\n".join(part.lines)) if part.field.kind is FieldKind.REASONING else ""
+    return read_values(replace(part, lines=tuple(whole.split("\n")))) if whole else Fault(part.field, _CUT_OFF)
+
+
 def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _Settled:
     """The last value of each field that has one, and all of one that may have many."""
     outcomes: dict[str, list[str]] = {}
@@ -215,7 +222,7 @@ def _settled(form: Form, parts: Sequence[Part], broken: Part | None = None) -> _
         field, name = part.field, part.field.name
         reconsidered = any(reconsiders[place.get(name, number) : number])
         place[name] = number
-        outcome: Values | Fault | None = Fault(field, _CUT_OFF) if part is broken else read_values(part, form.choices)
+        outcome: Values | Fault | None = _of_broken(part) if part is broken else read_values(part, form.choices)
         if outcome is None:
             continue
         if isinstance(outcome, tuple) and not field.many and _holds_one(field):

@@ -20,6 +20,10 @@ _TOKEN = re.compile(
     r"|MIDDLE|SUFFIX|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS)\]",
     re.IGNORECASE,
 )
+# After a word of three letters or more, a number or a bracket: `Dr. No` and `St. Ives` go on. The next one begins.
+_SENTENCE_ENDS = re.compile(
+    r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
+)
 _OPENING = re.compile(r"[<\[]")
 
 
@@ -53,3 +57,9 @@ def line_of_its_own(text: str) -> str:
 def one_line(text: str) -> str:
     """Evidence and messages take one line each, so that no content can pass for a section heading."""
     return " ".join((text if text.isascii() and "\0" not in text else clean(text)).split())
+
+
+def whole_sentences(text: str) -> str:
+    """The text up to the end of the last sentence after which another one begins; empty where there is none."""
+    ends = [end.end() for end in _SENTENCE_ENDS.finditer(text)]
+    return text[: ends[-1]] if ends else ""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Field, FieldKind, Question, Task, Turn, Value
+from actors.messages import Field, FieldKind, Given, Kind, Question, Source, Task, Turn, Value
 from actors.prompting.form import ANSWER_FIELDS, AS_JSON, IN_LINES, Form, as_json, form_of, in_lines, key, schema
 from actors.prompting.reply import read
 from tests.actors.prompting.forms import FORMS
@@ -96,8 +96,25 @@ def test_a_list_has_no_more_items_than_a_reply_has_room_for() -> None:
 
     assert (most(TRIPLE, 512), most(TRIPLE, 24), most(TRIPLE, 1)) == (21, 1, 1)
     assert most(replace(TRIPLE, most=8), 512) == 8  # as the form says
-    assert most(SELECTED, 512) is None  # numbers on one line
     assert "maxItems" not in schema_of(TRIPLE)
+
+
+def test_numbers_are_of_what_the_prompt_shows() -> None:
+    evidence = tuple(Source(f"t{n}", f"t{n}", Kind.TEXT, "A town", "By the sea.") for n in range(3))
+    nodes = tuple(Given(FieldKind.NODE, "Question: where?", number) for number in (1, 2, 4))
+
+    def numbers(material: tuple[Given, ...], *evidence: Source) -> dict[str, Any]:
+        task = Task("Pick.", (SELECTED,), material)
+        turn = Turn("m/q/0", Question("q", "Where?", (), evidence), "it", 1, 7, task=task)
+        listed: dict[str, Any] = json.loads(schema(form_of(turn), 512))["properties"][key(SELECTED)]
+        return listed
+
+    for material, sources, highest in (((), evidence, 3), (nodes, (), 4), (nodes, evidence, 4)):
+        listed = numbers(material, *sources)
+        assert (listed["items"]["maximum"], listed["maxItems"]) == (highest, highest)
+    assert "maxItems" not in numbers(())
+    one = Form((replace(SELECTED, most=1),), shown=4)
+    assert json.loads(schema(one, 512))["properties"][key(SELECTED)]["maxItems"] == 1
 
 
 def test_an_optional_field_may_be_none_null_or_empty() -> None:

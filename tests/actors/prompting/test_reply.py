@@ -284,6 +284,31 @@ def test_the_last_line_of_a_reply_that_was_cut_off_states_nothing() -> None:
     assert parse_reply('{"answer": "Tarn', cut_off=True) is None
 
 
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [
+        ("The sign of A shows a house. The sign of B shows a yel", "The sign of A shows a house."),
+        (
+            "It is of 1918. [2] adds (it is the older one). Then St. Ann",
+            "It is of 1918. [2] adds (it is the older one).",
+        ),
+        ("The sign of A shows a house, Dr. Brix says, and", None),
+        ("It weighs 3.5 kg, i.e. Much less than what", None),
+    ],
+)
+@pytest.mark.parametrize("style", ["Reasoning: {}", '{{"reasoning":"{}', "**Reasoning:** {}", "<reasoning>{}"])
+def test_of_reasoning_that_was_cut_off_the_whole_sentences_are_kept(style: str, said: str, whole: str | None) -> None:
+    reading = read(Form(ANSWER_FIELDS), style.format(said), cut_off=True)
+    assert reading.value(FieldKind.REASONING) == whole
+    assert [fault.field.name for fault in reading.faults] == ["Answer"]
+
+
+def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None:
+    assert parse_reply('{"reasoning":"It is on the sea. It says so.","answer":"Tarn. Hol', cut_off=True) is None
+    thought = Form((Field(FieldKind.THOUGHT, ""), Field(FieldKind.QUERY, "", many=True)))
+    assert read(thought, '{"thought":"Who built it? The pla', cut_off=True).values == ()
+
+
 def test_lone_surrogates_can_be_stored() -> None:
     reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
     assert reply == Reply("\ufffd", "x\ufffd", 1.0)
