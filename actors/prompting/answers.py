@@ -10,7 +10,7 @@ from actors.prompting.faults import Fault, Values, quoted
 from actors.prompting.form import letters
 from actors.prompting.line_parts import OTHER_LABEL
 from actors.prompting.marks import BULLET, NOTHING, PLACEHOLDER, decoded, unwrapped
-from actors.prompting.stated import stated_answer, undecorated
+from actors.prompting.stated import is_unknown, stated_answer, undecorated
 from actors.prompting.text import one_line
 
 _FEW_WORDS = 8
@@ -39,7 +39,8 @@ _CITED = re.compile(
 
 def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fault | None:
     plain = unwrapped(value)
-    if PLACEHOLDER.fullmatch(value) or plain.lower() == field.name.lower() or not _says_anything(value):
+    placeholder = PLACEHOLDER.fullmatch(value) and not is_unknown(value)
+    if placeholder or plain.lower() == field.name.lower() or not _says_anything(value):
         return None
     # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
     left_out = field.optional and NOTHING.fullmatch(plain.strip(" .")) and plain.strip(" .").casefold() != "no"
@@ -111,7 +112,8 @@ def _uncited(value: str) -> str:
     if value.count("**") == 1:
         # `**Answer: Yes** - because ...`: the emphasis that began before the label ends with the value.
         value = value.partition("**")[0] or value.partition("**")[2]
-    value = decoded(value if _IN_ANGLES.fullmatch(value.strip(" .")) else _CLOSING_TAG.sub("", value))
+    in_angles = _IN_ANGLES.fullmatch(value.strip(" .")) or is_unknown(value)
+    value = decoded(value if in_angles else _CLOSING_TAG.sub("", value))
     while (cited := _CITED.sub("", value)) != value and cited.strip(" *_`."):
         value = cited
     return value

@@ -15,6 +15,7 @@ from actors.prompting.text import one_line
 _QUOTED_CHARACTERS = 80
 _QUOTED = re.compile(r"`[^`]*`")
 _BEFORE_REASON = 3  # words: `the Triple`
+_TELLING = 6  # words of a reason that nobody says by chance
 Values = tuple[str, ...]
 
 
@@ -26,8 +27,11 @@ class Fault:
     reason: str
 
     def is_repeated_by(self, value: str) -> bool:
-        """Whether a value says no more than the reason, which a small model copies when it is told of the fault."""
+        """Whether a value says no more than the reason, or says a long one among other things: a small model copies it
+        when it is told of the fault."""
         reason, said = _words(_QUOTED.sub(" ", self.reason)), _words(value)
+        if len(reason) >= _TELLING and f" {' '.join(reason)} " in f" {' '.join(said)} ":
+            return True
         return 0 < len(reason) <= len(said) <= len(reason) + _BEFORE_REASON and said[-len(reason) :] == reason
 
 

@@ -101,7 +101,7 @@ def stated_answer(value: str, choices: Sequence[str] = ()) -> tuple[str | None, 
 
 def is_unknown(answer: str) -> bool:
     """True where the answer says that it is not known, or declines to say. `Unknown Pleasures` is an answer."""
-    return not answer.strip(" ?") or bool(_UNKNOWN.fullmatch(_folded(answer).strip(" .!?*_`\"'()[]{}")))
+    return not answer.strip(" ?") or bool(_UNKNOWN.fullmatch(_folded(answer).strip(" .!?*_`\"'()[]{}<>")))
 
 
 def undecorated(value: str) -> tuple[str, float | None]:

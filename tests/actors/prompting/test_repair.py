@@ -104,6 +104,19 @@ async def test_a_triple_without_words_in_one_part_and_one_that_repeats_what_was_
         assert message.said(FieldKind.TRIPLE) == expected
 
 
+async def test_a_text_in_which_a_long_reason_is_repeated_is_not_read() -> None:
+    turn = replace(TURN, task=Task("Go on.", (Field(FieldKind.THOUGHT, "what is missing"), ENOUGH)))
+    cut_off = Completion("", "Thought: We know that we know that we", 10, 5, stop="length")
+    told = "Thought: The reply was too long and was cut off there. The Enough (the reply was too long).\nEnough: yes"
+    message, _ = await taken(turn, cut_off, told)
+    assert (message.status, message.error) == (
+        Status.UNPARSED,
+        "Thought: the reply was too long and was cut off there",
+    )
+    message, _ = await taken(turn, cut_off, "Thought: The reply was too short.\nEnough: yes")
+    assert message.said(FieldKind.THOUGHT) == ("The reply was too short.",)
+
+
 def test_a_relation_may_be_a_sign_and_a_text_of_marks_alone_says_nothing() -> None:
     signs = read(Form((TRIPLES,)), '{"triple": [{"head": "7", "relation": "<", "tail": "9"}]}')
     assert signs.values == (("Triple", "7 | < | 9"),)
