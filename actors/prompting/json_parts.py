@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.messages import Value
+from actors.messages import FieldKind, Value
 from actors.prompting.form import Form
 from actors.prompting.labels import SETTLED, Labels
 from actors.prompting.line_parts import parts_in_lines, untagged
@@ -27,7 +27,7 @@ _PAIR = re.compile(
     rf"(?:(?:{_STRING}){_STRING_ENDS}|(\[[^\[\]{{}}]*+\])|(0,\d{{1,9}}|[^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+(?:,(?!\d)|\}}|$)))",
     re.DOTALL,
 )
-# A text that goes on to the end: what of it is whole may be of use.
+# A text that goes on to the end.
 _UNFINISHED = re.compile(r"[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$", re.DOTALL)
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
 # JSON would make a form feed and a tab.
@@ -52,8 +52,8 @@ def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
-    """The complete pairs of an object that is broken off or is not quite JSON, and of one that was `cut_off` the text
-    in which it was."""
+    """The complete pairs of an object that is broken off or is not quite JSON, and the reasoning in which one was
+    `cut_off`."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -68,7 +68,9 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         if value is not None and not broken_off:
             parts.append(Part(field, value=value))
             end = pair.end()
-    if cut_off and (last := _UNFINISHED.search(text, end or start)) and (field := names.field(last[1])):
+    last = _UNFINISHED.search(text, end or start) if cut_off else None
+    field = names.field(last[1]) if last else None
+    if last and field and field.kind is FieldKind.REASONING:  # of any other field, what has no end is no value
         parts.append(Part(field, lines=tuple(str(_string(last[2], None, None)).split("\n"))))
     if not parts:
         return "", []

@@ -305,6 +305,7 @@ def test_of_reasoning_that_was_cut_off_the_whole_sentences_are_kept(style: str, 
 
 def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None:
     assert parse_reply('{"reasoning":"It is on the sea. It says so.","answer":"Tarn. Hol', cut_off=True) is None
+    assert parse_reply('{"answer":"Tarn Hollow\\nis a', cut_off=True) is None
     thought = Form((Field(FieldKind.THOUGHT, ""), Field(FieldKind.QUERY, "", many=True)))
     assert read(thought, '{"thought":"Who built it? The pla', cut_off=True).values == ()
 
