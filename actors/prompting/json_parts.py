@@ -27,8 +27,8 @@ _PAIR = re.compile(
     rf"(?:(?:{_STRING}){_STRING_ENDS}|(\[[^\[\]{{}}]*+\])|(0,\d{{1,9}}|[^\s\"'\[\]{{}},][^,}}\n]*+)(?=\s*+(?:,(?!\d)|\}}|$)))",
     re.DOTALL,
 )
-# A text that goes on to the end.
-_UNFINISHED = re.compile(r"[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$", re.DOTALL)
+# A key, and the text under it where that goes on to the end.
+_KEY = re.compile(r"[\"'“]([^\"'“”\n]{1,40})[\"'”]\s{0,8}+:(?:\s{0,80}+\"((?:[^\"\\]|\\.)*+)\\?$)?", re.DOTALL)
 # A backslash with what it escapes. Alone it is LaTeX's or of no meaning: `\alpha`, and `\frac` and `\times`, of which
 # JSON would make a form feed and a tab.
 _ESCAPE = re.compile(
@@ -52,8 +52,8 @@ def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
-    """The complete pairs of an object that is broken off or is not quite JSON, and the reasoning in which one was
-    `cut_off`."""
+    """The complete pairs of an object that is broken off or is not quite JSON, and the field in which one was
+    `cut_off`, without a value."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -68,10 +68,13 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         if value is not None and not broken_off:
             parts.append(Part(field, value=value))
             end = pair.end()
-    last = _UNFINISHED.search(text, end or start) if cut_off else None
-    field = names.field(last[1]) if last else None
-    if last and field and field.kind is FieldKind.REASONING:  # of any other field, what has no end is no value
-        parts.append(Part(field, lines=tuple(str(_string(last[2], None, None)).split("\n"))))
+    if cut_off:
+        keys = ((names.field(key[1]), key[2]) for key in _KEY.finditer(text, end or start))
+        field, unfinished = next(((field, text) for field, text in keys if field), (None, None))
+        # Of reasoning, what it says until it breaks off is of use; the value of any other field has no end.
+        if field:
+            said = _string(unfinished, None, None) if unfinished and field.kind is FieldKind.REASONING else ""
+            parts.append(Part(field, lines=tuple(str(said).split("\n"))))
     if not parts:
         return "", []
     return text[:start], _with_after(parts, text[end:], form, names, cut_off)

@@ -114,12 +114,20 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
             settled = _settled(form, parts)
     # A reply in which no field can be found says that there is none only where it says so.
     silent = not parts
+    missed = _missed(form, broken.field) if broken and broken.field.name in settled.faults else ()
     unread = [
         settled.faults.get(field.name) or Fault(field, _CUT_OFF if cut_off else _MISSING)
         for field in form.fields
-        if field.name in settled.faults or (field.name not in settled.outcomes and (silent or not field.optional))
+        if field.name in settled.faults
+        or (field.name not in settled.outcomes and (silent or not field.optional or field in missed))
     ]
     return Reading(tuple(settled.values(parts)), frozenset(settled.outcomes), tuple(unread), before)
+
+
+def _missed(form: Form, broken: Field) -> Sequence[Field]:
+    """What a reply that was cut off in a field did not come to, other than what an answer can do without."""
+    behind = form.fields[form.fields.index(broken) + 1 :]
+    return [field for field in behind if field.value is not Value.SHARE and field.kind is not FieldKind.REASONING]
 
 
 def _as_asked(form: Form, text: str) -> list[Part]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors.messages import Field, FieldKind
+from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.prompt import instruction
 from actors.prompting.reply import Reply, parse_reply, read
@@ -301,6 +301,25 @@ def test_of_reasoning_that_was_cut_off_the_whole_sentences_are_kept(style: str, 
     reading = read(Form(ANSWER_FIELDS), style.format(said), cut_off=True)
     assert reading.value(FieldKind.REASONING) == whole
     assert [fault.field.name for fault in reading.faults] == ["Answer"]
+
+
+@pytest.mark.parametrize(
+    "said", ['{"enough":"no","triple":[{"head":"a"', "Enough: no\nTriple: a | b", '{"enough":"no","triple']
+)
+def test_what_a_reply_was_cut_off_in_and_what_it_did_not_come_to_is_asked_for_again(said: str) -> None:
+    enough = Field(FieldKind.ENOUGH, "", values=("yes", "no"))
+    triples = Field(FieldKind.TRIPLE, "", many=True, optional=True, value=Value.TRIPLE)
+    query, share = (
+        Field(FieldKind.QUERY, "", optional=True),
+        Field(FieldKind.CONFIDENCE, "", optional=True, value=Value.SHARE),
+    )
+    reading = read(Form((enough, triples, query, share)), said, cut_off=True)
+    assert reading.values == (("Enough", "no"),)
+    asked = [fault.field.name for fault in reading.faults]
+    assert asked == ([] if said.endswith('"triple') else ["Triple", "Query"])
+    # What stands before what was cut off was left out, as it may be.
+    reading = read(Form((query, enough, triples)), said, cut_off=True)
+    assert "Query" not in [fault.field.name for fault in reading.faults]
 
 
 def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None:
