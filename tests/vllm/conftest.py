@@ -25,6 +25,7 @@ ARGUMENTS = [
     *("--served-model-name", NAME, "--max-model-len", str(CONTEXT_TOKENS), "--dtype", "float32"),
     *("--enforce-eager", "--block-size", "32", "--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 3}'),
     *("--enable-prompt-tokens-details", "--generation-config", "vllm", "--host", "127.0.0.1"),
+    *("--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}'),
     "--no-enable-chunked-prefill",  # in chunks, a prompt with a seed ends the engine of the CPU build
 ]
 

@@ -13,6 +13,7 @@ from actors.backends import openai_model
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_model import VllmModel
 from actors.messages import Question, Request
+from actors.prompting.form import ANSWER_FIELDS, Form, schema
 from tests.support.endpoint import Asked, Server, Told
 from tests.vllm.conftest import CONTEXT_TOKENS, NAME
 from tests.vllm.questions import request, with_pictures
@@ -109,6 +110,15 @@ async def test_the_server_says_what_the_engine_in_this_process_says(
     there = [await served.complete(one) for one in asked]
     here = [await model.complete(one) for one in asked]
     assert [(one.text, one.prompt_tokens) for one in there] == [(one.text, one.prompt_tokens) for one in here]
+
+
+async def test_kept_to_a_schema_the_server_writes_json_as_the_engine_in_this_process_does_without_blanks(
+    served: OpenAIModel, model: VllmModel, question: Question
+) -> None:
+    asked = [request(question, role, schema=schema(Form(ANSWER_FIELDS))) for role in ("You count.", "You doubt.")]
+    there = [(await served.complete(one)).text for one in asked]
+    assert there == [(await model.complete(one)).text for one in asked]
+    assert all(re.match(r'\{"reasoning":("|null,)', text) for text in there)
 
 
 async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(
