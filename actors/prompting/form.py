@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from actors.messages import Field, FieldKind, Task, Turn, Value, wire
+from actors.messages import Field, FieldKind, Question, Task, Turn, Value, wire
 
 ANSWER_FIELDS = (
     Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True),
@@ -49,8 +49,14 @@ def form_of(turn: Turn) -> Form:
 
 def _highest_number(turn: Turn, task: Task) -> int | None:
     """Of sources, which go by their place in the question's evidence or order, and of the task's material."""
-    sources = {*turn.question.order, *(source.id for source in turn.question.evidence)}
-    return max([len(sources), *(given.number for given in task.given if given.number)]) or None
+    return max([len(places(turn.question)), *(given.number for given in task.given if given.number)]) or None
+
+
+def places(question: Question) -> dict[str, int]:
+    """The place of each source, by id: in the question's order, and what is in none, as an attacker's source, after
+    it."""
+    ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
+    return {id: place for place, id in enumerate(ids, 1)}
 
 
 @lru_cache(maxsize=1024)

@@ -70,7 +70,7 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
             end = pair.end()
     if cut_off:
         keys = ((names.field(key[1]), key[2]) for key in _KEY.finditer(text, end or start))
-        field, unfinished = next(((field, text) for field, text in keys if field), (None, None))
+        field, unfinished = next((key for key in keys if key[0]), (None, None))
         # Of reasoning, what it says until it breaks off is of use; the value of any other field has no end.
         if field:
             said = _string(unfinished, None, None) if unfinished and field.kind is FieldKind.REASONING else ""

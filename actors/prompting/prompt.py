@@ -31,7 +31,7 @@ from actors.messages import (
     derive_seed,
 )
 from actors.prompting.faults import Fault, still_asked
-from actors.prompting.form import Form, as_json, form_of, in_lines, letters, schema
+from actors.prompting.form import Form, as_json, form_of, in_lines, letters, places, schema
 from actors.prompting.text import clean, harmless, line_of_its_own, safe_line
 from actors.settings import AgentSettings, Replies
 
@@ -124,10 +124,8 @@ def _numbers(question: Question) -> Sequence[int]:
     """The number of each source of the evidence."""
     if not question.order:
         return range(1, len(question.evidence) + 1)
-    # What is in no order, as an attacker's source, comes after it.
-    ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
-    places = {id: n for n, id in enumerate(ids, 1)}
-    return [places[source.id] for source in question.evidence]
+    place_of = places(question)
+    return [place_of[source.id] for source in question.evidence]
 
 
 def own_part(
