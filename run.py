@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from actors.errors import UserError
 from actors.memory import collect_rarely
+from actors.runtime import head
 from actors.signals import Ending
 from actors.visible import visible
 
@@ -50,6 +51,8 @@ def main(words: list[str]) -> int:
     except (OSError, MemoryError) as error:
         _say(f"error: {type(error).__name__}: {error}")
         return 1
+    finally:
+        head.give_up()
 
 
 def _list() -> int:
@@ -73,8 +76,12 @@ def _run(words: list[str]) -> int:
     from experiments.config.loading import load, said
 
     config, chosen = load(words), said(words)
+    from experiments.config.config import is_sweep, starts_ray
+
+    if starts_ray(config):
+        # It comes up while all that follows is imported and checked.
+        head.begin()
     from experiments.running.unused import check_used
-    from experiments.sweeps.trials import is_sweep
 
     # A sweep looks for it in its trials.
     if chosen and not is_sweep(config):
@@ -113,11 +120,11 @@ def _do(config: Config, folder: RunFolder, chosen: Said | None, made: list[Path]
     made: the folders around it that were not there before, which go with it where the run is refused.
     """
     from actors.runtime.remote import reason
+    from experiments.config.config import is_sweep
     from experiments.config.references import resumption
     from experiments.records.discard import discard
     from experiments.records.disk import disk_failure
     from experiments.runner import run
-    from experiments.sweeps.trials import is_sweep
 
     resume = visible(f"; go on with: python run.py {resumption(config, folder.path)}")
     ending.line = f"ended at once{resume}\n"

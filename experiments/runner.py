@@ -177,8 +177,9 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             runtime_started(config, progress) as runtime,
         ):
             # All processes start side by side, and while an index is opened or built here.
-            agents = launch_agents(config, roles, runtime, cache, recorded, say=progress.print)
+            # Those that take longest to start come first.
             learners = {} if config.job == "behaviour" else launch_learners(config, roles, runtime)
+            agents = launch_agents(config, roles, runtime, cache, recorded, say=progress.print)
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))

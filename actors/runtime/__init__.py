@@ -20,12 +20,17 @@ In the replica's process
 In the topology actor's process
     stateful_actor.py    StatefulActor  the learners, whose states outlive the process
 
+Beside the driver, where Ray is the run's own
+    head.py              Head           starts the head process, and ends it
+    head_process.py                     starts Ray's head node
+    fork_server.py                      forks Ray's workers, which `forked_worker.py` asks it for
+
 In the process of a sweep's trial
     guard.py             Guard          has another process end this one where it stands still
 
 Both hops are the same pair, `Batcher` and `WorkQueue`, around a transport: an object with a streaming call and `drop`,
-which tests replace by one without Ray. Only `*_actor.py`, `remote.py`, `connection.py`, `supervision.py` and
-`cluster.py` import Ray.
+which tests replace by one without Ray. Only `*_actor.py`, `remote.py`, `connection.py`, `supervision.py`, `cluster.py`
+and the processes beside the driver import Ray.
 """
 
 import os

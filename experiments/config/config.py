@@ -105,6 +105,18 @@ RUNTIME_KEYS = (
 )
 
 
+def is_sweep(config: Config) -> bool:
+    """True if the configuration asks for more than one run."""
+    return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
+
+
+def starts_ray(config: Config) -> bool:
+    """True if the run has a Ray of its own on this machine."""
+    discusses = config.job in ("prune", "redundancy", "behaviour") and not config.dry_run
+    # The trials of a sweep are processes of Ray's, wherever their agents are.
+    return discusses and config.ray.address is None and (config.runtime == "ray" or is_sweep(config))
+
+
 def of_any_role(key: str) -> str:
     """The dotted key with `<role>` in the place of a role's name."""
     return re.sub(r"\Aroles\.[^.]+(?=\.|\Z)", "roles.<role>", key)

@@ -43,11 +43,6 @@ class Trial:
     config: Config
 
 
-def is_sweep(config: Config) -> bool:
-    """True if the configuration asks for more than one run."""
-    return bool(config.sweep.axes or config.sweep.points or config.sweep.seeds > 1)
-
-
 def expand(config: Config) -> list[Trial]:
     """All trials, in an order and with names that depend on the configuration only.
 

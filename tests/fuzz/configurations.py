@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from actors.errors import UserError
 from actors.settings import BOUNDS
 from actors.visible import visible
-from experiments.config.config import Config
+from experiments.config.config import Config, is_sweep
 from experiments.config.loading import PRESETS, experiments, load, read, save
 from experiments.config.settings import RoleSettings
 from experiments.running.launch import check, team_roles
 from experiments.running.launched import check_learners
-from experiments.sweeps.trials import expand, is_sweep
+from experiments.sweeps.trials import expand
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.received import ROLES, SWEPT, TAGS
 

@@ -48,8 +48,10 @@ class Slow:
     async def complete(self, request: Request) -> Completion:
         assert self._free > 0
         self._free -= 1
-        await asyncio.sleep(0.02)
-        self._free += 1
+        try:  # dropped, when the agent that asks is lost
+            await asyncio.sleep(0.02)
+        finally:
+            self._free += 1
         return Completion(request.id, f"Answer: {request.seed}", prompt_tokens=len(request.own))
 
 

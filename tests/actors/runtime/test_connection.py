@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,9 +20,10 @@ from ray._private.utils import push_error_to_driver
 
 from actors.errors import ClusterError
 from actors.runtime.cluster import Cluster
-from actors.runtime.connection import connect, forget_session, private_folder
+from actors.runtime.connection import connect, forget_session
+from actors.runtime.head import PROGRAM, private_folder
 from actors.settings import RaySettings
-from tests.actors.runtime.test_cluster import Slow
+from tests.actors.runtime.test_cluster import Slow, request
 
 
 @pytest.mark.ray
@@ -48,9 +54,10 @@ def test_what_ray_s_nodes_warn_of_is_logged_and_not_printed(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with Cluster(RaySettings()):
-        push_error_to_driver(ray._private.worker.global_worker, "a_type", "8 worker processes have been started")
         until = time.monotonic() + 60
         while not caplog.messages and time.monotonic() < until:
+            # A thread subscribes to these; what was said before that is lost.
+            push_error_to_driver(ray._private.worker.global_worker, "a_type", "8 worker processes have been started")
             time.sleep(0.05)
     assert caplog.messages[0] == "Ray: 8 worker processes have been started"
     assert "worker processes" not in "".join(capfd.readouterr())
@@ -67,8 +74,8 @@ def test_nobody_joins_a_local_ray_without_its_token_which_lies_in_no_file(tmp_pa
     for _ in range(2):
         with Cluster(RaySettings()):
             address = ray.get_runtime_context().gcs_address
-            server = ray._private.worker._global_node.all_processes["gcs_server"][0].process
-            tokens.append(psutil.Process(server.pid).environ()["RAY_AUTH_TOKEN"])
+            children = psutil.Process().children(recursive=True)
+            tokens += [child.environ()["RAY_AUTH_TOKEN"] for child in children if child.name() == "gcs_server"]
             for mode, token, joins in (
                 ("disabled", "", False),
                 ("token", "0" * 64, False),
@@ -86,15 +93,69 @@ def test_nobody_joins_a_local_ray_without_its_token_which_lies_in_no_file(tmp_pa
 def test_a_local_ray_that_does_not_start_is_said_and_no_address_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(**_: object) -> None:
-        raise Exception("The current node timed out during startup.\nSee the logs.")
-
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    monkeypatch.setattr(ray, "init", fail)
+    folder = tmp_path / ("x" * 100)  # no socket's path is that long
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
     with pytest.raises(ClusterError, match="try again when it is less so; runtime=inline needs no Ray") as error:
         connect(None)
-    assert "timed out during startup" in str(error.value)
+    assert "AF_UNIX path length cannot exceed" in str(error.value)
     assert "ray.address" not in str(error.value)
+
+
+def titled(title: str) -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if title in " ".join(cmdline(child)[:1])]
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+async def test_processes_are_forked_off_one_that_has_imported_all_and_start_without_it_once_it_is_gone() -> None:
+    with Cluster(RaySettings()) as cluster:
+        cluster.launch_replicas(Slow, 1, 0, 0, pool="forked")
+        await cluster.wait_until_ready()
+        forked = titled("ray::ReplicaActor")[0]
+        server = forked.parents()[0]
+        assert PROGRAM.name in server.cmdline()[1]
+        assert forked.num_threads() > 1 == server.num_threads()
+        # What its program would have had of Ray.
+        assert Path(f"/proc/{forked.pid}/oom_score_adj").read_text() == "1000\n"
+        assert signal.SIGCHLD not in ignored(forked)
+        assert os.getpgid(forked.pid) == forked.pid
+        server.kill()
+        # More than Ray has processes waiting. What was forked before has no parent any more.
+        cluster.launch_replicas(Slow, 3, 0, 0, pool="alone")
+        await cluster.wait_until_ready()
+        assert "raylet" in titled("ray::ReplicaActor")[0].parents()[0].cmdline()[0]
+        answers = [await cluster.model(pool=pool).complete(request("a")) for pool in ("forked", "alone")]
+        assert answers[0] == answers[1]
+
+
+def ignored(process: psutil.Process) -> set[int]:
+    """The signals that a process ignores."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    mask = int(re.findall(r"SigIgn:\s*(\w+)", status)[0], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    begins = "from actors.runtime.head import begin, _begun; begin(); print(_begun[0]._process.pid)"
+    try:
+        environment = {**os.environ, "RAY_TMPDIR": str(folder)}
+        done = subprocess.run([sys.executable, "-c", begins], env=environment, capture_output=True, text=True)
+        head = int(done.stdout)
+        until = time.monotonic() + 60
+        while psutil.pid_exists(head) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not psutil.pid_exists(head)
+        assert not list(folder.glob("*/ray/session*"))
+        assert not [one for one in psutil.process_iter() if str(folder) in " ".join(cmdline(one))]
+    finally:
+        shutil.rmtree(folder)
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 def test_a_session_goes_with_those_that_ended_long_ago_and_no_other(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from experiments.attacks.catalogue import ATTACKS
 from experiments.attacks.settings import AttackSettings
+from experiments.config.config import is_sweep
 from experiments.config.loading import experiments, load, said, varied
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised
@@ -23,7 +24,7 @@ from experiments.datasets.catalogue import DATASETS
 from experiments.datasets.settings import DataSettings
 from experiments.running.methods import METHODS
 from experiments.running.unused import check_used
-from experiments.sweeps.trials import combinations, expand, is_sweep, tell_unused
+from experiments.sweeps.trials import combinations, expand, tell_unused
 from tests.support.paths import ROOT
 from topologies.settings import SystemSettings
 

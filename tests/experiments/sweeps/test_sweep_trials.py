@@ -12,12 +12,13 @@ import pytest
 
 from actors.errors import UserError
 from experiments.analysis.setting_names import short_keys
+from experiments.config.config import is_sweep
 from experiments.config.loading import experiments, load
 from experiments.conformance.scripted import SYSTEMS as PAPERS
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, Results, TrialResult, read_results
 from experiments.sweeps.sweep import run_sweep
-from experiments.sweeps.trials import Trial, expand, groups, is_sweep
+from experiments.sweeps.trials import Trial, expand, groups
 
 pytestmark = pytest.mark.slow
 
