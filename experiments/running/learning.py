@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -124,6 +125,7 @@ class Training:
         under_way: deque[_Step] = deque()
         async with asyncio.TaskGroup() as group:
             upcoming: asyncio.Task[list[Question]] | None = None
+            learned: tuple[int, list[StepReport | None], int] | None = None
             recorded: asyncio.Task[None] | None = None
             for number in range(first, len(items)):
                 # No discussions are under way at a look, so that none is held in vain.
@@ -139,6 +141,9 @@ class Training:
                     upcoming = group.create_task(self._questions(items[later + 1])) if later + 1 < len(items) else None
                     step = await self._begin(stage, later, later - number, items[later], asked, team, gate, group)
                     under_way.append(step)
+                # Not before discussions are under way, which would wait for it.
+                if learned:
+                    recorded = group.create_task(self._record(stage, *learned))
                 # The oldest first: the learner takes steps in their order, whichever ends first.
                 step = under_way.popleft()
                 traces = await asyncio.gather(*step.discussions)
@@ -147,8 +152,10 @@ class Training:
                     await recorded
                 scores = self._scored(stage, step, traces)
                 reports = [await student.learn(stage, number + 1, step.wirings, scores) for student in self._all]
-                recorded = group.create_task(self._record(stage, number + 1, reports, scores.tokens))
+                learned = number + 1, reports, scores.tokens
                 bar.advance()
+            if learned:
+                await self._record(stage, *learned)
 
     async def _record(self, stage: int, step: int, reports: Sequence[StepReport | None], tokens: int) -> None:
         for student, report in zip(self._all, reports, strict=True):
@@ -196,12 +203,18 @@ class Training:
         """Records the discussions of a step, and scores them."""
         k, dataset = self.context.config.training.samples, self.context.dataset
         utilities, turn_scores, tokens = [], [], 0
+
+        # Few of the answers to a question are different ones, and between two steps nothing else goes on.
+        @cache
+        def utility(question: int, answer: str | None) -> float:
+            return dataset.score(step.items[question], answer).utility
+
         # In the order of the walks, not of their ends: the record must not depend on concurrency.
         for number, trace in enumerate(traces):
-            item = step.items[number // k]
+            of_question = partial(utility, number // k)
             self.student.recorder.trained(stage, trace)
-            utilities.append(dataset.score(item, trace.answer).utility)
-            turn_scores.append(self._turn_scores(item, trace))
+            utilities.append(of_question(trace.answer))
+            turn_scores.append(self._turn_scores(of_question, trace))
             tokens += sum(turn.prompt_tokens + turn.completion_tokens for turn in trace.turns)
         return Scores(
             # Learners know no missing score: 0 in every discussion alike tells nothing about any edge.
@@ -212,14 +225,10 @@ class Training:
             tokens=tokens,
         )
 
-    def _turn_scores(self, item: Item, trace: Trace) -> list[list[float]]:
+    def _turn_scores(self, utility: Callable[[str | None], float], trace: Trace) -> list[list[float]]:
         """The score of each agent's own answer, [rounds, agents]; none (NaN) of an agent whose form has no answer."""
-        dataset, config = self.context.dataset, self.context.config
         silent = {role.name for role in self.context.roles if not role.answers}
-        scores = {
-            turn.id: math.nan if turn.agent in silent else dataset.score(item, turn.answer).utility
-            for turn in trace.turns
-        }
-        rounds = range(1, config.topology.rounds + 1)
+        scores = {turn.id: math.nan if turn.agent in silent else utility(turn.answer) for turn in trace.turns}
+        rounds = range(1, self.context.config.topology.rounds + 1)
         # In training nobody's turn is left out but that of an agent which takes no part in the round.
         return [[scores.get(f"{number}/{agent}", math.nan) for agent in trace.agents] for number in rounds]
