@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from actors.completions.store import CompletionStore
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
+from actors.processes import cores
 from actors.runtime.runtime import Runtime
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
@@ -187,10 +188,10 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":
             about = behaviour_table.about(config, dataset, answering)
-            behaviour_table.show(folder, *conclude(config, folder, about, tracker), about)
+            behaviour_table.show(folder, *conclude(config, folder, about, tracker, cores()), about)
         else:
             # The agents are gone by now: everything that follows is made from the records.
-            metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker)
+            metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker, cores())
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
             tell(folder.path, table_files)

@@ -7,7 +7,6 @@ start tells the whole.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -23,6 +22,7 @@ import psutil
 from pydantic import ConfigDict, TypeAdapter
 
 from actors.errors import UserError
+from actors.processes import cores
 from experiments.records import jsonl
 from experiments.records.schema import STRICT, Count, read_record
 from experiments.records.usage import USAGE
@@ -147,9 +147,7 @@ def read_starts(folder: Path) -> Iterator[Start]:
 
 def machine() -> Machine:
     """This one."""
-    # macOS knows no affinity.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine(_processor(), cores, round(psutil.virtual_memory().total / 1e9, 1), _gpus())
+    return Machine(_processor(), cores(), round(psutil.virtual_memory().total / 1e9, 1), _gpus())
 
 
 def _now() -> tuple[float, float]:

@@ -38,9 +38,9 @@ def timed(config: Config) -> bool:
 
 
 def conclude(
-    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker
+    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker, at_once: int = 1
 ) -> tuple[summary.Metrics, Usage]:
-    """Writes metrics.json, figures and the report, all from the records.
+    """Writes metrics.json, figures (`at_once` of them at the same time) and the report, all from the records.
 
     Returns the metrics and what the run has spent.
     """
@@ -51,17 +51,19 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = _draw(config, folder, metrics, about) if config.figures else []
+    drawn = _draw(config, folder, metrics, about, at_once) if config.figures else []
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))
     return metrics, spent
 
 
-def _draw(config: Config, folder: RunFolder, metrics: summary.Metrics, about: summary.About) -> list[Path]:
+def _draw(
+    config: Config, folder: RunFolder, metrics: summary.Metrics, about: summary.About, at_once: int
+) -> list[Path]:
     from experiments.analysis.figures import run as figures  # imports matplotlib
 
-    return figures.draw(folder, metrics, about.metric, timed(config))
+    return figures.draw(folder, metrics, about.metric, timed(config), at_once)
 
 
 def _searched(config: Config) -> list[tuple[str, str]]:

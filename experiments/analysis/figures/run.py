@@ -11,18 +11,18 @@ from experiments.analysis.figures.blueprints import DEBATE, condensation
 from experiments.analysis.figures.curves import learning_curves
 from experiments.analysis.figures.edges import edge_heatmaps
 from experiments.analysis.figures.seconds import Timed, utility_and_seconds
-from experiments.analysis.figures.style import save
+from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.tokens import utility_against_tokens
 from experiments.analysis.scores import by_method, seconds_per_question
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder
 
 
-def draw(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> list[Path]:
+def draw(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, at_once: int = 1) -> list[Path]:
     """Every figure that the run has records for, as PDF, SVG and PNG in its folder; the PNGs' paths are returned.
 
     `metric` names the data set's utility (EM, accuracy). A `timed` run held one discussion at a time and took nothing
-    from the completion cache, so that seconds per question can be compared.
+    from the completion cache, so that seconds per question can be compared. `at_once` figures are saved at a time.
     """
     figures: dict[str, Figure] = {}
     for graph in run.all_learned():
@@ -34,7 +34,7 @@ def draw(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False) -> 
     figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds(_timed(run, metrics), metric)
-    return [save(figure, run.figures, name) for name, figure in figures.items()]
+    return save_all(figures, run.figures, at_once)
 
 
 def _timed(run: RunFolder, metrics: Metrics) -> list[Timed]:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from actors.processes import cores
 from experiments.analysis.compare import KIND, POSITION, Arm, Read, arms_of, merge, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.paths import PATHS, by_paths, followed
 from experiments.analysis.figures.seconds import Timed, utility_and_seconds
-from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save, styled
+from experiments.analysis.figures.style import COLOURS, FAINT, MARKERS, PAGE, nth, plain, save_all, styled
 from experiments.analysis.figures.supporting import f1_by_supporting
 from experiments.analysis.figures.tokens import cost_axis
 from experiments.analysis.scores import by_method
@@ -65,7 +66,7 @@ def draw_sweep(
     figures["utility-against-tokens"] = costs(arms, metric)
     if timed:
         figures["utility-and-seconds"] = utility_and_seconds([Timed.of(arm) for arm in arms], metric)
-    return [save(figure, folder / "figures", name) for name, figure in figures.items()]
+    return save_all(figures, folder / "figures", cores())
 
 
 @styled

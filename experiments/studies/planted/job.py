@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 from actors.errors import UserError
+from actors.processes import cores
 from actors.signals import held_back
 from experiments.records import jsonl
 from experiments.records.progress import Progress
@@ -97,12 +97,10 @@ def _outcome(world: dict[str, float], **others: Any) -> Outcome:
 
 def _explored(task: Callable[[World], list[Outcome]], left: Sequence[World]) -> Iterator[list[Outcome]]:
     """Outcomes of each world as it finishes, from one single-threaded process per core."""
-    # The cores that this process may use, which in a container are fewer than the machine has.
-    cores = min(len(os.sched_getaffinity(0)), len(left))
-    if not cores:
+    if not left:
         return
     # Spawned: a fork copies the locks of torch's threads without the threads.
-    with ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=_begin) as pool:
+    with ProcessPoolExecutor(min(cores(), len(left)), mp_context=get_context("spawn"), initializer=_begin) as pool:
         try:
             # A process whose start is interrupted half way would end in a traceback of its own.
             with held_back():
