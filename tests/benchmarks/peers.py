@@ -1,8 +1,8 @@
 """Other frameworks on the workload of `throughput`: as many agents and rounds, the same edges, a model that answers at
 once. All of a peer lies in this process, and it builds no prompts.
 
-LangGraph is measured where it is installed (`pip install langgraph`), into an environment of its own if you like: its
-dependencies may move those of the project.
+LangGraph and AgentScope are measured where they are installed (`pip install langgraph agentscope`), into an environment
+of its own if you like: their dependencies may move those of the project.
 """
 
 from __future__ import annotations
@@ -148,11 +148,49 @@ def langgraph(senders: Senders, says: str) -> Discuss:
     return discuss
 
 
+def agentscope(senders: Senders, says: str) -> Discuss:
+    """Agents of AgentScope, asked as soon as all that they hear has been said; new ones for each discussion."""
+    rooms = ("agent", "model", "message", "formatter", "credential")
+    agents_of, models_of, said, forms, keys = (importlib.import_module(f"agentscope.{room}") for room in rooms)
+
+    class Instant(models_of.ChatModelBase):  # type: ignore[misc, name-defined]
+        """Counts no tokens either, which agents ask for to see whether their context is full."""
+
+        async def __call__(self, *_: Any, **__: Any) -> Any:
+            return models_of.ChatResponse(content=[said.TextBlock(text=says)], is_last=True)
+
+        async def _call_api(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError
+
+        async def count_tokens(self, *_: Any, **__: Any) -> int:
+            return 0
+
+    model = Instant(keys.CredentialBase(), "instant", Instant.Parameters(), stream=False)
+    model.formatter = forms.OpenAIChatFormatter()
+
+    async def discuss(number: int) -> None:
+        names = dict.fromkeys(turn.partition("_in_")[0] for turn in senders)
+        agents = {name: agents_of.Agent(name, "A parrot", model) for name in names}
+        tasks: dict[str, asyncio.Task[Any]] = {}
+
+        async def take(turn: str, heard: Sequence[str]) -> Any:
+            messages = await asyncio.gather(*(tasks[sender] for sender in heard))
+            answer = await agents[turn.partition("_in_")[0]].reply([said.UserMsg("user", TASK), *messages])
+            assert answer.get_text_content() == says
+            return answer
+
+        for turn, heard in senders.items():
+            tasks[turn] = asyncio.create_task(take(turn, heard))
+        await asyncio.gather(*tasks.values())
+
+    return discuss
+
+
 async def peers(senders: Senders, says: str, discussions: int = 40) -> dict[str, int]:
     """Turns per second of each peer."""
     makers = {"autogen_round_robin": round_robin, "autogen_graph_flow": graph_flow}
-    if importlib.util.find_spec("langgraph"):
-        makers["langgraph"] = langgraph
+    others = {"langgraph": langgraph, "agentscope": agentscope}
+    makers |= {name: make for name, make in others.items() if importlib.util.find_spec(name)}
     rates = {"autogen_core": await autogen_core(senders, says, discussions)}
     for name, make in makers.items():
         rates[name] = await turns_per_s(make(senders, says), len(senders), discussions)
