@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from ray._private.utils import push_error_to_driver
 from actors.errors import ClusterError
 from actors.runtime.cluster import Cluster
 from actors.runtime.connection import connect, forget_session
+from actors.runtime.fork_server import VARIABLE
 from actors.runtime.head import PROGRAM, private_folder
 from actors.settings import RaySettings
 from tests.actors.runtime.test_cluster import Slow, request
@@ -126,6 +128,23 @@ async def test_processes_are_forked_off_one_that_has_imported_all_and_start_with
         assert "raylet" in titled("ray::ReplicaActor")[0].parents()[0].cmdline()[0]
         answers = [await cluster.model(pool=pool).complete(request("a")) for pool in ("forked", "alone")]
         assert answers[0] == answers[1]
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid(), reason="only root can be another user")
+def test_nobody_else_has_a_process_forked() -> None:
+    with Cluster(RaySettings()):
+        raylet = next(child for child in psutil.Process().children(recursive=True) if child.name() == "raylet")
+        server = raylet.environ()[VARIABLE]
+        with socket.socket(socket.AF_UNIX) as asking:
+            os.seteuid(65534)
+            try:
+                asking.connect(f"\0{server}")
+            finally:
+                os.seteuid(0)
+            socket.send_fds(asking, [b"{}"], [0, 1, 2])
+            asking.shutdown(socket.SHUT_WR)
+            assert asking.recv(16) == b""
 
 
 def ignored(process: psutil.Process) -> set[int]:
