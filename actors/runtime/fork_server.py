@@ -84,18 +84,19 @@ def _serve(listening: socket.socket, ends: int) -> None:
     gc.freeze()
     while listening.fileno() in select.select([listening.fileno(), ends], [], [])[0]:
         connection, _ = listening.accept()
-        with connection, suppress(OSError, ValueError):
+        forked = False
+        with connection, suppress(OSError, ValueError):  # what is not answered starts by itself
             connection.settimeout(PATIENCE_S)
             asked, files = _received(connection)
-            if os.fork():
-                connection.sendall(b"forked")
+            forked = not os.fork()
+            if not forked:
                 for file in files:
                     os.close(file)
-                continue
+                connection.sendall(b"forked")
+        if forked:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             listening.close()
             os.close(ends)
-            connection.close()
             _work(asked, files)
             return
 
@@ -123,6 +124,7 @@ def _work(asked: dict[str, Any], files: list[int]) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
-    Path("/proc/self/oom_score_adj").write_text(asked["oom_score"])
+    with suppress(OSError):  # where Ray cannot set it either
+        Path("/proc/self/oom_score_adj").write_text(asked["oom_score"])
     sys.argv[1:] = asked["arguments"]
     runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
