@@ -1,10 +1,8 @@
-"""The cores that this process may use; and ends processes that other code started, even those that are stopped or
-hang."""
+"""Ends processes that other code started, even those that are stopped or hang."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
@@ -14,12 +12,6 @@ import psutil
 # How long `ended` waits, and how often it looks.
 WAIT_S = 5.0
 POLL_S = 0.05
-
-
-def cores() -> int:
-    """The cores that this process may use, which in a container are fewer than the machine has."""
-    # macOS knows no affinity.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:

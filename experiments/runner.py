@@ -13,8 +13,8 @@ from typing import Any, assert_never
 
 from actors.completions.store import CompletionStore
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
-from actors.processes import cores
 from actors.runtime.runtime import Runtime
+from actors.spawned import cores
 from experiments.analysis.tables.evaluated import Evaluated
 from experiments.analysis.tables.write import tell, write_tables
 from experiments.config.config import Config

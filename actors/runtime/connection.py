@@ -23,7 +23,7 @@ from ray._private import ray_constants, worker
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
 from actors.errors import ClusterError
-from actors.runtime.head import Head, begun
+from actors.runtime.head import Head, begun, first_line
 from actors.signals import held_back
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def connect(address: str | None) -> None:
             ray.init(address=at, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises a plain Exception for a node that does not come up in time
         disconnect()
-        raise _no_answer(address, (str(error).splitlines() or [type(error).__name__])[0]) from error
+        raise _no_answer(address, first_line(error)) from error
     except BaseException:
         disconnect()
         raise

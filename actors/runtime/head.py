@@ -94,6 +94,11 @@ def give_up() -> None:
         threading.Thread(target=_begun.pop().close, daemon=True).start()
 
 
+def first_line(error: Exception) -> str:
+    """Of an error's text, which is several where Ray raises it; its type where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def private_folder() -> Path:
     """The folder of this user's sessions, which no other user can enter.
 

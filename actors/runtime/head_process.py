@@ -27,6 +27,7 @@ def main(temp_dir: str) -> None:
     # Ctrl-C reaches all processes of a terminal; this one ends when the one that got it has nothing more to ask.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     from actors.runtime import fork_server
+    from actors.runtime.head import first_line
 
     # Ray's library reads who its raylet is once, when it is loaded.
     with fork_server.as_of_raylet():
@@ -35,7 +36,7 @@ def main(temp_dir: str) -> None:
     try:
         node = _start(temp_dir, worker)
     except Exception as error:  # Ray raises a plain Exception for a node that does not come up in time
-        _say("failed", (str(error).splitlines() or [type(error).__name__])[0])
+        _say("failed", first_line(error))
         return
     _say("up", node.gcs_address)
     from ray._private.ray_constants import PROCESS_TYPE_RAYLET

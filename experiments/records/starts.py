@@ -22,7 +22,7 @@ import psutil
 from pydantic import ConfigDict, TypeAdapter
 
 from actors.errors import UserError
-from actors.processes import cores
+from actors.spawned import cores
 from experiments.records import jsonl
 from experiments.records.schema import STRICT, Count, read_record
 from experiments.records.usage import USAGE

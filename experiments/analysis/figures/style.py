@@ -6,11 +6,9 @@ a page of a two-column paper, no text is smaller than 7 points at that size, and
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from io import BytesIO
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 from actors.errors import UserError
-from actors.signals import held_back
+from actors.spawned import spawned
 
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
@@ -96,20 +94,8 @@ def save_all(figures: Mapping[str, Figure], folder: Path, at_once: int = 1) -> l
     """Saves each by its name, `at_once` of them at the same time in processes of their own. Returns the PNGs' paths."""
     if at_once == 1 or len(figures) == 1:
         return [save(figure, folder, name) for name, figure in figures.items()]
-    processes = min(at_once, len(figures))
-    # Spawned: a fork copies the locks of other libraries' threads without the threads.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_begin) as pool:
-        try:
-            # A process whose start is interrupted half way would end in a traceback of its own.
-            with held_back():
-                saved = [pool.submit(save, figure, folder, name) for name, figure in figures.items()]
-            return [each.result() for each in saved]
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once
+    with spawned([partial(save, figure, folder, name) for name, figure in figures.items()], at_once) as saved:
+        return [each.result() for each in saved]
 
 
 def probabilities() -> Colormap:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from actors.processes import cores
+from actors.spawned import cores
 from experiments.analysis.compare import KIND, POSITION, Arm, Read, arms_of, merge, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from actors.errors import UserError
-from actors.processes import cores
-from actors.signals import held_back
+from actors.spawned import cores, spawned
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -99,20 +96,11 @@ def _explored(task: Callable[[World], list[Outcome]], left: Sequence[World]) -> 
     """Outcomes of each world as it finishes, from one single-threaded process per core."""
     if not left:
         return
-    # Spawned: a fork copies the locks of torch's threads without the threads.
-    with ProcessPoolExecutor(min(cores(), len(left)), mp_context=get_context("spawn"), initializer=_begin) as pool:
-        try:
-            # A process whose start is interrupted half way would end in a traceback of its own.
-            with held_back():
-                futures = [pool.submit(task, world) for world in left]
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            # After an interrupt, worlds that have not begun are dropped.
-            pool.shutdown(cancel_futures=True)
+    with spawned([partial(task, world) for world in left], cores(), _begin) as futures:
+        for future in as_completed(futures):
+            yield future.result()
 
 
 def _begin() -> None:
     # One process per core already fills the machine; more threads would only compete.
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once

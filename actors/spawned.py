@@ -1,0 +1,45 @@
+"""Calls side by side in processes of their own, and how many cores there are for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TypeVar
+
+from actors.signals import held_back
+
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """The cores that this process may use, which in a container are fewer than the machine has."""
+    # macOS knows no affinity.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def spawned(
+    calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], None] | None = None
+) -> Iterator[list[Future[R]]]:
+    """The calls' results for the block, in their order, `at_once` of them being made at the same time. After the block,
+    or an interrupt in it, calls that have not begun are dropped. `begin` is called first in each process."""
+    # Spawned: a fork copies the locks of other libraries' threads without the threads.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(at_once, len(calls)), context, initializer=_begin, initargs=(begin,)) as pool:
+        try:
+            # A process whose start is interrupted half way would end in a traceback of its own.
+            with held_back():
+                futures = [pool.submit(call) for call in calls]
+            yield futures
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _begin(begin: Callable[[], None] | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once
+    if begin:
+        begin()
