@@ -103,7 +103,7 @@ def run(config: Config, folder: RunFolder) -> None:
     except BaseExceptionGroup as group:
         if user_error := first_of(UserError, group):
             raise user_error from user_error.__cause__
-        for lost in (ModelGone, ClusterError, AgentLost):
+        for lost in (ModelGone, ClusterError, StoreError, AgentLost):
             if gone := first_of(lost, group):
                 raise UserError(f"{gone}{_stays(config, folder)}") from group
         raise

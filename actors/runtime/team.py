@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, Self
 
 from actors.errors import AgentLost
 from actors.messages import Message, Turn, Usage
@@ -57,6 +58,13 @@ class NamedTeam:
         # Only what was answered: a turn that is lost with its process tells no usage.
         self.usage[turn.agent] += usage
         return message
+
+    def apart(self) -> Self:
+        """The same agents over the same connections, for one of several phases that go on side by side: what is spent
+        through it is in its own `usage` alone."""
+        apart = copy(self)
+        apart.usage = {agent: Usage() for agent in self._role_of}
+        return apart
 
     def _own(self, discussion: str) -> str:
         """The discussion's id as the agents know it."""

@@ -96,13 +96,16 @@ class UsageLog:
         jsonl.cut(self._path)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str, spent: Callable[[], Mapping[str, Usage]] | None = None) -> Iterator[None]:
         """Appends the usage of the block inside, now and then and at its end, even an end by an error.
+
+        Args:
+            spent: of this phase alone, where others go on side by side.
 
         Raises:
             UserError: the line at the end cannot be written, and nothing else has gone wrong.
         """
-        meter = _Meter(name, self._spent)
+        meter = _Meter(name, spent or self._spent)
         timer = self._every(meter)
         try:
             yield

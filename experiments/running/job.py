@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ from experiments.running.learning import Training
 from experiments.running.methods import make_topology, methods_of
 from experiments.running.models import answer_rubric
 from experiments.running.replay import replayed_folder
+from experiments.running.slots import Slots
 from experiments.running.student import Student
 from retrieval.extract import BY_RULES
 from topologies.graphs import to_networkx
@@ -51,11 +53,15 @@ class Job:
     """The work of a run while its agents live; `agents` and `learners` are launched by the caller.
 
     A learner, by the name of its method, has the methods of `topologies.learning.learner.Learner` as coroutines.
+
+    Graphs are learned side by side, and methods that need none of them are evaluated meanwhile: a step of a learner
+    waits for its last discussion, and leaves most of what a model can do unused. Not so without `side_by_side`.
     """
 
     context: RunContext
     agents: Launched
     learners: Mapping[str, Any]
+    side_by_side: bool = True
 
     def __post_init__(self) -> None:
         context, config = self.context, self.context.config
@@ -67,6 +73,7 @@ class Job:
             for method, learner in self.learners.items()
         }
         self.usage = UsageLog(context.recorder.run, self.agents.spent)
+        self._slots = Slots(config.concurrency)
         self.stated = BY_RULES
 
     async def prepare(self) -> None:
@@ -86,7 +93,6 @@ class Job:
         if any(method.needs_calibration for method in methods):
             with self.usage.phase("watching unlabelled discussions"):
                 watched = await calibrate(context, self.agents.team, self.attack)
-        await self.learn()
         questions = sum(1 for _ in context.dataset.evaluate())
         library = LabelledLibrary(
             context.evidence,
@@ -96,9 +102,16 @@ class Job:
             triples_given(context.dataset),
             self.stated,
         )
-        for method in methods:
-            topology = make_topology(method, config, context.agents, self.learned, library, watched)
-            with self.usage.phase(f"{EVALUATING}{method.name}"):
+        async with asyncio.TaskGroup() as group:
+            learning = await self._begin_learning(group)
+            if not self.side_by_side:
+                await asyncio.gather(*learning.values())
+            # In their order, for their scores stand in one file: a graph that is still being learned holds up the rest.
+            for method in methods:
+                if method.needs_graph or method.name in learning:
+                    # A method that needs a graph and learns none has that of the first learner.
+                    await (learning.get(method.name) or learning[next(iter(self.learners))])
+                topology = make_topology(method, config, context.agents, self.learned, library, watched)
                 await self.evaluate(topology, questions)
         # Last, because equal answers of several methods are judged once.
         if self.agents.judge:
@@ -124,15 +137,41 @@ class Job:
 
     async def learn(self) -> None:
         """Optimises and prunes every learned method's graph, and writes down the edges that are left, each in a folder
-        of its own; those that learn from another's discussions together with that one."""
+        of its own."""
+        async with asyncio.TaskGroup() as group:
+            await self._begin_learning(group)
+
+    async def _begin_learning(self, group: asyncio.TaskGroup) -> dict[str, asyncio.Task[None]]:
+        """The task in which each method is learned, by the method; one task for those that learn from the same
+        discussions."""
+        tasks: dict[str, asyncio.Task[None]] = {}
         sources = donors(self.context.config, self.context.roles)
+        gate = asyncio.Semaphore(len(self.learners) if self.side_by_side else 1)
         for method in self.learners:
             if method in sources:
                 continue
             beside = [receiver for receiver, source in sources.items() if source == method]
-            with ExitStack() as recorders:
+            task = group.create_task(self._learn(method, beside, await self._needed(method), gate))
+            tasks |= dict.fromkeys((method, *beside), task)
+        # Until each has begun, and has its slots kept for it.
+        await asyncio.sleep(0)
+        return tasks
+
+    async def _needed(self, method: str) -> int:
+        """The discussions that a learner can hold at once."""
+        training = self.context.config.training
+        ahead: int = await self.learners[method].foresight()
+        return training.samples * training.questions_per_step * (1 + ahead)
+
+    async def _learn(self, method: str, beside: Sequence[str], needed: int, gate: asyncio.Semaphore) -> None:
+        """Learns one method's graph, and those `beside` from the same discussions."""
+        sources = donors(self.context.config, self.context.roles)
+        team = self.agents.team.apart()
+        async with gate:
+            with self._slots.kept(needed), ExitStack() as recorders:
                 own, *others = [self._student(each, sources.get(each, ""), recorders) for each in (method, *beside)]
-                await Training(self.context, self.agents.team, self.attack, own, others).run(self.usage)
+                training = Training(self.context, team, self.attack, self._slots, own, others)
+                await training.run(self.usage)
             for each in (method, *beside):
                 await self._conclude(each)
 
@@ -164,22 +203,25 @@ class Job:
         context, config = self.context, self.context.config
         done = context.recorder.done(topology.method)
         bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
-        team = CountedTeam(self.agents.team, bar)
+        team = self.agents.team.apart()
+        counted = CountedTeam(team, bar)
 
         async def answer(numbered: tuple[int, Item]) -> Trace:
             number, item = numbered
             question = await context.evidence.question(item)
-            return await self.attack.run_discussion(
-                topology, item, question, team, config.seed, phase="evaluate", number=number
-            )
+            async with self._slots.slot(learning=False):
+                return await self.attack.run_discussion(
+                    topology, item, question, counted, config.seed, phase="evaluate", number=number
+                )
 
         # Numbered before the filter: a resumed run must give a question the number that it had.
         items = (pair for pair in enumerate(context.dataset.evaluate()) if pair[1].question.id not in done)
         # In the questions' order: each method's traces and scores must stand in one order in their files.
-        async for (_, item), trace in in_order(items, answer, config.concurrency):
-            score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
-            context.recorder.evaluated(trace, item, score, harm)
-            bar.advance()
+        with self.usage.phase(f"{EVALUATING}{topology.method}", lambda: team.usage):
+            async for (_, item), trace in in_order(items, answer, config.concurrency):
+                score, harm = context.dataset.score(item, trace.answer), Harm.of(trace, item, context.dataset)
+                context.recorder.evaluated(trace, item, score, harm)
+                bar.advance()
 
     def _export_team(self, folder: Path, topology: LearnedTopology) -> None:
         from experiments.running.graph_flow import write_team  # imports AutoGen, which nothing before this point needs

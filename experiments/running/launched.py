@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
@@ -39,11 +39,18 @@ JUDGE = "judge"  # the key of the judge's settings, and the name of its pool
 Say = Callable[[str], None]
 
 
+class SpendingTeam(Team, Protocol):
+    """A team that tells phases which go on side by side what each of them has spent."""
+
+    def apart(self) -> Team:
+        """The same agents, with what is spent through it counted in its own `usage` alone."""
+
+
 @dataclass(frozen=True)
 class Launched:
     """The team that answers, and the judge of its answers, if there is one."""
 
-    team: Team
+    team: SpendingTeam
     judge: Judge | None
 
     def spent(self) -> Mapping[str, Usage]:
@@ -52,7 +59,7 @@ class Launched:
 
 
 def launch_agents(
-    config: Config, roles: Sequence[Role], runtime: Runtime, cache: Path, recorded: Team | None, say: Say
+    config: Config, roles: Sequence[Role], runtime: Runtime, cache: Path, recorded: SpendingTeam | None, say: Say
 ) -> Launched:
     """The team and the judge, each over its own pool of replicas, as are roles with a model of their own. A `recorded`
     team (of a replay) needs no model.

@@ -21,6 +21,7 @@ from experiments.records.progress import Bar
 from experiments.records.usage import UsageLog
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
+from experiments.running.slots import Slots
 from experiments.running.student import Scores, Student
 from topologies.discussion import Team
 from topologies.learning.step_report import StepReport
@@ -42,12 +43,14 @@ class _Step:
 class Training:
     """Two stages of `pruning.steps` steps, each on questions of its own, from wherever the checkpoint is.
 
+    team: its `usage` is what is spent here, and nothing else. slots: for discussions at once.
     student: the one along whose wirings the discussions are held. beside: those that learn from the same ones.
     """
 
     context: RunContext
     team: Team
     attack: Attack
+    slots: Slots
     student: Student
     beside: Sequence[Student] = ()
 
@@ -73,7 +76,7 @@ class Training:
             bar = self.context.progress.phase(f"learning {method}, stage {stage}", total=steps, done=step)
             for student in self._all:
                 await student.begin(stage)
-            with usage.phase(f"learning {method}, stage {stage}"):
+            with usage.phase(f"learning {method}, stage {stage}", lambda: self.team.usage):
                 await self._learn(stage, step, items, bar)
             for student in self._all:
                 await student.end(stage)
@@ -118,7 +121,6 @@ class Training:
         discussions are held, the step before is recorded and the evidence of the next one retrieved.
         """
         config = self.context.config
-        gate = asyncio.Semaphore(config.concurrency)
         team = CountedTeam(self.team, bar)
         # The number of steps that together use up the concurrency.
         fill = math.ceil(config.concurrency / (config.training.samples * len(items[0])))
@@ -139,7 +141,7 @@ class Training:
                 for later in range(number + len(under_way), foreseen + 1):
                     asked = await (upcoming or self._questions(items[later]))
                     upcoming = group.create_task(self._questions(items[later + 1])) if later + 1 < len(items) else None
-                    step = await self._begin(stage, later, later - number, items[later], asked, team, gate, group)
+                    step = await self._begin(stage, later, later - number, items[later], asked, team, group)
                     under_way.append(step)
                 # Not before discussions are under way, which would wait for it.
                 if learned:
@@ -172,7 +174,6 @@ class Training:
         items: Sequence[Item],
         questions: Sequence[Question],
         team: Team,
-        gate: asyncio.Semaphore,
         group: asyncio.TaskGroup,
     ) -> _Step:
         """Samples the wirings of a step and starts its discussions, K for each question."""
@@ -185,7 +186,7 @@ class Training:
         async def discuss_along(walk: int) -> Trace:
             # The walks of one question are consecutive, k for each.
             question_index, sample = divmod(walk, k)
-            async with gate:
+            async with self.slots.slot(learning=True):
                 return await self.attack.run_discussion(
                     walks[walk],
                     items[question_index],

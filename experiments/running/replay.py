@@ -128,6 +128,10 @@ class RecordedTeam:
         """
         return self._discussion(turn).message(turn)
 
+    def apart(self) -> RecordedTeam:
+        """Itself, as nothing is spent."""
+        return self
+
     def close(self, discussion: str) -> None:
         """No more turns of this discussion will come."""
         self._open.pop(discussion, None)

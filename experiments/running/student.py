@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from actors.errors import UserError
 from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.running.context import RunContext
+from experiments.running.in_thread import to_its_end
 from experiments.running.launch import learner_settings
 from topologies.learning.pruned import LearnedTopology
 from topologies.learning.step_report import StepReport
@@ -124,6 +126,7 @@ class Student:
             source=self.source,
         )
         # The checkpoint, from which a killed run goes on: after the discussions that the step has learned from.
-        self.recorder.learned(record, await self.learner.state())
+        # In a thread, for it waits until the disk has it, and discussions are held meanwhile.
+        await to_its_end(partial(self.recorder.learned, record, await self.learner.state()))
         values = {"stage": stage, "step": step, **terms, **edges}
         context.tracker.log({f"{self.method}/{name}": value for name, value in values.items()})

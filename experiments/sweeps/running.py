@@ -175,7 +175,8 @@ async def _reports(
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             learners = {method: Stepwise(learner, go) for method, learner in check_learners(config, roles).items()}
-            job = Job(context, Launched(team, judge), learners)
+            # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
+            job = Job(context, Launched(team, judge), learners, side_by_side=not each_step)
             started()
             watch.up()
             work = asyncio.create_task(job.run())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from actors.agents.agent import RoleAgent
 from actors.errors import ModelError
@@ -51,6 +51,10 @@ class ReaderTeam:
     async def complete(self, request: Request) -> Completion:
         self.requests.append(request)
         return await self._reader.complete(request)
+
+    def apart(self) -> Self:
+        """Itself: it does not count what is spent."""
+        return self
 
     async def ask(self, turn: Turn) -> Message:
         for _ in range(self._delays.randrange(4) if self._delays else 1):

@@ -25,12 +25,11 @@ from experiments.records.tracking import Tracker
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
-from experiments.running.launched import Launched
+from experiments.running.launched import Launched, SpendingTeam
 from experiments.running.opening import open_dataset, open_store
 from experiments.running.replay import RecordedTeam
 from tests.support.fake_run import item, trace
 from tests.support.team import ReaderTeam
-from topologies import discussion
 from topologies.learning.learner import Learner
 from topologies.wiring import Edges
 
@@ -46,7 +45,11 @@ class Team(ReaderTeam):
 
 
 def carry_out(
-    words: list[str], output: Path, folder: RunFolder | None = None, team: discussion.Team | None = None
+    words: list[str],
+    output: Path,
+    folder: RunFolder | None = None,
+    team: SpendingTeam | None = None,
+    side_by_side: bool = True,
 ) -> RunFolder:
     """A run, or what is left of it to do."""
     config = load([*SMALL, f"output={output}", *words])
@@ -66,7 +69,7 @@ def carry_out(
     agents = Launched(team or Team(config), None)
     with Recorder(folder) as recorder:
         context = RunContext(config, roles, dataset, evidence, recorder, tracker, Progress())
-        job = Job(context, agents, learners)
+        job = Job(context, agents, learners, side_by_side)
         asyncio.run(job.run())
     names = tuple(method.name for method in job.methods)
     about = summary.About("attacked", "reader", "sample", "EM", names)

@@ -156,6 +156,9 @@ class Planted:
         self._gold = gold
         self._left = last
 
+    def apart(self) -> Planted:
+        return self
+
     async def ask(self, turn: Turn) -> Message:
         await asyncio.sleep(0)
         if self._left is not None:
