@@ -56,6 +56,8 @@ from topologies.learning.peers import VARIANTS
 
 log = logging.getLogger(__name__)
 
+LOST = (ModelGone, ClusterError, StoreError, AgentLost)  # what a run cannot go on without; it can be resumed
+
 
 def open_folder(config: Config) -> RunFolder:
     """The run folder to resume, or a new one that holds the configuration."""
@@ -97,13 +99,13 @@ def run(config: Config, folder: RunFolder) -> None:
                 _prune(config, folder, cache)
             case other:
                 assert_never(other)
-    except (ClusterError, StoreError, ModelGone, AgentLost) as error:
+    except LOST as error:
         raise UserError(f"{error}{_stays(config, folder)}") from error
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be said.
     except BaseExceptionGroup as group:
         if user_error := first_of(UserError, group):
             raise user_error from user_error.__cause__
-        for lost in (ModelGone, ClusterError, StoreError, AgentLost):
+        for lost in LOST:
             if gone := first_of(lost, group):
                 raise UserError(f"{gone}{_stays(config, folder)}") from group
         raise

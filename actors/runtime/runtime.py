@@ -31,7 +31,7 @@ class AgentTeam(Protocol):
     def close(self, discussion: str) -> None:
         """Let all agents forget a discussion; no more turns of it may come."""
 
-    def apart(self) -> AgentTeam:
+    def metered(self) -> AgentTeam:
         """The same agents, with what is spent through it counted in its own `usage` alone."""
 
     async def part(self) -> None:

@@ -59,12 +59,12 @@ class NamedTeam:
         self.usage[turn.agent] += usage
         return message
 
-    def apart(self) -> Self:
+    def metered(self) -> Self:
         """The same agents over the same connections, for one of several phases that go on side by side: what is spent
         through it is in its own `usage` alone."""
-        apart = copy(self)
-        apart.usage = {agent: Usage() for agent in self._role_of}
-        return apart
+        metered = copy(self)
+        metered.usage = {agent: Usage() for agent in self._role_of}
+        return metered
 
     def _own(self, discussion: str) -> str:
         """The discussion's id as the agents know it."""

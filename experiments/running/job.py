@@ -104,8 +104,6 @@ class Job:
         )
         async with asyncio.TaskGroup() as group:
             learning = await self._begin_learning(group)
-            if not self.side_by_side:
-                await asyncio.gather(*learning.values())
             # In their order, for their scores stand in one file: a graph that is still being learned holds up the rest.
             for method in methods:
                 if method.needs_graph or method.name in learning:
@@ -143,16 +141,17 @@ class Job:
 
     async def _begin_learning(self, group: asyncio.TaskGroup) -> dict[str, asyncio.Task[None]]:
         """The task in which each method is learned, by the method; one task for those that learn from the same
-        discussions."""
+        discussions. All are over already without `side_by_side`."""
         tasks: dict[str, asyncio.Task[None]] = {}
         sources = donors(self.context.config, self.context.roles)
-        gate = asyncio.Semaphore(len(self.learners) if self.side_by_side else 1)
         for method in self.learners:
             if method in sources:
                 continue
             beside = [receiver for receiver, source in sources.items() if source == method]
-            task = group.create_task(self._learn(method, beside, await self._needed(method), gate))
+            task = group.create_task(self._learn(method, beside, await self._needed(method)))
             tasks |= dict.fromkeys((method, *beside), task)
+            if not self.side_by_side:
+                await task
         # Until each has begun, and has its slots kept for it.
         await asyncio.sleep(0)
         return tasks
@@ -163,17 +162,15 @@ class Job:
         ahead: int = await self.learners[method].foresight()
         return training.samples * training.questions_per_step * (1 + ahead)
 
-    async def _learn(self, method: str, beside: Sequence[str], needed: int, gate: asyncio.Semaphore) -> None:
+    async def _learn(self, method: str, beside: Sequence[str], needed: int) -> None:
         """Learns one method's graph, and those `beside` from the same discussions."""
-        sources = donors(self.context.config, self.context.roles)
-        team = self.agents.team.apart()
-        async with gate:
-            with self._slots.kept(needed), ExitStack() as recorders:
-                own, *others = [self._student(each, sources.get(each, ""), recorders) for each in (method, *beside)]
-                training = Training(self.context, team, self.attack, self._slots, own, others)
-                await training.run(self.usage)
-            for each in (method, *beside):
-                await self._conclude(each)
+        team = self.agents.team.metered()
+        with self._slots.kept(needed), ExitStack() as recorders:
+            own = self._student(method, "", recorders)
+            others = [self._student(each, method, recorders) for each in beside]
+            await Training(self.context, team, self.attack, self._slots, own, others).run(self.usage)
+        for each in (method, *beside):
+            await self._conclude(each)
 
     def _student(self, method: str, source: str, recorders: ExitStack) -> Student:
         recorder = recorders.enter_context(LearningRecorder(self.context.recorder.run.learned(method)))
@@ -203,7 +200,7 @@ class Job:
         context, config = self.context, self.context.config
         done = context.recorder.done(topology.method)
         bar = context.progress.phase(f"evaluating {topology.method}", total=questions, done=len(done))
-        team = self.agents.team.apart()
+        team = self.agents.team.metered()
         counted = CountedTeam(team, bar)
 
         async def answer(numbered: tuple[int, Item]) -> Trace:

@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 class SpendingTeam(Team, Protocol):
     """A team that tells phases which go on side by side what each of them has spent."""
 
-    def apart(self) -> Team:
+    def metered(self) -> Team:
         """The same agents, with what is spent through it counted in its own `usage` alone."""
 
 

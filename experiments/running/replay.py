@@ -128,7 +128,7 @@ class RecordedTeam:
         """
         return self._discussion(turn).message(turn)
 
-    def apart(self) -> RecordedTeam:
+    def metered(self) -> RecordedTeam:
         """Itself, as nothing is spent."""
         return self
 

@@ -190,7 +190,8 @@ def caches(block: int, bounded: int) -> tuple[PrefixCache, PrefixCache]:
 def _phases(folder: RunFolder, prompts: Prompts) -> dict[str, tuple[str, tuple[int, int]]]:
     """By the method that discussions go by: the phase's name, and the turns and questions that were recorded of it."""
     found = {}
-    for key in prompts.phases:
+    # Learning first, whichever began first: what needs no graph is evaluated meanwhile.
+    for key in sorted(prompts.phases, key=lambda key: not key.startswith(TRAINING)):
         method = key.removeprefix(TRAINING)
         learning = method != key
         files = (

@@ -52,7 +52,7 @@ class ReaderTeam:
         self.requests.append(request)
         return await self._reader.complete(request)
 
-    def apart(self) -> Self:
+    def metered(self) -> Self:
         """Itself: it does not count what is spent."""
         return self
 

@@ -232,6 +232,18 @@ async def test_a_team_adds_up_what_each_agent_has_spent() -> None:
     assert team.usage == {"ann": Usage(calls=2, prompt_tokens=12), "bob": Usage()}
 
 
+async def test_what_a_phase_spends_beside_others_is_its_own_and_its_agents_forget_as_all_do() -> None:
+    ann = Agent()
+    team = RemoteTeam({"ann": ann})
+    one, other = team.metered(), team.metered()
+    one.close("d1")
+    for phase, seed in ((one, 5), (other, 7), (one, 6)):
+        await phase.ask(Turn("d2", Question("q", "?"), "ann", 1, seed))
+    assert (one.usage["ann"].prompt_tokens, other.usage["ann"].prompt_tokens) == (11, 7)
+    assert team.usage == {"ann": Usage()}
+    assert ann.closed == [["d1"], [], []]
+
+
 async def test_instances_of_a_role_share_its_calls_and_have_a_usage_each() -> None:
     critic = Agent()
     team = RemoteTeam({"critic": critic, "bob": Agent()}, instances={"critic_1": "critic", "critic_2": "critic"})

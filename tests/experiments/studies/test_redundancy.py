@@ -156,7 +156,7 @@ class Planted:
         self._gold = gold
         self._left = last
 
-    def apart(self) -> Planted:
+    def metered(self) -> Planted:
         return self
 
     async def ask(self, turn: Turn) -> Message:
