@@ -96,7 +96,8 @@ def run(config: Config, folder: RunFolder) -> None:
             case "planted":
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
-                _prune(config, folder, cache)
+                with Watch(folder.path) as watch:
+                    _prune(config, folder, cache, watch)
             case other:
                 assert_never(other)
     except LOST as error:
@@ -113,10 +114,15 @@ def run(config: Config, folder: RunFolder) -> None:
 
 def _check_drawing(config: Config) -> None:
     """Raises UserError where the figures of the run's end cannot be drawn."""
-    if config.figures or config.job in ("planted", "redundancy"):
+    if _draws_figures(config) or config.job in ("planted", "redundancy"):
         from experiments.analysis.figures import style  # imports matplotlib
 
         style.check()
+
+
+def _draws_figures(config: Config) -> bool:
+    """Whether a run by itself does, which draws them unless told otherwise."""
+    return config.figures is not False
 
 
 def _stays(config: Config, folder: RunFolder) -> str:
@@ -143,8 +149,7 @@ def _planted(config: Config, folder: RunFolder) -> None:
         planted.run(folder, config.planted, config.learner, config.pruning, samples, config.seed, tracker)
 
 
-def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
-    watch = Watch(folder.path)
+def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None:
     # The cheap checks come first: opening a data set may take minutes.
     roles = team_roles(config)
     check(config)
@@ -186,14 +191,15 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))
+        at_once = cores() if _draws_figures(config) else 0
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":
             about = behaviour_table.about(config, dataset, answering)
-            behaviour_table.show(folder, *conclude(config, folder, about, tracker, cores()), about)
+            behaviour_table.show(folder, *conclude(config, folder, about, tracker, at_once), about)
         else:
             # The agents are gone by now: everything that follows is made from the records.
-            metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker, cores())
+            metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker, at_once)
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
             tell(folder.path, table_files)

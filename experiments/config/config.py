@@ -54,9 +54,10 @@ class Config:
     one for each of its `parallel` trials), for a debugger or a laptop. The records are the same."""
     concurrency: int = at_least(1, default=64, most=100_000)
     """Discussions held at once; answers do not depend on it."""
-    figures: bool = True
-    """Draw the figures of a run, or of each trial of a sweep, at its end. It takes some seconds, which count in large
-    sweeps; `resume=<run> figures=true` draws those of one run later. A sweep draws its own in any case."""
+    figures: bool | None = None
+    """Draw the figures of a run at its end (null: yes, but not those of each trial of a sweep, which may take as long
+    as a small trial itself and are seldom looked at; `resume=<trial>` draws them). A sweep draws its own in any
+    case."""
     methods: list[str] = field(
         default_factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"]
     )

@@ -91,6 +91,9 @@ class CostSettings:
     experiments.estimate fit <run folders>` writes; `none`."""
     cores: int | None = at_least(1, default=None)
     """Cores of the machine that the run would have (null: as many as the one on which the cost model was fitted)."""
+    speed: float | None = at_least(1, default=None)
+    """How fast those cores are, in pieces of plain Python that one does in a second: `speeds` in starts.jsonl of a run
+    there (null: as measured here, when it is predicted)."""
     prompt_price: float | None = at_least(0, default=None)
     """For a million tokens."""
     cached_price: float | None = at_least(0, default=None)

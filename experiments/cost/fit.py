@@ -53,13 +53,15 @@ def fit(runs: Sequence[Observed]) -> CostModel:
     kind, name = first.model
     on_cores = kind == "reader" or (kind in ON_CORES and not first.start.machine.gpus)
     takers = dict.fromkeys(taker for run in runs for taker in run.start.taken)
-    work = {taker: _work(runs, taker) for taker in FEATURES if taker in takers}
+    speed = float(round(statistics.fmean(run.speeds[1] for run in runs)))
+    work = {taker: _work(runs, taker, speed) for taker in FEATURES if taker in takers}
     if not on_cores:
         work[REPLICA] = _work_of_phases(runs)
     calm = _calm(runs)
-    start_s, start_each_s = _line([run.processes for run in calm], [run.undisturbed[0] for run in calm])
+    start_s, start_each_s = _line([run.processes for run in calm], [_at(speed, run)[0] for run in calm])
     fitted = CostModel(
         machine=first.start.machine,
+        speed=speed,
         runtime=first.config.runtime,
         kind=kind,
         name=name,
@@ -70,7 +72,7 @@ def fit(runs: Sequence[Observed]) -> CostModel:
         slowdown=1.0,
         start_s=start_s,
         start_each_s=start_each_s,
-        end_s=_named(("run", "graph", "answer"), runs, lambda run: run.undisturbed[2]),
+        end_s=_named(("run", "graph", "answer"), runs, lambda run: _at(speed, run)[2]),
         memory_mb={taker: _mean_mb(runs, taker) for taker in takers},
         disk_kb=_named(("graph", "call"), runs, lambda run: run.disk_kb),
         prefix_cache=any(run.demand.cached for run in runs),
@@ -104,8 +106,15 @@ def _calm(runs: Sequence[Observed]) -> list[Observed]:
     return [run for run, share in zip(runs, shares, strict=True) if share <= most]
 
 
-def _work(runs: Sequence[Observed], taker: str) -> Linear:
-    return _named(FEATURES[taker], runs, lambda run: run.start.taken.get(taker, Taken()).cpu_s)
+def _at(speed: float, run: Observed) -> tuple[float, float, float]:
+    """The undisturbed seconds of a run, on cores of this speed."""
+    up_s, discussing_s, end_s = (took * was / speed for took, was in zip(run.undisturbed, run.speeds, strict=True))
+    return up_s, discussing_s, end_s
+
+
+def _work(runs: Sequence[Observed], taker: str, speed: float) -> Linear:
+    """Processor seconds on cores of this speed."""
+    return _named(FEATURES[taker], runs, lambda run: run.start.taken.get(taker, Taken()).cpu_s * run.speeds[1] / speed)
 
 
 def _named(features: Sequence[str], runs: Iterable[Observed], seconds: Callable[[Observed], float]) -> Linear:
@@ -158,7 +167,7 @@ def _slowed(model: CostModel, runs: Iterable[Observed]) -> CostModel:
     """With what runs took beyond the bound of their work; not what other programs on the machine added to that."""
     ratios = []
     for run in runs:
-        bound = max(bounds(model, run.demand, resources_of(run)).values())
+        bound = max(bounds(model.at_speed(run.speeds[1]), run.demand, resources_of(run)).values())
         if bound > 0:
             ratios.append(run.undisturbed[1] / bound)
     return replace(model, slowdown=max(1.0, _digits(statistics.median(ratios))) if ratios else 1.0)

@@ -1,4 +1,4 @@
-"""The cost model: from what a run asks of its processes to time, memory and disk on a machine like the measured one.
+"""The cost model: from what a run asks of its processes to time, memory and disk, on a machine whose speed is known.
 
 Every kind of process works for a time that is linear in calls, tokens and steps. A run lasts as long as the busiest
 part of it: the process that holds its discussions, which is one thread; all processes together on the machine's cores;
@@ -25,6 +25,7 @@ Linear = Mapping[str, float]  # what one of each of a demand's features adds, by
 class CostModel:
     """Coefficients, fitted on runs of one model and one runtime on one machine.
 
+    speed: of a core (`records/speed.py`) at which all its seconds hold.
     runs: how many it was fitted on. replicas: most that they had.
     own_cores: replicas work on the machine's cores; else on GPUs or behind an address, and `work` of a replica was
         taken from the time of phases.
@@ -41,6 +42,7 @@ class CostModel:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     machine: Machine
+    speed: float
     runtime: str
     kind: str
     name: str
@@ -61,6 +63,19 @@ class CostModel:
     def answers_for(self, kind: str, name: str) -> bool:
         """Whether it was fitted on runs of this model."""
         return (self.kind, self.name) == (kind, name)
+
+    def at_speed(self, speed: float) -> CostModel:
+        """On cores of another speed. What replicas do on GPUs or behind an address takes as long as before."""
+        slower = self.speed / speed
+        apart = () if self.own_cores else (REPLICA,)
+        return replace(
+            self,
+            speed=speed,
+            work={kind: of if kind in apart else _times(of, slower) for kind, of in self.work.items()},
+            start_s=self.start_s * slower,
+            start_each_s=self.start_each_s * slower,
+            end_s=_times(self.end_s, slower),
+        )
 
     def at_rates(self, prompt_per_s: float | None, completion_per_s: float | None, replicas: int) -> CostModel:
         """With replicas that were not measured: so many tokens of each kind in a second, of all of them together."""
@@ -96,6 +111,10 @@ class Cost:
     @property
     def total_s(self) -> float:
         return self.start_s + self.discussing_s + self.end_s
+
+
+def _times(coefficients: Linear, factor: float) -> Linear:
+    return {feature: each * factor for feature, each in coefficients.items()}
 
 
 def linear(coefficients: Linear, demand: Demand) -> float:

@@ -47,6 +47,19 @@ class Observed:
         up_s, discussing_s, total_s = (took - waited for took, waited in zip(whole, start.waited, strict=True))
         return up_s, discussing_s, total_s - up_s - discussing_s
 
+    @property
+    def speeds(self) -> tuple[float, float, float]:
+        """Of a core until agents could be asked, while they were, and after that."""
+        assert self.start.speeds is not None, "observe() refuses a run without them"
+        return self.start.speeds
+
+    @property
+    def speed(self) -> float:
+        """The mean over the run."""
+        up_s, discussing_s, end_s = self.undisturbed
+        up, discussing, end = self.speeds
+        return (up * up_s + discussing * discussing_s + end * end_s) / (up_s + discussing_s + end_s)
+
     def count(self, kind: str) -> int:
         """Processes of one kind, on this machine."""
         return self.start.taken.get(kind, Taken()).count
@@ -74,6 +87,8 @@ def observe(path: Path) -> Observed:
         raise UserError(
             f"{path} does not tell what a whole run takes: give a run of methods that ended well without being resumed"
         )
+    if starts[0].speeds is None:
+        raise UserError(f"{path} does not tell how fast its machine was, as runs of earlier versions: run it anew")
     answers: dict[str, int] = {}
     for scored in run.scores():
         answers[scored.method] = answers.get(scored.method, 0) + 1

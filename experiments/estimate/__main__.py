@@ -5,7 +5,8 @@
 
 The first writes what `costs.model=mine.yaml` reads; give runs of one model and one runtime on one machine, of different
 sizes. The second plans each run anew from its configuration, as a dry run before it would have, and prints that beside
-what the run has recorded; its times are without (and as `disturbed` with) those in which other programs had the cores.
+what the run has recorded, for a machine as fast as it was during the run; its times are without (and as `disturbed`
+with) those in which other programs had the cores.
 What a folder's configuration names outside of it is to be named again, as for resuming it.
 """
 
@@ -73,8 +74,8 @@ def compared(run: Observed, again: Sequence[str] = ()) -> Mapping[str, tuple[flo
         UserError: the run's configuration cannot be planned, or no cost model is chosen.
     """
     config = load([f"resume={run.path}", *again])
-    # A plan of the whole run, and not of what is left of it.
-    plan = plan_of(replace(config, resume=None))
+    # A plan of the whole run, and not of what is left of it, on the machine as fast as it was.
+    plan = plan_of(replace(config, resume=None, costs=replace(config.costs, speed=run.speed)))
     if plan.predicted is None:
         raise UserError("costs.model=none predicts nothing: name another one")
     found = plan.predicted

@@ -56,7 +56,7 @@ DISCUSSIONS = 400  # walked to estimate training
 
 
 def dry_run(config: Config) -> Plan:
-    """Estimates and prints. Starts no process and makes no run folder.
+    """Estimates and prints. Starts no agent and makes no run folder.
 
     Raises:
         UserError: what would end the run as well.

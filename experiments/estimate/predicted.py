@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from actors.backends.settings import model_name
 from actors.messages import Role
@@ -12,6 +13,7 @@ from experiments.config.settings import CostSettings
 from experiments.cost.demand import Demand
 from experiments.cost.file import find_model
 from experiments.cost.model import Cost, CostModel, Resources, predict
+from experiments.records.speed import loaded_speed
 from experiments.records.starts import REPLICA
 from experiments.running.launch import launched_roles, learned_methods
 from experiments.running.models import by_key, model_backend, role_backends
@@ -35,7 +37,8 @@ class Money:
 class Predicted:
     """A prediction. `timed` is False where nothing tells how long the replicas work, so that time is a lower bound.
 
-    model: whose work it is; rated: its replicas are those of `costs.prompt_tokens_per_s` and its like.
+    model: whose work it is, at the speed of the machine; told_speed: that is given, not measured; rated: its replicas
+    are those of `costs.prompt_tokens_per_s` and its like.
     """
 
     model: CostModel
@@ -45,6 +48,7 @@ class Predicted:
     money: Money
     timed: bool
     rated: bool
+    told_speed: bool
 
 
 def predicted(config: Config, roles: Sequence[Role], demand: Demand, launches: int = 1) -> Predicted | None:
@@ -62,11 +66,12 @@ def predicted(config: Config, roles: Sequence[Role], demand: Demand, launches: i
     if known and not fitted.prefix_cache:
         demand = replace(demand, cached=0.0)
     rated = bool(costs.prompt_tokens_per_s or costs.completion_tokens_per_s)
-    model = fitted
+    processes = config.sweep.parallel if config.runtime == "inline" else resources.agents + resources.replicas
+    model = fitted.at_speed(costs.speed or _speed_here(processes))
     if rated:
-        model = fitted.at_rates(costs.prompt_tokens_per_s, costs.completion_tokens_per_s, resources.replicas)
+        model = model.at_rates(costs.prompt_tokens_per_s, costs.completion_tokens_per_s, resources.replicas)
     elif not known:
-        model = replace(fitted, work={kind: work for kind, work in fitted.work.items() if kind != REPLICA})
+        model = replace(model, work={kind: work for kind, work in model.work.items() if kind != REPLICA})
     if not known:
         # How large another model is, this one cannot know.
         own = model_backend(config).memory()
@@ -74,7 +79,9 @@ def predicted(config: Config, roles: Sequence[Role], demand: Demand, launches: i
         model = replace(model, memory_mb={**model.memory_mb, REPLICA: replica_mb})
     cost = predict(model, demand, resources)
     cost = replace(cost, start_s=cost.start_s * launches)
-    return Predicted(model, resources, demand, cost, _money(costs, demand, cost), known or rated, rated)
+    return Predicted(
+        model, resources, demand, cost, _money(costs, demand, cost), known or rated, rated, bool(costs.speed)
+    )
 
 
 def reply_lengths(config: Config) -> dict[str, float]:
@@ -83,6 +90,12 @@ def reply_lengths(config: Config) -> dict[str, float]:
     if fitted is None or not fitted.answers_for(config.model.kind, model_name(config.model)):
         return {}
     return dict(fitted.reply_tokens)
+
+
+@cache
+def _speed_here(processes: int) -> float:
+    """Read once in a command: a sweep has a plan for each combination of values, and all are of one machine."""
+    return loaded_speed(processes)
 
 
 def _resources(config: Config, roles: Sequence[Role], model: CostModel) -> Resources:
@@ -133,7 +146,9 @@ def notes(found: Predicted) -> Iterator[str]:
     )
     yield (
         f"The cost model was fitted on {model.runs} runs of {model.name}, runtime={model.runtime}, on "
-        f"{model.machine.cores} cores of {model.machine.processor}; of another machine, {FIT}."
+        f"{model.machine.cores} cores of {model.machine.processor}, and times are for cores of the speed "
+        f"{model.speed:,.0f}{'' if found.told_speed else ', as measured here just now'}; of another machine, give "
+        f"costs.speed (starts.jsonl of its runs has it), or {FIT}."
     )
     if found.rated:
         yield "The replicas' time is that of the given tokens per second, of all of them together and kept busy."

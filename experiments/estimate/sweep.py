@@ -34,7 +34,7 @@ class Estimated:
 
 
 def dry_run_sweep(config: Config, chosen: Said | None = None) -> list[Estimated]:
-    """Estimates and prints. Starts no process and makes no run folder.
+    """Estimates and prints. Starts no agent and makes no run folder.
 
     Seeds draw other questions of the same kind, so one of them stands for all.
 

@@ -14,9 +14,10 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from types import TracebackType
+from typing import ClassVar, Self
 
 import psutil
 from pydantic import ConfigDict, TypeAdapter
@@ -25,6 +26,7 @@ from actors.errors import UserError
 from actors.spawned import cores
 from experiments.records import jsonl
 from experiments.records.schema import STRICT, Count, read_record
+from experiments.records.speed import Speedometer
 from experiments.records.usage import USAGE
 
 STARTS = "starts.jsonl"
@@ -65,7 +67,8 @@ class Start:
 
     `waited` are the seconds of each of the three in which the process that holds the discussions was ready to go on and
     had no core, since others had them (zeros where the system does not say). `taken` is by kind of process, of those on
-    this machine that the run started.
+    this machine that the run started. `speeds` are those of a core (`speed.py`), means until agents could be asked,
+    while they were, and after that; None in records of earlier versions.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -75,6 +78,7 @@ class Start:
     discussing_s: float
     total_s: float
     waited: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    speeds: tuple[float, float, float] | None = None
     taken: Mapping[str, Taken] = field(default_factory=dict)
 
     def encode(self) -> str:
@@ -88,16 +92,36 @@ class Start:
 _START = TypeAdapter(Start)
 
 
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """What passed, what of it was waited for a core, and the mean speed meanwhile."""
+
+    passed_s: float
+    waited_s: float
+    speed: float = 0.0
+
+    def __add__(self, other: _Time) -> _Time:
+        passed_s = self.passed_s + other.passed_s
+        pieces = self.passed_s * self.speed + other.passed_s * other.speed
+        return _Time(passed_s, self.waited_s + other.waited_s, pieces / passed_s if passed_s else other.speed)
+
+    def __sub__(self, other: _Time) -> _Time:
+        return _Time(self.passed_s - other.passed_s, self.waited_s - other.waited_s)
+
+
+_NO_TIME = _Time(0.0, 0.0)
+
+
 class Watch:
-    """Times one start, in its run's folder. `up` and `discussed` take turns, as often as agents are launched; then
-    `write`."""
+    """Times one start, in its run's folder, for the block. `up` and `discussed` take turns, as often as agents are
+    launched; then `write`."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / STARTS
         self._resumed = (folder / USAGE).exists()
+        self._speedometer = Speedometer()
         self._begun = self._mark = _now()
-        # What passed, and what of it was waited for a core.
-        self._up = self._discussing = (0.0, 0.0)
+        self._up = self._discussing = _NO_TIME
         self._before: Mapping[int, tuple[str, float, float]] = {}
         self._taken: dict[str, Taken] = {}
 
@@ -124,20 +148,36 @@ class Watch:
         """Records the start, unless another one had begun the run. Raises UserError when it cannot be written."""
         if self._resumed:
             return
-        now = _now()
-        spans = self._up, self._discussing, (now[0] - self._begun[0], now[1] - self._begun[1])
-        (up_s, discussing_s, total_s), (*waited,) = (tuple(round(s, 3) for s in of) for of in zip(*spans, strict=True))
-        start = Start(machine(), up_s, discussing_s, total_s, (waited[0], waited[1], waited[2]), self._taken)
+        concluding, total = self._lap(_NO_TIME), _now() - self._begun
+        up, discussing = self._up, self._discussing
+        start = Start(
+            machine(),
+            round(up.passed_s, 3),
+            round(discussing.passed_s, 3),
+            round(total.passed_s, 3),
+            waited=(round(up.waited_s, 3), round(discussing.waited_s, 3), round(total.waited_s, 3)),
+            speeds=(round(up.speed), round(discussing.speed), round(concluding.speed)),
+            taken=self._taken,
+        )
         try:
             with self._path.open("ab", buffering=0) as file:
                 jsonl.append(file, start.encode())
         except OSError as error:
             raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
 
-    def _lap(self, before: tuple[float, float]) -> tuple[float, float]:
+    def __enter__(self) -> Self:
+        self._speedometer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._speedometer.__exit__(kind, error, trace)
+
+    def _lap(self, before: _Time) -> _Time:
         now, mark = _now(), self._mark
         self._mark = now
-        return before[0] + now[0] - mark[0], before[1] + now[1] - mark[1]
+        return before + replace(now - mark, speed=self._speedometer.lap())
 
 
 def read_starts(folder: Path) -> Iterator[Start]:
@@ -150,12 +190,12 @@ def machine() -> Machine:
     return Machine(_processor(), cores(), round(psutil.virtual_memory().total / 1e9, 1), _gpus())
 
 
-def _now() -> tuple[float, float]:
+def _now() -> _Time:
     """The time, and how long this process has waited for a core so far."""
     waited_s = 0.0
     with suppress(OSError, ValueError, IndexError):
         waited_s = int(SCHEDULED.read_text().split()[1]) / 1e9
-    return time.monotonic(), waited_s
+    return _Time(time.monotonic(), waited_s)
 
 
 def _processor() -> str:

@@ -38,9 +38,10 @@ def timed(config: Config) -> bool:
 
 
 def conclude(
-    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker, at_once: int = 1
+    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker, draw_at_once: int
 ) -> tuple[summary.Metrics, Usage]:
-    """Writes metrics.json, figures (`at_once` of them at the same time) and the report, all from the records.
+    """Writes metrics.json, figures (so many of them at the same time; 0 draws none) and the report, all from the
+    records.
 
     Returns the metrics and what the run has spent.
     """
@@ -51,7 +52,7 @@ def conclude(
         )
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    drawn = _draw(config, folder, metrics, about, at_once) if config.figures else []
+    drawn = _draw(config, folder, metrics, about, draw_at_once) if draw_at_once else []
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
     report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))

@@ -126,9 +126,10 @@ async def run_trial(
     with _logging_to(run.log):
         steps, utility = 0, 0.0
         try:
-            async for report in _reports(run, opened, each_step, started):
-                steps, utility = report.steps, report.utility
-                yield report
+            with Watch(run.path) as watch:
+                async for report in _reports(run, opened, each_step, started, watch):
+                    steps, utility = report.steps, report.utility
+                    yield report
         # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
         except Exception as error:
             log.exception("the trial failed")
@@ -136,9 +137,8 @@ async def run_trial(
 
 
 async def _reports(
-    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
+    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None], watch: Watch
 ) -> AsyncIterator[Report]:
-    watch = Watch(run.path)
     config = read(run.config)
     roles = team_roles(config)
     dataset, evidence = opened.data(config)
@@ -194,7 +194,9 @@ async def _reports(
             await work
             watch.discussed()
             # Reached only when all went well; `await work` raises what the job raised.
-            conclude(config, run, about_methods(config, dataset, models_named(config)), tracker)
+            # Its neighbours use the other cores.
+            draw_at_once = 1 if config.figures else 0
+            conclude(config, run, about_methods(config, dataset, models_named(config)), tracker, draw_at_once)
             tracker.finish()
             watch.write()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)

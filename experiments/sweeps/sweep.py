@@ -57,7 +57,11 @@ def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    watch = Watch(folder.path)
+    with Watch(folder.path) as watch:
+        return _run_sweep(config, folder, chosen, watch)
+
+
+def _run_sweep(config: Config, folder: RunFolder, chosen: Said | None, watch: Watch) -> bool:
     trials = _checked(config, chosen)
     style.check()
     with Results(folder.path) as results:

@@ -19,6 +19,7 @@ from experiments.records.starts import AGENT, DRIVER, LEARNER, RAY, REPLICA, Mac
 MACHINE = Machine("a processor", 4, 16.0)
 MODEL = CostModel(
     machine=MACHINE,
+    speed=4000.0,
     runtime="ray",
     kind="reader",
     name="reader",
@@ -87,13 +88,17 @@ def test_least_squares_finds_planted_coefficients_and_none_below_zero() -> None:
     assert min(least_squares(rows, [a for a, _ in rows])) >= 0
 
 
-def observed(calls: int, kind: str = "reader", runtime: str = "ray", machine: Machine = MACHINE) -> Observed:
-    """A run that took exactly what the model above says, on whose machine others had a tenth of the time besides."""
+def observed(
+    calls: int, kind: str = "reader", runtime: str = "ray", machine: Machine = MACHINE, speed: float = MODEL.speed
+) -> Observed:
+    """A run that took exactly what the model above says at that speed, on whose machine others had a tenth of the time
+    besides."""
+    model = MODEL.at_speed(speed)
     config = Config()
     config.model.kind, config.runtime = kind, "ray" if runtime == "ray" else "inline"
     demand = replace(DEMAND, calls=calls, made=calls, prompt=200 * calls, cached=0, answers=calls // 20)
-    cost = predict(MODEL, demand, HAS)
-    taken = {k: Taken(1, linear(MODEL.work[k], demand), 1.0) for k in (DRIVER, AGENT, REPLICA)}
+    cost = predict(model, demand, HAS)
+    taken = {k: Taken(1, linear(model.work[k], demand), 1.0) for k in (DRIVER, AGENT, REPLICA)}
     taken[AGENT] = replace(taken[AGENT], count=11, memory_mb=880.0)
     taken[REPLICA] = replace(taken[REPLICA], count=2, memory_mb=200.0)
     took = cost.start_s, cost.discussing_s, cost.total_s
@@ -101,7 +106,13 @@ def observed(calls: int, kind: str = "reader", runtime: str = "ray", machine: Ma
     return Observed(
         path=Path(f"runs/{calls}"),
         config=config,
-        start=Start(machine, *(t + w for t, w in zip(took, waited, strict=True)), waited=waited, taken=taken),
+        start=Start(
+            machine,
+            *(t + w for t, w in zip(took, waited, strict=True)),
+            waited=waited,
+            speeds=(speed,) * 3,
+            taken=taken,
+        ),
         demand=demand,
         phases=((demand, cost.discussing_s),),
         replies={"decision": (10, 800), "critic": (30, 1800)},
@@ -121,6 +132,23 @@ def test_a_fit_on_runs_finds_what_they_took_without_what_others_had_of_the_machi
     assert found.memory_mb[AGENT] == 80.0
     assert found.reply_tokens == {"": 65.0, "decision": 80.0, "critic": 60.0}
     assert LEARNER not in found.work
+
+
+def test_runs_at_different_speeds_of_the_machine_tell_of_the_same_model() -> None:
+    """Half as fast, a run takes twice the processor time: fitted as it stands, that would be another demand's."""
+    found = fit([observed(1000, speed=5000), observed(4000, speed=2500), observed(20_000, speed=6000)])
+    assert found.speed == 4500
+    for calls, speed in ((2500, 4500), (2500, 1500), (100_000, 7000)):
+        cost = predict(found.at_speed(speed), observed(calls).demand, HAS)
+        assert cost.total_s == pytest.approx(sum(observed(calls, speed=speed).undisturbed), rel=0.01)
+
+
+def test_work_on_gpus_takes_no_longer_on_slower_cores_and_the_start_and_the_figures_do() -> None:
+    rated = MODEL.at_rates(2_000_000 / 200, 500_000 / 200, replicas=2)
+    assert discussing(rated.at_speed(2000)) == discussing(rated) == pytest.approx(400)
+    slow, fast = predict(rated.at_speed(2000), DEMAND, HAS), predict(rated, DEMAND, HAS)
+    assert (slow.start_s, slow.end_s) == (2 * fast.start_s, 2 * fast.end_s)
+    assert discussing(MODEL.at_speed(2000)) == pytest.approx(2 * discussing())
 
 
 def test_what_only_disturbed_runs_took_longer_is_not_taken_for_the_model() -> None:

@@ -50,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def of(*words: str, demand: Demand = DEMAND) -> Predicted:
-    config = load(["experiment=mmqa_prune", *words])
+    config = load(["experiment=mmqa_prune", "costs.speed=4000", *words])
     found = predicted(config, team_roles(config), demand)
     assert found
     return found
@@ -72,10 +72,17 @@ def test_a_run_records_what_it_took_once_and_a_resumed_one_nothing(runs: list[Pa
     assert start.taken["driver"].count == 1
     assert start.taken["driver"].cpu_s > 0
     assert start.taken["driver"].memory_mb > 50
+    assert start.speeds
+    assert min(start.speeds) > 0
     (runs[1] / STARTS).rename(runs[1] / "kept")
     run(load([f"resume={runs[1]}"]), RunFolder.open(runs[1]))
     assert list(read_starts(runs[1])) == []
     with pytest.raises(UserError, match="give a run of methods that ended well without being resumed"):
+        observe(runs[1])
+    # As earlier versions recorded it.
+    kept = json.loads((runs[1] / "kept").read_text())
+    (runs[1] / STARTS).write_text(json.dumps(kept | {"speeds": None}) + "\n")
+    with pytest.raises(UserError, match="does not tell how fast its machine was"):
         observe(runs[1])
     (runs[1] / "kept").rename(runs[1] / STARTS)
 
@@ -161,7 +168,19 @@ def test_more_cores_more_trials_at_once_and_more_launches_count() -> None:
 
 
 def _config(*words: str) -> Config:
-    return load(["experiment=mmqa_prune", "runtime=inline", *words])
+    return load(["experiment=mmqa_prune", "runtime=inline", "costs.speed=4000", *words])
+
+
+def test_the_speed_of_the_machine_is_read_once_where_none_is_given_and_that_is_said() -> None:
+    config = load(["experiment=mmqa_prune", "runtime=inline"])
+    found, again = (predicted(config, team_roles(config), DEMAND) for _ in range(2))
+    assert found
+    assert found == again
+    assert found.model.speed > 0
+    assert "as measured here just now" in " ".join(notes(found))
+    told = of("costs.speed=1234")
+    assert told.model.speed == 1234
+    assert "of the speed 1,234; of another" in " ".join(notes(told))
 
 
 def test_agents_of_one_role_are_one_process() -> None:
