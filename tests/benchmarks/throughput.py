@@ -1,13 +1,14 @@
 """What the actor runtime costs per turn with a model that answers at once.
 
-    python -m tests.benchmarks.throughput [--turns 20000]
+    python -m tests.benchmarks.throughput [--turns 20000] [--repository gptswarm <its python> <its folder>] ...
 
 Nine agents over two rounds, 18 spatial edges and all temporal ones, and a decision agent: 19 turns a discussion, each
 through the driver, an agent's actor and a replica's, with prompts built, memories kept and traces made. Turns per
 second at 8, 64 and 1,024 discussions at once, and the median time of a turn while nothing else happens.
 
 Peers in the same run: the same discussions with all agents in this process (`runtime=inline`), Ray with one plain call
-per turn, and other frameworks on the same graph (`peers`).
+per turn, and other frameworks on the same graph (`peers`), of which AgentPrune and GPTSwarm are repositories, each with
+an interpreter that has what it asks for (`repositories`).
 
 The last line is one JSON object.
 """
@@ -19,7 +20,10 @@ import asyncio
 import json
 import os
 import statistics
+import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import ray
@@ -30,6 +34,7 @@ from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import AgentTeam, Runtime
 from actors.settings import AgentSettings, RaySettings
+from tests.benchmarks import repositories
 from tests.benchmarks.peers import peers
 from topologies.edge_lists import Wiring
 from topologies.topology import Wired, discussion_id
@@ -130,9 +135,22 @@ def heard_by_turn() -> dict[str, list[str]]:
     return heard | {f"{DECISION.name}_in_{ROUNDS}": names[-1]}
 
 
-def measure(turns: int) -> dict[str, object]:
+def repository_rate(name: str, python: str, folder: str, turns: int) -> int:
+    """Turns per second of a peer in a process and an environment of its own, as many discussions at once as it takes
+    for so many turns."""
+    workload = {"senders": heard_by_turn(), "says": REPLY, "discussions": max(1, turns // TURNS)}
+    script = str(Path(repositories.__file__).resolve())
+    command = [str(Path(python).absolute()), script, name]
+    told = subprocess.run(
+        command, cwd=folder, input=json.dumps(workload), text=True, check=True, stdout=subprocess.PIPE
+    )
+    return round(json.loads(told.stdout.splitlines()[-1]))
+
+
+def measure(turns: int, repository: Sequence[tuple[str, str, str]] = ()) -> dict[str, object]:
     load = os.getloadavg()[0]
     others = asyncio.run(peers(heard_by_turn(), REPLY))
+    others |= {name: repository_rate(name, python, folder, turns) for name, python, folder in repository}
     with Inline() as inline:
         inline_rates, inline_ms = asyncio.run(measured(inline, turns))
     # The event loop ends before Ray, as in a run: Ray aborts otherwise.
@@ -150,4 +168,12 @@ def measure(turns: int) -> dict[str, object]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=20_000, help="of each measurement, about")
+    parser.add_argument(
+        "--repository",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("NAME", "PYTHON", "FOLDER"),
+        help="measure agentprune or gptswarm too",
+    )
     print(json.dumps(measure(**vars(parser.parse_args()))))
