@@ -28,7 +28,7 @@ from experiments.records.starts import Watch
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models
-from experiments.running.conclude import about_methods, conclude, show
+from experiments.running.conclude import about_methods, conclude, draws_figures, show
 from experiments.running.context import RunContext
 from experiments.running.extracting import check_extraction
 from experiments.running.job import Job
@@ -114,15 +114,10 @@ def run(config: Config, folder: RunFolder) -> None:
 
 def _check_drawing(config: Config) -> None:
     """Raises UserError where the figures of the run's end cannot be drawn."""
-    if _draws_figures(config) or config.job in ("planted", "redundancy"):
+    if draws_figures(config) or config.job in ("planted", "redundancy"):
         from experiments.analysis.figures import style  # imports matplotlib
 
         style.check()
-
-
-def _draws_figures(config: Config) -> bool:
-    """Whether a run by itself does, which draws them unless told otherwise."""
-    return config.figures is not False
 
 
 def _stays(config: Config, folder: RunFolder) -> str:
@@ -191,7 +186,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))
-        at_once = cores() if _draws_figures(config) else 0
+        at_once = cores() if draws_figures(config) else 0
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
         elif config.job == "behaviour":

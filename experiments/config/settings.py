@@ -93,7 +93,7 @@ class CostSettings:
     """Cores of the machine that the run would have (null: as many as the one on which the cost model was fitted)."""
     speed: float | None = at_least(1, default=None)
     """How fast those cores are, in pieces of plain Python that one does in a second: `speeds` in starts.jsonl of a run
-    there (null: as measured here, when it is predicted)."""
+    there (null: as read here meanwhile)."""
     prompt_price: float | None = at_least(0, default=None)
     """For a million tokens."""
     cached_price: float | None = at_least(0, default=None)

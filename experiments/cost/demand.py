@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Demand:
     `calls` are all that agents need, `made` those that a model computes because the completion cache has no answer.
     `prompt` and `completion` are the tokens of those made; `cached` of the prompt tokens come from the model's prefix
     cache. `steps` are training steps, once for each learner that takes them; `graphs` those that are learned; `answers`
-    the evaluated answers of all methods. `runs` is 1, or the number of trials.
+    the evaluated answers of all methods; `figures` those that are drawn. `runs` is 1, or the number of trials.
     """
 
     calls: float = 0.0
@@ -23,6 +23,7 @@ class Demand:
     steps: float = 0.0
     graphs: float = 0.0
     answers: float = 0.0
+    figures: float = 0.0
     runs: float = 1.0
 
     def __add__(self, other: Demand) -> Demand:
@@ -31,6 +32,11 @@ class Demand:
     def times(self, factor: float) -> Demand:
         """So many runs of the same kind."""
         return Demand(*(getattr(self, f.name) * factor for f in fields(Demand)))
+
+    @property
+    def drawn(self) -> Demand:
+        """The same where figures are drawn: three of each learned graph, and one of all methods of a run."""
+        return replace(self, figures=3 * self.graphs + self.runs)
 
     @property
     def features(self) -> dict[str, float]:
@@ -43,6 +49,7 @@ class Demand:
             "step": self.steps,
             "graph": self.graphs,
             "answer": self.answers,
+            "figure": self.figures,
             "run": self.runs,
         }
 

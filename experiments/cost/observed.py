@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from actors.backends.settings import model_name
@@ -107,7 +107,13 @@ def observe(path: Path) -> Observed:
         path=path,
         config=config,
         start=starts[0],
-        demand=demand_of(whole, steps, len(graphs), sum(answers.values())),
+        demand=replace(
+            demand_of(whole),
+            steps=steps,
+            graphs=len(graphs),
+            answers=sum(answers.values()),
+            figures=sum(1 for _ in run.figures.glob("*.png")),
+        ),
         phases=phases,
         replies={role: reply for role, reply in replies.items() if reply[0]},
         turns=sum(counts.turns for counts in counted),
@@ -116,7 +122,7 @@ def observe(path: Path) -> Observed:
     )
 
 
-def demand_of(used: Usage, steps: int = 0, graphs: int = 0, answers: int = 0) -> Demand:
+def demand_of(used: Usage) -> Demand:
     """What agents' usage says of a run or a phase."""
     return Demand(
         calls=used.calls + used.reused,
@@ -124,7 +130,4 @@ def demand_of(used: Usage, steps: int = 0, graphs: int = 0, answers: int = 0) ->
         prompt=used.prompt_tokens,
         cached=used.cached_tokens,
         completion=used.completion_tokens,
-        steps=steps,
-        graphs=graphs,
-        answers=answers,
     )

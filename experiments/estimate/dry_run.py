@@ -33,7 +33,9 @@ from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
 from experiments.judging.rubric import GRADED
+from experiments.records.speed import Speedometer
 from experiments.running.calibration import watched_items, watched_topology
+from experiments.running.conclude import draws_figures
 from experiments.running.extracting import check_extraction, left_to_extract
 from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
 from experiments.running.launched import check_learners, donors
@@ -56,7 +58,7 @@ DISCUSSIONS = 400  # walked to estimate training
 
 
 def dry_run(config: Config) -> Plan:
-    """Estimates and prints. Starts no agent and makes no run folder.
+    """Estimates and prints. Starts no process and makes no run folder.
 
     Raises:
         UserError: what would end the run as well.
@@ -104,7 +106,9 @@ def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequen
         UserError: for what would end the run as well: too few training questions, a method that does not exist,
             learner settings that make no sense.
     """
-    return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan())
+    # Planning is work like a run's: what this thread reads meanwhile is what it would read in a run.
+    with Speedometer() as speedometer:
+        return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan(speedometer))
 
 
 class _Estimate:
@@ -139,7 +143,7 @@ class _Estimate:
             for method, learner in self._learners.items()
         }
 
-    async def plan(self) -> Plan:
+    async def plan(self, speedometer: Speedometer) -> Plan:
         """The phases in the order of the run: extraction, calibration, training, each method, judging."""
         config = self._config
         phases = [
@@ -166,6 +170,8 @@ class _Estimate:
         judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
         whole = total(phases)
         demand = demand_of(phases, config.completions.reuse)
+        if draws_figures(config):
+            demand = demand.drawn
         return Plan(
             phases=tuple(phases),
             judged=judged,
@@ -180,7 +186,7 @@ class _Estimate:
             models=self._models(),
             donors=self._donors,
             costs=config.costs,
-            predicted=predicted(config, self._roles, demand),
+            predicted=predicted(config, self._roles, demand, speedometer.lap()),
             measured=bool(self._lengths),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from actors.backends.settings import model_name
 from actors.messages import Role
@@ -13,7 +12,6 @@ from experiments.config.settings import CostSettings
 from experiments.cost.demand import Demand
 from experiments.cost.file import find_model
 from experiments.cost.model import Cost, CostModel, Resources, predict
-from experiments.records.speed import loaded_speed
 from experiments.records.starts import REPLICA
 from experiments.running.launch import launched_roles, learned_methods
 from experiments.running.models import by_key, model_backend, role_backends
@@ -51,10 +49,13 @@ class Predicted:
     told_speed: bool
 
 
-def predicted(config: Config, roles: Sequence[Role], demand: Demand, launches: int = 1) -> Predicted | None:
+def predicted(
+    config: Config, roles: Sequence[Role], demand: Demand, speed: float, launches: int = 1
+) -> Predicted | None:
     """The prediction of a run, or of a sweep where the demand is of several; None with `costs.model=none`.
 
     Args:
+        speed: of a core of this machine, where `costs.speed` names none.
         launches: how often agents and replicas are started.
     """
     costs, fitted = config.costs, find_model(config.costs.model, config.runtime)
@@ -66,8 +67,7 @@ def predicted(config: Config, roles: Sequence[Role], demand: Demand, launches: i
     if known and not fitted.prefix_cache:
         demand = replace(demand, cached=0.0)
     rated = bool(costs.prompt_tokens_per_s or costs.completion_tokens_per_s)
-    processes = config.sweep.parallel if config.runtime == "inline" else resources.agents + resources.replicas
-    model = fitted.at_speed(costs.speed or _speed_here(processes))
+    model = fitted.at_speed(costs.speed or speed)
     if rated:
         model = model.at_rates(costs.prompt_tokens_per_s, costs.completion_tokens_per_s, resources.replicas)
     elif not known:
@@ -90,12 +90,6 @@ def reply_lengths(config: Config) -> dict[str, float]:
     if fitted is None or not fitted.answers_for(config.model.kind, model_name(config.model)):
         return {}
     return dict(fitted.reply_tokens)
-
-
-@cache
-def _speed_here(processes: int) -> float:
-    """Read once in a command: a sweep has a plan for each combination of values, and all are of one machine."""
-    return loaded_speed(processes)
 
 
 def _resources(config: Config, roles: Sequence[Role], model: CostModel) -> Resources:
@@ -147,7 +141,7 @@ def notes(found: Predicted) -> Iterator[str]:
     yield (
         f"The cost model was fitted on {model.runs} runs of {model.name}, runtime={model.runtime}, on "
         f"{model.machine.cores} cores of {model.machine.processor}, and times are for cores of the speed "
-        f"{model.speed:,.0f}{'' if found.told_speed else ', as measured here just now'}; of another machine, give "
+        f"{model.speed:,.0f}{'' if found.told_speed else ', as read here meanwhile'}; of another machine, give "
         f"costs.speed (starts.jsonl of its runs has it), or {FIT}."
     )
     if found.rated:

@@ -18,6 +18,7 @@ from experiments.estimate.plan import Plan
 from experiments.estimate.predicted import Predicted, predicted
 from experiments.estimate.predicted import notes as predicted_notes
 from experiments.records.progress import Progress
+from experiments.records.speed import Speedometer
 from experiments.running.launch import team_roles
 from experiments.sweeps.trials import Trial, expand, groups, tell_unused
 
@@ -34,7 +35,7 @@ class Estimated:
 
 
 def dry_run_sweep(config: Config, chosen: Said | None = None) -> list[Estimated]:
-    """Estimates and prints. Starts no agent and makes no run folder.
+    """Estimates and prints. Starts no process and makes no run folder.
 
     Seeds draw other questions of the same kind, so one of them stands for all.
 
@@ -50,16 +51,18 @@ def dry_run_sweep(config: Config, chosen: Said | None = None) -> list[Estimated]
     for trial in trials:
         by_values.setdefault(json.dumps(trial.values), []).append(trial)
     estimated = []
-    with Progress() as progress:
+    with Progress() as progress, Speedometer() as speedometer:
         bar = progress.phase("estimating", total=len(by_values))
         for alike in by_values.values():
             estimated.append(Estimated(alike[0], plan_of(alike[0].config), len(alike)))
             bar.advance()
+        speed = speedometer.lap()
     whole = sum((estimate.plan.demand.times(estimate.trials) for estimate in estimated), NOTHING)
     # Trials of one sweep differ in what they ask for, and share what it is asked of.
-    found = predicted(
-        replace(trials[0].config, sweep=config.sweep), team_roles(trials[0].config), whole, len(groups(trials))
-    )
+    shared = replace(trials[0].config, sweep=config.sweep)
+    # Trials draw figures only where they are told to.
+    demand = whole.drawn if shared.figures else whole
+    found = predicted(shared, team_roles(shared), demand, speed, len(groups(trials)))
     _table(estimated, found, config.sweep).print()
     return estimated
 

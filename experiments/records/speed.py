@@ -2,6 +2,9 @@
 
 Processors differ, and a core whose neighbours are busy, or that is shared with another guest of its machine, does half
 as much in one minute as in the next. Seconds of processor time do not tell; the piece takes as many more of them.
+
+A thread that has slept reads less than one that works without a pause (its core has other things in its caches), by a
+third or more: speeds are compared as `Speedometer` reads them, beside other work.
 """
 
 from __future__ import annotations
@@ -10,15 +13,10 @@ import json
 import statistics
 import threading
 import time
-from functools import partial
 from types import TracebackType
 from typing import Self
 
-from actors.spawned import cores, spawned
-
-EVERY_S = 1.0  # a reading takes a millisecond or less
-LOADED_S = 0.5  # how long all cores are read
-MOST_AT_ONCE = 16
+EVERY_S = 0.5  # a reading takes a millisecond or less
 # Never to be changed: the speeds in old records and cost models are of this piece.
 _WORDS = " ".join(str(n * n % 97) for n in range(1500))
 
@@ -26,13 +24,6 @@ _WORDS = " ".join(str(n * n % 97) for n in range(1500))
 def speed() -> float:
     """Pieces a second of the calling thread, the best of three: what else disturbs one, the others may be spared."""
     return 1 / min(_piece_s() for _ in range(3))
-
-
-def loaded_speed(at_once: int) -> float:
-    """The mean speed of a core while so many processes are busy, as far as there are cores for them."""
-    at_once = min(at_once, cores(), MOST_AT_ONCE)
-    with spawned([partial(_read_for, LOADED_S)] * at_once, at_once) as read:
-        return statistics.fmean(each.result() for each in read)
 
 
 class Speedometer:
@@ -61,13 +52,6 @@ class Speedometer:
     def _read(self) -> None:
         while not self._ended.wait(EVERY_S):
             self._readings.append(speed())
-
-
-def _read_for(seconds: float) -> float:
-    end, readings = time.monotonic() + seconds, [speed()]
-    while time.monotonic() < end:
-        readings.append(speed())
-    return statistics.fmean(readings)
 
 
 def _piece_s() -> float:

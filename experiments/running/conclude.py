@@ -37,6 +37,11 @@ def timed(config: Config) -> bool:
     return config.concurrency == 1 and not config.completions.reuse
 
 
+def draws_figures(config: Config) -> bool:
+    """Whether a run by itself does, which draws them unless told otherwise; a trial of a sweep has to be told to."""
+    return config.figures is not False
+
+
 def conclude(
     config: Config, folder: RunFolder, about: summary.About, tracker: Tracker, draw_at_once: int
 ) -> tuple[summary.Metrics, Usage]:

@@ -30,14 +30,16 @@ MODEL = CostModel(
     slowdown=1.5,
     start_s=5.0,
     start_each_s=0.5,
-    end_s={"run": 2.0, "answer": 0.01},
+    end_s={"run": 2.0, "answer": 0.01, "figure": 0.5},
     memory_mb={DRIVER: 400.0, AGENT: 80.0, REPLICA: 100.0, RAY: 300.0},
     disk_kb={"graph": 100.0, "call": 2.0},
     prefix_cache=False,
     reply_tokens={"": 70.0},
 )
 # 10 s of the driver, 20 of agents, 20 of replicas.
-DEMAND = Demand(calls=10_000, made=8_000, prompt=2_500_000, cached=500_000, completion=500_000, graphs=1, answers=100)
+DEMAND = Demand(
+    calls=10_000, made=8_000, prompt=2_500_000, cached=500_000, completion=500_000, graphs=1, answers=100
+).drawn
 HAS = Resources(agents=11, replicas=2, learners=1, cores=4)
 
 
@@ -73,7 +75,8 @@ def test_trials_at_once_share_the_work_of_their_processes_but_not_their_cores() 
 def test_memory_disk_and_gpu_hours_go_by_processes_calls_and_the_whole_time() -> None:
     cost = predict(MODEL, DEMAND, replace(HAS, gpus=2))
     assert cost.start_s == 5.0 + 0.5 * 13
-    assert cost.end_s == 2.0 + 1.0
+    assert cost.end_s == 2.0 + 1.0 + 0.5 * (3 + 1)
+    assert predict(MODEL, replace(DEMAND, figures=0), HAS).end_s == 2.0 + 1.0
     assert cost.memory_mb == 400 + 300 + 11 * 80 + 2 * 100
     assert cost.disk_mb == pytest.approx((100 + 20_000) / 1000)
     assert cost.gpu_hours == pytest.approx(2 * cost.total_s / 3600)

@@ -28,6 +28,7 @@ from experiments.running.launch import team_roles
 
 WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "topology.text=[critic,scientist]"]
 WORDS += ["figures=false", "topology.visual=[scientist]", "training.samples=4", "methods=[single,full,m3prune]"]
+SPEED = 4000.0
 DEMAND = Demand(calls=1000, made=900, prompt=1_000_000, cached=400_000, completion=100_000, steps=10, graphs=1)
 
 
@@ -50,8 +51,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def of(*words: str, demand: Demand = DEMAND) -> Predicted:
-    config = load(["experiment=mmqa_prune", "costs.speed=4000", *words])
-    found = predicted(config, team_roles(config), demand)
+    config = load(["experiment=mmqa_prune", *words])
+    found = predicted(config, team_roles(config), demand, SPEED)
     assert found
     return found
 
@@ -159,28 +160,23 @@ def test_a_model_without_a_prefix_cache_is_served_nothing_from_it() -> None:
 def test_more_cores_more_trials_at_once_and_more_launches_count() -> None:
     one, many = of("runtime=inline"), of("runtime=inline", "costs.cores=64", "sweep.parallel=16", "sweep.seeds=100")
     assert many.cost.discussing_s == one.cost.discussing_s
-    hundred = predicted(_config("costs.cores=64", "sweep.parallel=16"), team_roles(Config()), DEMAND.times(100))
+    hundred = predicted(_config("costs.cores=64", "sweep.parallel=16"), team_roles(Config()), DEMAND.times(100), SPEED)
     assert hundred
     assert hundred.cost.discussing_s == pytest.approx(100 / 16 * one.cost.discussing_s)
-    twice = predicted(_config(), team_roles(Config()), DEMAND, launches=2)
+    twice = predicted(_config(), team_roles(Config()), DEMAND, SPEED, launches=2)
     assert twice
     assert twice.cost.start_s == 2 * one.cost.start_s
 
 
 def _config(*words: str) -> Config:
-    return load(["experiment=mmqa_prune", "runtime=inline", "costs.speed=4000", *words])
+    return load(["experiment=mmqa_prune", "runtime=inline", *words])
 
 
-def test_the_speed_of_the_machine_is_read_once_where_none_is_given_and_that_is_said() -> None:
-    config = load(["experiment=mmqa_prune", "runtime=inline"])
-    found, again = (predicted(config, team_roles(config), DEMAND) for _ in range(2))
-    assert found
-    assert found == again
-    assert found.model.speed > 0
-    assert "as measured here just now" in " ".join(notes(found))
-    told = of("costs.speed=1234")
-    assert told.model.speed == 1234
-    assert "of the speed 1,234; of another" in " ".join(notes(told))
+def test_times_are_for_the_speed_that_was_read_unless_one_is_given_and_which_is_said() -> None:
+    read, told = of(), of(f"costs.speed={SPEED / 2}")
+    assert told.cost.total_s == pytest.approx(2 * read.cost.total_s)
+    assert "of the speed 4,000, as read here meanwhile; of another" in " ".join(notes(read))
+    assert "of the speed 2,000; of another" in " ".join(notes(told))
 
 
 def test_agents_of_one_role_are_one_process() -> None:
@@ -193,7 +189,7 @@ def test_processes_are_told_apart_by_the_actors_that_there_are() -> None:
 
 def test_no_prediction_without_a_cost_model() -> None:
     config = load(["experiment=mmqa_prune", "costs.model=none"])
-    assert predicted(config, team_roles(config), DEMAND) is None
+    assert predicted(config, team_roles(config), DEMAND, SPEED) is None
 
 
 def test_replies_have_the_length_that_was_measured_and_never_more_than_is_allowed() -> None:

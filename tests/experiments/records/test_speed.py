@@ -7,12 +7,11 @@ import threading
 import pytest
 
 from experiments.records import speed as speeds
-from experiments.records.speed import Speedometer, loaded_speed, speed
+from experiments.records.speed import Speedometer, speed
 
 
-def test_a_speed_is_of_one_thread_and_of_all_cores_at_once() -> None:
-    assert speed() > 0
-    assert loaded_speed(10_000) > 0
+def test_a_speed_is_read_of_whatever_machine_this_is() -> None:
+    assert 0 < speed() < float("inf")
 
 
 def test_a_lap_is_the_mean_of_its_own_readings_and_of_one_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
