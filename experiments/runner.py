@@ -24,7 +24,7 @@ from experiments.config.secrets import check_exported
 from experiments.records.discard import discard, is_recorded
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.starts import Watch
+from experiments.records.starts import Watch, watched
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models
@@ -96,7 +96,7 @@ def run(config: Config, folder: RunFolder) -> None:
             case "planted":
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
-                with Watch(folder.path) as watch:
+                with watched(folder.path) as watch:
                     _prune(config, folder, cache, watch)
             case other:
                 assert_never(other)

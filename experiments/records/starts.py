@@ -13,11 +13,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import psutil
 from pydantic import ConfigDict, TypeAdapter
@@ -113,13 +112,13 @@ _NO_TIME = _Time(0.0, 0.0)
 
 
 class Watch:
-    """Times one start, in its run's folder, for the block. `up` and `discussed` take turns, as often as agents are
-    launched; then `write`."""
+    """Times one start, in its run's folder. `up` and `discussed` take turns, as often as agents are launched; then
+    `write`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, speedometer: Speedometer) -> None:
         self._path = folder / STARTS
         self._resumed = (folder / USAGE).exists()
-        self._speedometer = Speedometer()
+        self._speedometer = speedometer
         self._begun = self._mark = _now()
         self._up = self._discussing = _NO_TIME
         self._before: Mapping[int, tuple[str, float, float]] = {}
@@ -165,19 +164,17 @@ class Watch:
         except OSError as error:
             raise UserError(f"cannot write {self._path}: {error}; make room and resume the run") from error
 
-    def __enter__(self) -> Self:
-        self._speedometer.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._speedometer.__exit__(kind, error, trace)
-
     def _lap(self, before: _Time) -> _Time:
         now, mark = _now(), self._mark
         self._mark = now
         return before + replace(now - mark, speed=self._speedometer.lap())
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Watch]:
+    """A watch for the block, in which the machine's speed is read."""
+    with Speedometer() as speedometer:
+        yield Watch(folder, speedometer)
 
 
 def read_starts(folder: Path) -> Iterator[Start]:

@@ -32,7 +32,7 @@ from experiments.evidence.evidence import Evidence
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.starts import Watch
+from experiments.records.starts import Watch, watched
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
@@ -126,7 +126,7 @@ async def run_trial(
     with _logging_to(run.log):
         steps, utility = 0, 0.0
         try:
-            with Watch(run.path) as watch:
+            with watched(run.path) as watch:
                 async for report in _reports(run, opened, each_step, started, watch):
                     steps, utility = report.steps, report.utility
                     yield report

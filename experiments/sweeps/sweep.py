@@ -36,7 +36,7 @@ from experiments.config.loading import Said, read, save
 from experiments.config.references import flat, kept
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.starts import Watch
+from experiments.records.starts import Watch, watched
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running.abilities import check_abilities, describe, role_models
 from experiments.running.conclude import timed
@@ -57,7 +57,7 @@ def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    with Watch(folder.path) as watch:
+    with watched(folder.path) as watch:
         return _run_sweep(config, folder, chosen, watch)
 
 

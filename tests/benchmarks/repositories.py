@@ -6,7 +6,7 @@ repository asks for, in its folder:
 Both publish a repository and no package that installs beside others, so this file imports nothing of the project. A
 graph is built once and copied for each discussion, as their own experiments do, before any time is taken; within a
 discussion, both take turns one after another. The workload is JSON: `senders` (by turn, in order, those that it hears;
-the last one decides), `says`, and `discussions` at once.
+the last one decides), `task`, what everybody `says`, and `discussions` at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-TASK = "In which town was Ana Brix born?"
 Senders = Mapping[str, Sequence[str]]
-Discussion = Callable[[], Awaitable[str]]
+Discuss = Callable[[Any], Awaitable[str]]  # of a graph
 
 
-def agentprune(senders: Senders, says: str) -> Callable[[], Discussion]:
+def agentprune(senders: Senders, task: str, says: str) -> tuple[Any, Discuss]:
     """https://github.com/yanweiyue/AgentPrune: `Graph.arun` over two rounds, with masks for edges."""
     of_rounds = [turn.rpartition("_in_") for turn in senders][:-1]
     names = list(dict.fromkeys(name for name, _, _ in of_rounds))
@@ -56,19 +55,14 @@ def agentprune(senders: Senders, says: str) -> Callable[[], Discussion]:
         fixed_spatial_masks=spatial,
     )
 
-    def discussion() -> Discussion:
-        copied = copy.deepcopy(built)
+    async def discuss(copied: Any) -> str:
+        answers, _ = await copied.arun({"task": task}, rounds)
+        return str(answers[-1])
 
-        async def discuss() -> str:
-            answers, _ = await copied.arun({"task": TASK}, rounds)
-            return str(answers[-1])
-
-        return discuss
-
-    return discussion
+    return built, discuss
 
 
-def gptswarm(senders: Senders, says: str) -> Callable[[], Discussion]:
+def gptswarm(senders: Senders, task: str, says: str) -> tuple[Any, Discuss]:
     """https://github.com/metauto-ai/GPTSwarm: `Graph.run`, in which a node is a turn."""
     node: Any = importlib.import_module("swarm.graph.node").Node
     graph: Any = importlib.import_module("swarm.graph.graph").Graph
@@ -87,26 +81,19 @@ def gptswarm(senders: Senders, says: str) -> Callable[[], Discussion]:
             self.input_nodes = [nodes[turn] for turn, heard in senders.items() if not heard]
             self.output_nodes = [nodes[turn]]
 
-    built = Team("parrots")
+    async def discuss(copied: Any) -> str:
+        [answer] = await copied.run({"task": task})
+        return str(answer)
 
-    def discussion() -> Discussion:
-        copied = copy.deepcopy(built)
-
-        async def discuss() -> str:
-            [answer] = await copied.run({"task": TASK})
-            return str(answer)
-
-        return discuss
-
-    return discussion
+    return Team("parrots"), discuss
 
 
-async def turns_per_s(discussion: Callable[[], Discussion], says: str, turns: int, discussions: int) -> float:
+async def turns_per_s(built: Any, discuss: Discuss, says: str, turns: int, discussions: int) -> float:
     """The first discussion, alone, is a warm-up."""
-    assert await discussion()() == says
-    copies = [discussion() for _ in range(discussions)]
+    assert await discuss(copy.deepcopy(built)) == says
+    copies = [copy.deepcopy(built) for _ in range(discussions)]
     begun = time.perf_counter()
-    answers = await asyncio.gather(*(discuss() for discuss in copies))
+    answers = await asyncio.gather(*map(discuss, copies))
     taken_s = time.perf_counter() - begun
     assert set(answers) == {says}
     return discussions * turns / taken_s
@@ -115,6 +102,6 @@ async def turns_per_s(discussion: Callable[[], Discussion], says: str, turns: in
 if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())
     workload = json.load(sys.stdin)
-    team = {"agentprune": agentprune, "gptswarm": gptswarm}[sys.argv[1]](workload["senders"], workload["says"])
-    rate = asyncio.run(turns_per_s(team, workload["says"], len(workload["senders"]), workload["discussions"]))
-    print(json.dumps(rate))
+    senders, says = workload["senders"], workload["says"]
+    team = {"agentprune": agentprune, "gptswarm": gptswarm}[sys.argv[1]](senders, workload["task"], says)
+    print(json.dumps(asyncio.run(turns_per_s(*team, says, len(senders), workload["discussions"]))))

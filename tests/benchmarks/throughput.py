@@ -35,7 +35,7 @@ from actors.runtime.inline import Inline
 from actors.runtime.runtime import AgentTeam, Runtime
 from actors.settings import AgentSettings, RaySettings
 from tests.benchmarks import repositories
-from tests.benchmarks.peers import peers
+from tests.benchmarks.peers import TASK, peers
 from topologies.edge_lists import Wiring
 from topologies.topology import Wired, discussion_id
 
@@ -138,7 +138,7 @@ def heard_by_turn() -> dict[str, list[str]]:
 def repository_rate(name: str, python: str, folder: str, turns: int) -> int:
     """Turns per second of a peer in a process and an environment of its own, as many discussions at once as it takes
     for so many turns."""
-    workload = {"senders": heard_by_turn(), "says": REPLY, "discussions": max(1, turns // TURNS)}
+    workload = {"senders": heard_by_turn(), "task": TASK, "says": REPLY, "discussions": max(1, turns // TURNS)}
     script = str(Path(repositories.__file__).resolve())
     command = [str(Path(python).absolute()), script, name]
     told = subprocess.run(
