@@ -17,7 +17,7 @@ import numpy as np
 
 from actors.backends.settings import model_name
 from actors.errors import StoreError, UserError
-from actors.messages import Question, Role, Trace
+from actors.messages import Question, Role, Trace, derive_seed
 from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
@@ -38,7 +38,7 @@ from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.conclude import draws_figures
 from experiments.running.extracting import check_extraction, left_to_extract
 from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
-from experiments.running.launched import check_learners, donors
+from experiments.running.launched import donors, make_learners
 from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric, by_key, role_backends
 from experiments.running.opening import open_cache, open_dataset, open_evidence
@@ -47,8 +47,8 @@ from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
-from topologies.learning.estimators import resolved
 from topologies.learning.pruned import LearnedTopology
+from topologies.learning.scheme import resolved
 from topologies.learning.settings import Decision
 from topologies.method import Method
 from topologies.topology import Wired
@@ -136,7 +136,7 @@ class _Estimate:
         empty = np.zeros((0, 3), dtype=np.int64)
         self._lower = Wiring(rounds, empty, empty, np.zeros(len(roles), dtype=bool))
         self._upper = constant_wiring(complete(len(roles)), len(roles), rounds)
-        self._learners = check_learners(config, roles)
+        self._learners = make_learners(config, roles)
         self._donors = donors(config, roles)
         self._learned = {
             method: LearnedTopology(method, self._agents, Local(learner), config.topology.inference)
@@ -225,6 +225,7 @@ class _Estimate:
         # A walked step costs k discussions in each stage, so fewer steps are walked as those grow.
         walked = set(spread(range(steps), max(1, DISCUSSIONS // (learner.stages * k))))
         expected, bounds = self._tally(), (Tally(), Tally())
+        coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
         for step in range(steps):
             wirings, walks = await self._learned[method].sample(k)
             if step in walked:
@@ -233,9 +234,12 @@ class _Estimate:
                 for sample, walk in enumerate(walks):
                     await self._team.run_discussion(walk, question, config.seed, sample, expected)
                 await self._bounds(question, bounds, every_turn=True)
-            # Scores of zero prefer no edge: what is pruned goes by the rate alone.
+            # Right or wrong by the throw of a coin: that prefers no edge, as scores of zero, but moves logits to and
+            # fro as a run does. After zeros alone, the sparsity term would leave hardly an edge to be drawn.
+            utilities = coin.integers(2, size=k).astype(float)
+            turns = coin.integers(2, size=(k, config.topology.rounds, len(self._agents))).astype(float)
             for student in students:
-                student.learn(wirings, np.zeros((k, config.topology.rounds, len(self._agents))), np.zeros(k))
+                student.learn(wirings, turns, utilities)
         for student in students:
             student.next_stage()
         learned = phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
