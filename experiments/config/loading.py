@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -131,25 +131,32 @@ def for_role(config: Config, role: str) -> Config:
     changes = OmegaConf.create({"model": settings.model, "reader": settings.reader})
     try:
         # Without roles, whose models are checked here.
-        return replace(_typed([changes], replace(config, roles={}, model=model)), roles=config.roles)
+        base = _structured(replace(config, roles={}, model=model))
+        return replace(_typed([changes], base), roles=config.roles)
     except UserError as error:
         raise UserError(f"roles.{role}: {error}") from error
 
 
 def save(config: Config, path: Path) -> None:
     """Writes all of a configuration, defaults included."""
-    write_atomically(path, OmegaConf.to_yaml(OmegaConf.structured(config)).encode())
+    write_atomically(path, OmegaConf.to_yaml(_structured(config)).encode())
 
 
-def varied(config: Config, values: Mapping[str, Any]) -> Config:
-    """The configuration with other values, by dotted key. Raises UserError like `load`."""
-    # Every value may change a whole group, so it is expanded like a word of the command line.
-    tree = OmegaConf.create()
-    for key, value in values.items():
-        if key == "roles.file":
-            key, value = "roles", {"file": value}
-        OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
-    return _typed([tree], config)
+def varying(config: Config) -> Callable[[Mapping[str, Any]], Config]:
+    """A function of other values, by dotted key, that gives the configuration with them; it raises UserError like
+    `load`."""
+    base = _structured(config)
+
+    def varied(values: Mapping[str, Any]) -> Config:
+        # Every value may change a whole group, so it is expanded like a word of the command line.
+        tree = OmegaConf.create()
+        for key, value in values.items():
+            if key == "roles.file":
+                key, value = "roles", {"file": value}
+            OmegaConf.update(tree, key, _expanded({key: value})[key], force_add=True)
+        return _typed([tree], base)
+
+    return varied
 
 
 def read(path: Path) -> Config:
@@ -186,13 +193,13 @@ def _resumed(folder: Path, words: Sequence[str]) -> Config:
     check_outside(folder)
     saved = read(RunFolder.open(folder).config)
     others = [word for word in words if not word.startswith("resume=") and word != f"experiment={saved.experiment}"]
-    overrides = [_override(word) for word in others]
+    overrides, base = [_override(word) for word in others], _structured(saved)
     for word, override in zip(others, overrides, strict=True):
         key, _ = _key_and_value(word)
         # What `check_named_again` requires may be named again, with the saved value.
-        if not may_change(key) and _typed([override], saved) != saved:
+        if not may_change(key) and _typed([override], base) != saved:
             raise UserError(f"{key} cannot change when a run is resumed; only {', '.join(RUNTIME_KEYS)} can")
-    resumed = _typed([*overrides, {"resume": str(folder)}], saved)
+    resumed = _typed([*overrides, {"resume": str(folder)}], base)
     check_secrets(resumed)
     check_named_again(resumed, _typed(overrides), folder)
     return resumed
@@ -276,14 +283,26 @@ def _groups_with_kinds() -> frozenset[str]:
     return frozenset(name for name, group in groups.items() if any(f.name == "kind" for f in fields(group)))
 
 
-def _typed(layers: Sequence[Any], base: type[Config] | Config = Config) -> Config:
-    """The layers over the base as a checked configuration, the last one winning."""
+@cache
+def _defaults() -> DictConfig:
+    return _structured(Config)
+
+
+def _structured(config: Config | type[Config]) -> DictConfig:
+    """What layers are merged over; made once where there are several, for it takes longer than all the rest."""
+    structured = OmegaConf.structured(config)
+    assert isinstance(structured, DictConfig)
+    return structured
+
+
+def _typed(layers: Sequence[Any], base: DictConfig | None = None) -> Config:
+    """The layers over the base, or over the defaults, as a checked configuration, the last one winning."""
     try:
         for layer in layers:
             tree = OmegaConf.to_container(layer) if isinstance(layer, DictConfig) else layer
             check_literal(tree)
             check_shape(tree, Config)
-        config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(base), *layers))
+        config = OmegaConf.to_object(OmegaConf.merge(_defaults() if base is None else base, *layers))
     except ConfigKeyError as error:
         raise UserError(_unknown_key(error)) from error
     # OverflowError: a whole number that no float is; RecursionError: lists in lists without end.

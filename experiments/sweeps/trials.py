@@ -17,7 +17,7 @@ from actors.messages import derive_seed
 from actors.visible import visible
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
-from experiments.config.loading import Said, varied
+from experiments.config.loading import Said, varying
 from experiments.config.settings import MOST_TRIALS, SweepSettings
 from experiments.config.values import check_key, shown
 from experiments.running.launch import check, launched_roles, team_roles
@@ -56,7 +56,7 @@ def expand(config: Config) -> list[Trial]:
         raise UserError(f"seed={config.seed} sweep.seeds={config.sweep.seeds}: the last seed is {last}: lower seed=")
     short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
     # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
-    alone = replace(config, sweep=SweepSettings(), resume=None)
+    varied = varying(replace(config, sweep=SweepSettings(), resume=None))
     trials: list[Trial] = []
     names: dict[str, str] = {}
     for values in chosen:
@@ -67,7 +67,7 @@ def expand(config: Config) -> list[Trial]:
             # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
             if checked is None:
                 try:
-                    checked = varied(alone, {**values, "seed": seed})
+                    checked = varied({**values, "seed": seed})
                     _check(checked)
                 except UserError as error:
                     raise UserError(f"trial {name}: {error}") from error

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from actors.errors import UserError
 from experiments.config.config import Config
-from experiments.config.loading import experiments, for_role, load, save, varied
+from experiments.config.loading import experiments, for_role, load, save, varying
 from experiments.reference import reference
 from topologies.learning.settings import Estimator
 
@@ -235,7 +235,7 @@ def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_ag
     word: str, package: Path, tmp_path: Path
 ) -> None:
     key, _, value = word.partition("=")
-    config = varied(load(["experiment=mmqa_prune"]), {key: OmegaConf.from_dotlist([f"v={value}"])["v"]})
+    config = varying(load(["experiment=mmqa_prune"]))({key: OmegaConf.from_dotlist([f"v={value}"])["v"]})
     folder = tmp_path / "run"
     folder.mkdir()
     save(config, folder / "config.yaml")

@@ -16,7 +16,7 @@ from actors.errors import UserError
 from experiments.attacks.catalogue import ATTACKS
 from experiments.attacks.settings import AttackSettings
 from experiments.config.config import is_sweep
-from experiments.config.loading import experiments, load, said, varied
+from experiments.config.loading import experiments, load, said, varying
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import improvised
 from experiments.conformance.world import sample_world
@@ -170,7 +170,8 @@ def test_no_preset_is_refused() -> None:
         assert chosen is not None
         # A few settings of each sweep: to make all of them takes minutes.
         settings = combinations(config.sweep, 0) if is_sweep(config) else []
-        some = [(values, varied(config, values)) for values in settings[:: 1 + len(settings) // 6]]
+        varied = varying(config)
+        some = [(values, varied(values)) for values in settings[:: 1 + len(settings) // 6]]
         assert check_used(chosen, config, some) == [], name
 
 
