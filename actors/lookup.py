@@ -10,7 +10,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -58,6 +60,12 @@ def imported(reference: str, key: str) -> Any:
 
 def installed(group: str) -> dict[str, str]:
     """References by name, from the entry points of installed packages in the group `agora_mm.<group>`."""
+    return _installed(group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    # Reads the lists of all packages on the path, and every name of a configuration is looked up.
     return {entry.name: entry.value for entry in entry_points(group=f"agora_mm.{group}")}
 
 
