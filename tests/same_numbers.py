@@ -4,7 +4,8 @@
     python tests/same_numbers.py compare <folder> <folder>      exit 0 when both hold the same bytes, else 1
 
 A change that is meant to move no number is held to it: record the checkout before and after it, then compare. What
-holds times or process numbers is left out (`usage.jsonl`, logs, W&B), and so are paths of the two folders themselves.
+holds times or process numbers is left out (`usage.jsonl`, `starts.jsonl`, logs, W&B), and so are paths of the two
+folders themselves.
 Cases that need a benchmark's release run where SAME_NUMBERS_DATA names a folder of releases (`scienceqa`, `mmqa`).
 """
 
@@ -79,7 +80,7 @@ CASES: dict[str, list[str]] = {
 }
 # Files and texts with times, process numbers or speeds, which no two runs share.
 # The report of a sweep's trial counts completions that trials beside it computed first, which is a matter of time.
-LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune)(/|$)|usage\.jsonl$|\.log$|\.lock$|trials/[^/]+/report\.html$")
+LEFT_OUT = re.compile(r"(^|/)(wandb|cache|tune)(/|$)|(usage|starts)\.jsonl$|\.log$|\.lock$|trials/[^/]+/report\.html$")
 # Lines of these come in the order in which trials or worlds ended.
 ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
 # Times of day, durations and rates; progress lines come as often as the machine allows.
