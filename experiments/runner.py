@@ -47,7 +47,6 @@ from experiments.studies import recall
 from experiments.studies.behaviour import table as behaviour_table
 from experiments.studies.behaviour.measure import Behaviour
 from experiments.studies.behaviour.measure import check as check_behaviour
-from experiments.studies.planted import job as planted
 from experiments.studies.redundancy import summary as redundancy_summary
 from experiments.studies.redundancy import table as redundancy_table
 from experiments.studies.redundancy.measure import Redundancy
@@ -89,11 +88,11 @@ def run(config: Config, folder: RunFolder) -> None:
     """
     try:
         cache = open_cache(config)
-        _check_drawing(config)
         match config.job:
             case "recall":
                 _recall(config, folder, cache)
             case "planted":
+                _check_drawing()
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
                 with watched(folder.path) as watch:
@@ -112,12 +111,11 @@ def run(config: Config, folder: RunFolder) -> None:
         raise
 
 
-def _check_drawing(config: Config) -> None:
+def _check_drawing() -> None:
     """Raises UserError where the figures of the run's end cannot be drawn."""
-    if draws_figures(config) or config.job in ("planted", "redundancy"):
-        from experiments.analysis.figures import style  # imports matplotlib
+    from experiments.analysis.figures import style  # imports matplotlib
 
-        style.check()
+    style.check()
 
 
 def _stays(config: Config, folder: RunFolder) -> str:
@@ -137,6 +135,8 @@ def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
 
 
 def _planted(config: Config, folder: RunFolder) -> None:
+    from experiments.studies.planted import job as planted  # imports PyTorch
+
     for peer in config.planted.learners:
         check_samples(VARIANTS[peer].settings(config.learner, config.pruning)[0], config.training.samples)
     with _tracked(config, folder) as tracker:
@@ -183,6 +183,9 @@ def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None
             # Those that take longest to start come first.
             learners = {} if config.job == "behaviour" else launch_learners(config, roles, runtime)
             agents = launch_agents(config, roles, runtime, cache, recorded, say=progress.print)
+            # What takes this process seconds comes while the others start.
+            if draws_figures(config) or config.job == "redundancy":
+                _check_drawing()
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
             asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))

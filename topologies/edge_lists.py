@@ -170,3 +170,48 @@ def reading_weights(edges: Ints, probabilities: Floats | None, agents: int) -> F
     turns = edges[:, 0] * agents + edges[:, 2]
     shares: Floats = each / np.bincount(turns, weights=each)[turns] if len(edges) else each
     return shares
+
+
+@dataclass(frozen=True)
+class ListedWirings:
+    """The wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
+
+    pairs: int [edges, 2] of each kind. spatial, temporal: edges taken, bool [k, rounds, edges]; allowed: those that
+    could have been drawn. decision, decision_allowed: bool [k, agents].
+    """
+
+    pairs: Edges[Ints]
+    spatial: Bools
+    temporal: Bools
+    allowed: Edges[Bools]
+    decision: Bools
+    decision_allowed: Bools
+
+    def drawn(self) -> dict[str, tuple[Bools, Bools]]:
+        """By kind, the edges that could be drawn and those that were, [k, rounds, edges]."""
+        return {
+            "spatial": (self.allowed.spatial, self.spatial),
+            # Nothing leads into the first round, so there was nothing to draw.
+            "temporal": (self.allowed.temporal[:, 1:], self.temporal[:, 1:]),
+            "decision": (self.decision_allowed[:, None], self.decision[:, None]),
+        }
+
+    def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
+        """The wirings one by one, with the probabilities [edges] that reading weights come from."""
+        return [self._one(k, probabilities) for k in range(len(self.spatial))]
+
+    def _one(self, k: int, probabilities: Edges[Floats] | None) -> Wiring:
+        rounds, (spatial, p_spatial), (temporal, p_temporal) = (
+            self.spatial.shape[1],
+            *(self._listed(kind, getattr(self, kind)[k], probabilities) for kind in Edges._fields),
+        )
+        could = Edges(*(self._listed(kind, getattr(self.allowed, kind)[k], None)[0] for kind in Edges._fields))
+        return Wiring(rounds, spatial, temporal, self.decision[k], p_spatial, p_temporal, could.spatial, could.temporal)
+
+    def _listed(self, kind: str, taken: Bools, probabilities: Edges[Floats] | None) -> tuple[Ints, Floats | None]:
+        rounds, edges = np.nonzero(taken)
+        rows = np.column_stack([rounds, getattr(self.pairs, kind)[edges]])
+        if probabilities is None:
+            return rows, None
+        p: Floats = getattr(probabilities, kind)
+        return rows, p[edges]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import pickle
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,22 +16,6 @@ from actors.runtime.remote import GONE, RETRY_S, result, started_no_more
 
 Answer = tuple[Any, bytes | None]
 """What a method returned, and the state after it where that is another than before."""
-
-
-class _StatePickler(pickle.Pickler):
-    """Packs tensors as arrays: as tensors, those of a learner take ten times as long as all else of a call."""
-
-    def reducer_override(self, value: Any) -> Any:
-        torch = sys.modules.get("torch")  # without it there are no tensors, and importing it takes seconds
-        if torch is not None and isinstance(value, torch.Tensor):
-            return _tensor, (value.detach().numpy(),)
-        return NotImplemented
-
-
-def _tensor(array: Any) -> Any:
-    from torch import from_numpy
-
-    return from_numpy(array)
 
 
 class StatefulActor:
@@ -99,9 +81,7 @@ class _Held:
         self._last, self._answer = number, None
 
     def _state(self) -> bytes:
-        packed = io.BytesIO()
-        _StatePickler(packed, pickle.HIGHEST_PROTOCOL).dump(self._object.state())
-        return packed.getvalue()
+        return pickle.dumps(self._object.state(), pickle.HIGHEST_PROTOCOL)
 
 
 class StatefulObject:

@@ -7,17 +7,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from actors.errors import UserError
 from experiments.records.atomic import write_atomically
 from experiments.records.schema import STRICT, Count, read_record
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LEARNING = "learning.jsonl"
 MOST_BYTES = 2**30  # no learner's state comes near; a file may have a size that no memory holds and be nearly empty
@@ -32,27 +31,25 @@ class Checkpoint:
 
     stage: int
     step: int
-    state: dict[str, Tensor]
+    state: dict[str, np.ndarray]
     sizes: dict[str, int]
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
-        from safetensors.torch import save  # imports torch, which what merely reads a configuration does without
-
-        # Cloned, because safetensors refuses tensors that share memory.
-        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.state.items()}
+        # Row by row: safetensors writes an array's memory as it lies there, whatever its strides.
+        state = {name: np.array(array, order="C") for name, array in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
         # One entry: safetensors writes several in an order that changes from process to process.
         write_atomically(path, save(state, {"about": json.dumps(about | {"digest": digest(state, about)})}))
 
     @staticmethod
     def read(path: Path) -> Checkpoint:
-        """Raises UserError when the file is damaged, in its header or in any byte of a tensor."""
+        """Raises UserError when the file is damaged, in its header or in any byte of an array."""
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="np") as file:
                 about = read_record(_ABOUT, (file.metadata() or {})["about"])
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             stated = {"stage": about.stage, "step": about.step, "sizes": about.sizes, "digests": about.digests}
@@ -69,7 +66,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What a checkpoint says beside its tensors."""
+    """What a checkpoint says beside its arrays."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -83,17 +80,15 @@ class _About:
 _ABOUT = TypeAdapter(_About)
 
 
-def digest(state: Mapping[str, Tensor], about: Mapping[str, object]) -> str:
+def digest(state: Mapping[str, np.ndarray], about: Mapping[str, object]) -> str:
     """Hash of what is stated, and of names, types, shapes and bytes.
 
     safetensors itself notices a file that was cut short, but no changed byte.
     """
-    from safetensors.torch import save
-
     hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16)
-    # Sorted: a state read back may list its tensors in another order.
+    # Sorted: a state read back may list its arrays in another order.
     for name in sorted(state):
-        tensor = state[name]
-        hasher.update(f"{name}\x1f{tensor.dtype}\x1f{tuple(tensor.shape)}\x1f".encode())
-        hasher.update(save({name: tensor}))
+        array = state[name]
+        hasher.update(f"{name}\x1ftorch.{array.dtype}\x1f{array.shape}\x1f".encode())  # PyTorch's names, as ever
+        hasher.update(save({name: array}))
     return hasher.hexdigest()

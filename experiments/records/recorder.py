@@ -32,7 +32,9 @@ from datetime import datetime
 from io import FileIO
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import numpy as np
 
 from actors.errors import UserError
 from actors.messages import Trace
@@ -44,9 +46,6 @@ from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.plain_files import check_plain
 from experiments.records.records import LearningStep, Scored
 from experiments.records.traces import decode, encode
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SCORES = "scores.jsonl"
 DAMAGED = "restore the file from a copy, or start a new run"
@@ -279,7 +278,7 @@ class LearningRecorder(_Writer):
         # Before the step that uses it: `learned` then vouches for the file's size.
         self._append(f"traces/train-{stage}.jsonl", encode(trace))
 
-    def learned(self, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+    def learned(self, step: LearningStep, state: Mapping[str, np.ndarray]) -> None:
         """Records a training step and makes it the point from which a killed run goes on."""
         self._append(LEARNING, step.encode())
         sizes = {}

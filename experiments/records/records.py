@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 from actors.messages import Status, Trace
@@ -14,9 +15,6 @@ from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.paths import path_metrics
 from experiments.records.schema import STRICT, Count, FileName, Share, read_record
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Matrix = list[list[Share | None]]
 
@@ -63,7 +61,7 @@ class LearningStep:
         return step
 
 
-def matrix(probabilities: Tensor, mask: Tensor) -> Matrix:
+def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
     """Edge probabilities [N, N] as a record holds them: rounded to four digits, None where `mask` [N, N] is zero."""
     return [
         [round(p, 4) if present else None for p, present in zip(row, present_row, strict=True)]

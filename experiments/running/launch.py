@@ -19,8 +19,8 @@ from experiments.evidence.web import check_web
 from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models, replicas
-from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.peers import VARIANTS
+from topologies.learning.scheme import ESTIMATOR_TRAITS
 from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
 from topologies.systems.bdog.blueprints import read_blueprints
 
@@ -172,8 +172,8 @@ def learner_options(config: Config, method: str) -> dict[str, Any]:
     """The arguments of a method's learner, with what an ablation takes away. Raises UserError where that was not
     there."""
     settings, pruning = learner_settings(config, method)
-    if config.ablation == "no_alignment" and not ESTIMATORS[settings.estimator].has_alignment:
-        able = " or ".join(name for name, estimator in ESTIMATORS.items() if estimator.has_alignment)
+    if config.ablation == "no_alignment" and not ESTIMATOR_TRAITS[settings.estimator].has_alignment:
+        able = " or ".join(name for name, estimator in ESTIMATOR_TRAITS.items() if estimator.has_alignment)
         raise UserError(
             f"ablation=no_alignment: {method} learns with {settings.estimator}, which has no alignment term to go "
             f"without; leave it out of methods, or choose learner.estimator={able}"
@@ -223,7 +223,7 @@ def _check_dropped(config: Config) -> None:
 
 def check_samples(settings: LearnerSettings, samples: int) -> None:
     """Raises UserError where an estimator gets too few samples of each question to learn from."""
-    if samples < (least := ESTIMATORS[settings.estimator].least_samples):
+    if samples < (least := ESTIMATOR_TRAITS[settings.estimator].least_samples):
         raise UserError(
             f"training.samples={samples}: {settings.estimator} compares the samples of a question with each other and "
             f"needs {least}; raise it, or choose another estimator"

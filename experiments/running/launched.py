@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.backends.settings import model_name
 from actors.completions.cache import Reuse
@@ -30,10 +29,12 @@ from experiments.running.models import COMPLETIONS, by_key, judge_backend, model
 from experiments.running.pools import Pool, check_gpus, check_memory, gpu_memory, plan_pools
 from topologies.discussion import Team
 from topologies.learning import sharing
-from topologies.learning.candidates import around, edges_of
-from topologies.learning.learner import Learner
-from topologies.learning.list_learner import DENSE, ListLearner
+from topologies.learning.candidate_graphs import around, graph_of
+from topologies.learning.scheme import DENSE, LearnerSpec, Scheme
 from topologies.learning.settings import Graph
+
+if TYPE_CHECKING:
+    from topologies.learning.learner import Learner
 
 JUDGE = "judge"  # the key of the judge's settings, and the name of its pool
 Say = Callable[[str], None]
@@ -133,16 +134,15 @@ def _launch_team(
     return runtime.launch_agents(roles, config.agents, kept[model_backend(config).key], others=others)
 
 
-def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
-    """The learner of each learned method in this process. Raises UserError for settings that one cannot have."""
-    learners = {}
+def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Scheme]:
+    """What the learner of each learned method goes by. Raises UserError for settings that one cannot have."""
+    schemes = {}
     for method in learned_methods(config):
-        make = _learner(config, roles, method)
         try:
-            learners[method] = make()
+            schemes[method] = learner_spec(config, roles, method).scheme()
         except ValueError as error:
             raise UserError(f"{method}: {error}") from error
-    return learners
+    return schemes
 
 
 def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
@@ -155,24 +155,31 @@ def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
 def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> Mapping[str, Any]:
     """The learner of each learned method, by its name, all in the topology actor, for most of what a process of theirs
     takes is PyTorch. Raises UserError for settings that one cannot have."""
-    made = {method: _learner(config, roles, method) for method in check_learners(config, roles)}
+    made = {method: learner_spec(config, roles, method) for method in check_learners(config, roles)}
     return runtime.launch("the topology actor", made) if made else {}
 
 
-def _learner(config: Config, roles: Sequence[Role], method: str) -> Callable[[], Learner]:
-    """Makes a method's learner, here or in another process."""
+def make_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
+    """The learners in this process, by method. Raises UserError for settings that one cannot have."""
+    return {method: learner_spec(config, roles, method)() for method in check_learners(config, roles)}
+
+
+def learner_spec(config: Config, roles: Sequence[Role], method: str) -> LearnerSpec:
+    """A method's learner, to be made here or in another process."""
     if len(roles) > DENSE:
         raise UserError(
             f"{method}: a run that learns records matrices of all pairs, and there are {len(roles)} agents; ask for "
             f"{DENSE} at most, with topology.instances"
         )
     topology = config.topology
-    options = {"modalities": [role.modality for role in roles], **learner_options(config, method)}
+    spec = LearnerSpec(modalities=[role.modality for role in roles], **learner_options(config, method))
     if not topology.tied and topology.candidates == Graph.COMPLETE:
-        return partial(Learner, **options)
-    options["candidates"] = around(edges_of(topology.candidates, len(roles), config.seed))
-    options["roles"] = [role.played for role in roles] if topology.tied else None
-    return partial(ListLearner, **options)
+        return spec
+    return replace(
+        spec,
+        candidates=around(graph_of(topology.candidates, len(roles), config.seed)),
+        roles=[role.played for role in roles] if topology.tied else None,
+    )
 
 
 def runtime_started(config: Config, progress: Progress) -> AbstractContextManager[Runtime]:

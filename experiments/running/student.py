@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from actors.errors import UserError
 from experiments.records.recorder import LearningRecorder
@@ -122,7 +121,7 @@ class Student:
             modalities=tuple(str(role.modality) for role in context.roles),
             terms=terms,
             edges=edges,
-            probabilities={kind: matrix(torch.tensor(p), torch.tensor(p > 0)) for kind, p in matrices.items()},
+            probabilities={kind: matrix(p, p > 0) for kind, p in matrices.items()},
             source=self.source,
         )
         # The checkpoint, from which a killed run goes on: after the discussions that the step has learned from.

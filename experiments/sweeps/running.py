@@ -38,7 +38,7 @@ from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
 from experiments.running.job import Job
 from experiments.running.launch import learned_methods, team_roles
-from experiments.running.launched import Launched, Shared, check_learners, donors
+from experiments.running.launched import Launched, Shared, donors, make_learners
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
 from experiments.running.opening import open_cache, open_dataset, open_evidence
@@ -174,7 +174,7 @@ async def _reports(
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            learners = {method: Stepwise(learner, go) for method, learner in check_learners(config, roles).items()}
+            learners = {method: Stepwise(learner, go) for method, learner in make_learners(config, roles).items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
             job = Job(context, Launched(team, judge), learners, side_by_side=not each_step)
             started()

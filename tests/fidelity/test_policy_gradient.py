@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from topologies.learning.learner import Learner
 from topologies.learning.peers import AGENTPRUNE, GPTSWARM, Variant
@@ -61,7 +60,7 @@ def learn(ours: Learner, step: dict[str, Any], wirings: Wirings) -> None:
 
 def apart(ours: Learner, step: dict[str, Any], kind: str, edge: Bools) -> float:
     """The largest difference of a logit from theirs, of these edges."""
-    logits = ours.state()[f"logits.{kind}"][0].numpy()
+    logits = ours.state()[f"logits.{kind}"][0]
     return float(np.abs(logits - np.reshape(step["logits"][kind], logits.shape))[edge].max())
 
 
@@ -74,7 +73,7 @@ def test_a_step_of_the_policy_gradient_is_agentprune_s_own() -> None:
         # The cuts are theirs: they cut while they learn.
         state = ours.state()
         for kind, mask in left.items():
-            state[f"mask.{kind}"] &= torch.tensor(mask)
+            state[f"mask.{kind}"] &= mask
         ours.load(state)
         spatial, temporal = (np.stack([edges(pair[kind], n) for pair in step["wirings"]]) for kind in (0, 1))
         ways = np.stack([[drawable(taken, left["spatial"]) for taken in wiring] for wiring in spatial])

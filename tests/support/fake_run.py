@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from actors.messages import Message, Question, Status, Trace
@@ -93,14 +94,16 @@ def learning_step(stage: int, step: int, steps: int) -> LearningStep:
         modalities=MODALITIES,
         terms={"utility": 0.4 + 0.01 * step, "rank": -0.2 - 0.01 * step, "align": 0.1 * (stage == 2)},
         edges={"spatial": int(present[0].sum()), "temporal": int(present[1].sum())},
-        probabilities={"spatial": matrix(p[0], present[0]), "temporal": matrix(p[1], present[1])},
+        probabilities={
+            kind: matrix(p[i].numpy(), present[i].numpy()) for i, kind in enumerate(("spatial", "temporal"))
+        },
     )
 
 
 def learn(recorder: LearningRecorder, steps: int, samples: int = 2) -> None:
     """Goes on from the recorder's checkpoint; the state is a sum over steps, so a step done twice or never shows."""
     done = (recorder.checkpoint.stage, recorder.checkpoint.step) if recorder.checkpoint else (0, 0)
-    total = recorder.checkpoint.state["theta"].clone() if recorder.checkpoint else torch.zeros(3, 3)
+    total = recorder.checkpoint.state["theta"] if recorder.checkpoint else np.zeros((3, 3), dtype=np.float32)
     for stage in (1, 2):
         for step in range(steps + 1):
             if (stage, step) <= done:  # stages come first: tuples compare in that order

@@ -13,6 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
+from topologies.learning.draws import (
+    allowed_spatial,
+    allowed_temporal,
+    gumbel_probability,
+    prune_mask,
+    sample_edges,
+    sample_permutations,
+)
 from topologies.learning.objective import (
     alignment,
     credited_slope,
@@ -22,14 +30,6 @@ from topologies.learning.objective import (
     nuclear_norm,
 )
 from topologies.learning.settings import Likelihood, Noise
-from topologies.wiring import (
-    allowed_spatial,
-    allowed_temporal,
-    gumbel_probability,
-    prune_mask,
-    sample_edges,
-    sample_permutations,
-)
 
 OFF_DIAGONAL = ~torch.eye(3, dtype=torch.bool)
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from topologies.learning.settings import Decision, LearnerSettings
-
-KINDS = ("spatial", "temporal", "decision")
+from topologies.wiring import KINDS
 
 
 @dataclass(frozen=True)

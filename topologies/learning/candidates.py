@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from topologies import graphs
-from topologies.edge_lists import Wiring
-from topologies.learning.blocks import KINDS
-from topologies.learning.settings import Graph
-from topologies.wiring import Bools, Edges, Floats, Ints, sample_permutations
-
-
-def edges_of(graph: Graph, agents: int, seed: int) -> Edges[Ints]:
-    """A graph of so many agents; `seed` is that of a random one."""
-    if graph is Graph.REGULAR:
-        return graphs.regular(agents, seed=seed)
-    if graph is Graph.SMALL_WORLD:
-        return graphs.small_world(agents, seed=seed)
-    make: Callable[[int], Edges[Ints]] = getattr(graphs, graph)
-    return make(agents)
-
-
-def around(graph: Edges[Ints]) -> Edges[Ints]:
-    """What a learner may choose along a graph: each spatial edge in either direction, and its temporal ones."""
-    return Edges(*(np.unique(np.concatenate(pairs), axis=0) for pairs in _both_ways(graph)))
-
-
-def _both_ways(graph: Edges[Ints]) -> tuple[list[Ints], list[Ints]]:
-    return [graph.spatial, graph.spatial[:, ::-1]], [graph.temporal]
+from topologies.edge_lists import ListedWirings
+from topologies.learning.draws import sample_permutations
+from topologies.wiring import KINDS, Edges, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -113,48 +92,3 @@ class Candidates:
     def _draw(self, kind: str, chances: Mapping[str, Tensor], allowed: Tensor, generator: Generator) -> Tensor:
         drawn: Tensor = torch.rand(allowed.shape, generator=generator) < chances[kind][:, self.logit[kind]]
         return drawn & allowed
-
-
-@dataclass(frozen=True)
-class ListedWirings:
-    """The wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
-
-    pairs: int [edges, 2] of each kind. spatial, temporal: edges taken, bool [k, rounds, edges]; allowed: those that
-    could have been drawn. decision, decision_allowed: bool [k, agents].
-    """
-
-    pairs: Edges[Ints]
-    spatial: Bools
-    temporal: Bools
-    allowed: Edges[Bools]
-    decision: Bools
-    decision_allowed: Bools
-
-    def drawn(self) -> dict[str, tuple[Bools, Bools]]:
-        """By kind, the edges that could be drawn and those that were, [k, rounds, edges]."""
-        return {
-            "spatial": (self.allowed.spatial, self.spatial),
-            # Nothing leads into the first round, so there was nothing to draw.
-            "temporal": (self.allowed.temporal[:, 1:], self.temporal[:, 1:]),
-            "decision": (self.decision_allowed[:, None], self.decision[:, None]),
-        }
-
-    def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-        """The wirings one by one, with the probabilities [edges] that reading weights come from."""
-        return [self._one(k, probabilities) for k in range(len(self.spatial))]
-
-    def _one(self, k: int, probabilities: Edges[Floats] | None) -> Wiring:
-        rounds, (spatial, p_spatial), (temporal, p_temporal) = (
-            self.spatial.shape[1],
-            *(self._listed(kind, getattr(self, kind)[k], probabilities) for kind in Edges._fields),
-        )
-        could = Edges(*(self._listed(kind, getattr(self.allowed, kind)[k], None)[0] for kind in Edges._fields))
-        return Wiring(rounds, spatial, temporal, self.decision[k], p_spatial, p_temporal, could.spatial, could.temporal)
-
-    def _listed(self, kind: str, taken: Bools, probabilities: Edges[Floats] | None) -> tuple[Ints, Floats | None]:
-        rounds, edges = np.nonzero(taken)
-        rows = np.column_stack([rounds, getattr(self.pairs, kind)[edges]])
-        if probabilities is None:
-            return rows, None
-        p: Floats = getattr(probabilities, kind)
-        return rows, p[edges]

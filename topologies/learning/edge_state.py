@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Generator, Tensor
 
-from topologies.learning.blocks import KINDS, AnyBlock
-from topologies.wiring import Floats, gumbel_probability
+from topologies.learning.blocks import AnyBlock
+from topologies.learning.draws import gumbel_probability
+from topologies.wiring import KINDS, Floats
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 

@@ -1,42 +1,28 @@
 """The estimators: how the scores of sampled wirings become the edges' logits.
 
-To add one, write a class with the same attributes and methods as `Reinforce` and name it in `ESTIMATORS`.
+To add one, write a class with the same methods as `Reinforce`, name it in `ESTIMATORS`, and say in scheme.py what
+others go by of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from topologies.learning.blocks import KINDS, Stage
+from topologies.learning.blocks import Stage
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.randomised import Effects, drawn_tensors
-from topologies.learning.settings import Decision, Estimator, LearnerSettings
+from topologies.learning.settings import Estimator, LearnerSettings
 from topologies.learning.settling import end_of_climb
-from topologies.wiring import Wirings
+from topologies.wiring import KINDS, Wirings
 
 
 class Reinforce:
-    """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator.
-
-    decision, staged: what the settings of these names stand for where they are None.
-    has_alignment: whether the alignment term has a say.
-    each_step: whether its probabilities may be pruned by after each step; else when a stage ends.
-    learns_from_any: whether it learns as well from wirings that another learner drew.
-    least_samples: how many samples of each question it needs.
-    """
-
-    decision = Decision.ALL
-    staged = True
-    has_alignment = True
-    each_step = True
-    learns_from_any = False
-    least_samples = 1
+    """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator."""
 
     def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
         """`visual`: bool [agents], those whose modality is pictures."""
@@ -147,8 +133,6 @@ class Reinforce:
 class Rloo(Reinforce):
     """Eq. 8 with a leave-one-out baseline: what all samples of a question share moves no logit."""
 
-    least_samples = 2
-
     def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
         if wirings.draws is None:
             return leave_one_out(utility, group)
@@ -162,10 +146,3 @@ ESTIMATORS: dict[Estimator, type[Reinforce] | type[Effects]] = {
     Estimator.RLOO: Rloo,
     Estimator.EFFECTS: Effects,
 }
-
-
-def resolved(settings: LearnerSettings) -> LearnerSettings:
-    """The settings with the estimator's own choice in place of None."""
-    own = ESTIMATORS[settings.estimator]
-    staged = own.staged if settings.staged is None else settings.staged
-    return replace(settings, decision=settings.decision or own.decision, staged=staged)

@@ -30,16 +30,18 @@ from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings
-from topologies.learning.blocks import KINDS, Stage, listened_to, stages_of
+from topologies.learning.blocks import Stage, listened_to, stages_of
+from topologies.learning.draws import Common, sample_wirings
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
-from topologies.learning.estimators import ESTIMATORS, Reinforce, resolved
-from topologies.learning.pruning_rules import rule_for
+from topologies.learning.estimators import ESTIMATORS, Reinforce
+from topologies.learning.pruning_rules import RULES
 from topologies.learning.randomised import Effects
+from topologies.learning.scheme import Scheme
 from topologies.learning.settings import Decision, Init, LearnerSettings, Optimiser, PruningSettings
 from topologies.learning.settling import misjudged
 from topologies.learning.step_report import StepReport
-from topologies.wiring import Bools, Common, Edges, Floats, Wirings, check_shapes, sample_wirings
+from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -63,32 +65,18 @@ class Learner:
         pruning: PruningSettings | None = None,
     ) -> None:
         """`modalities`: "text" or "visual" for every agent, in the agents' order. Raises ValueError on bad settings."""
-        names = [str(modality) for modality in modalities]
-        unknown = sorted(set(names) - {"text", "visual"})
-        if unknown or not names:
-            raise ValueError(f"each agent is text or visual, got {', '.join(unknown) or 'no agents'}")
-        if rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {rounds}")
-        settings, self.pruning = settings or LearnerSettings(), pruning or PruningSettings()
-        settings.check()
-        self.pruning.check()
-        if settings.settled is not None and not self.pruning.looks:
-            raise ValueError("learner settled is asked at the looks of a stage, and pruning looks is 0: raise it")
-        self.settings = settings = resolved(settings)
-        self.modalities = tuple(map(Modality, names))
-        self.rounds, self.seed, self.agents = rounds, seed, len(names)
+        self.scheme = Scheme.of(modalities, rounds, settings or LearnerSettings(), pruning or PruningSettings())
+        self.settings, self.pruning = settings, pruning = self.scheme.settings, self.scheme.pruning
+        self.modalities, self.stages = self.scheme.modalities, self.scheme.stages
+        self.rounds, self.seed, self.agents = rounds, seed, len(self.modalities)
         self.stage, self.step, self._over = 1, 0, False
 
-        estimator = ESTIMATORS[settings.estimator]
-        rule = rule_for(settings, self.pruning, estimator.each_step)
-        visual = torch.tensor([name == "visual" for name in names])
-        mixed = bool(visual.any()) and not bool(visual.all())
-        self.stages = max(rule.stages, 2 if settings.inter and mixed else 1)
-        self._stages = self._stages_of(visual, rule.whole)
+        visual = torch.tensor([modality is Modality.VISUAL for modality in self.modalities])
+        self._stages = self._stages_of(visual, self.scheme.rule.whole)
 
         own = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
         copies = own if settings.per_round else dict.fromkeys(KINDS, 1)
-        by_round = settings.per_round and rule.by_round
+        by_round = settings.per_round and self.scheme.rule.by_round
         self._edges = EdgeState(self._stages[1].start, copies, settings.optimiser == Optimiser.ADAM, by_round)
         if settings.init == Init.GUMBEL:
             generator = Generator().manual_seed(derive_seed(seed, "gumbel"))
@@ -96,7 +84,7 @@ class Learner:
                 for block in stage.blocks:
                     self._edges.start_from_noise(block, stage.start, settings.tau, generator)
         self._estimator = self._estimate(visual)
-        self._rule = rule(self.pruning, self._edges, rounds, estimator.each_step)
+        self._rule = RULES[pruning.rule](pruning, self._edges, rounds, self.scheme.estimator.each_step)
 
     @property
     def finished(self) -> bool:
@@ -293,17 +281,18 @@ class Learner:
         readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None)[:, 0].numpy()
         return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
 
-    def state(self) -> dict[str, Tensor]:
-        """All that changes while learning, as tensors that safetensors can store; `load` takes it back."""
+    def state(self) -> dict[str, np.ndarray]:
+        """All that changes while learning, as arrays that safetensors can store; `load` takes it back."""
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
-        return {
+        tensors = {
             **self._edges.tensors(),
             **{name: torch.tensor(value) for name, value in clock.items()},
             **self._estimator.tensors(),
             **self._rule.tensors(),
         }
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load(self, state: Mapping[str, np.ndarray]) -> None:
         """Continues from `state()` of a learner with the same agents, rounds and settings.
 
         Raises ValueError when names, shapes or types differ; the learner is then as it was.
@@ -314,15 +303,16 @@ class Learner:
             theirs = state[name]
             if theirs.shape != mine.shape or theirs.dtype != mine.dtype:
                 raise ValueError(
-                    f"learner state has {name} as {theirs.dtype} {tuple(theirs.shape)}, this learner needs "
-                    f"{mine.dtype} {tuple(mine.shape)}: use the agents, rounds and settings it was saved with"
+                    f"learner state has {name} as {theirs.dtype} {theirs.shape}, this learner needs "
+                    f"{mine.dtype} {mine.shape}: use the agents, rounds and settings it was saved with"
                 )
         stage, step = int(state["stage"]), int(state["step"])
         if not 1 <= stage <= self.stages or step < 0:
             raise ValueError(f"learner state is at stage {stage}, step {step}: this learner has {self.stages} stage(s)")
         self.stage, self.step, self._over = stage, step, bool(state["finished"])
+        tensors = {name: torch.tensor(value) for name, value in state.items()}
         for part in (self._edges, self._estimator, self._rule):
-            part.restore(state)
+            part.restore(tensors)
 
     @property
     def _stage(self) -> Stage:

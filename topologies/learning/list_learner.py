@@ -17,18 +17,18 @@ import torch
 from torch import Generator, Tensor
 
 from actors.messages import Modality
+from topologies.edge_lists import ListedWirings
 from topologies.graphs import acyclic_pairs
-from topologies.learning.blocks import KINDS, Members, Stage
-from topologies.learning.candidates import Candidates, ListedWirings
+from topologies.learning.blocks import Members, Stage
+from topologies.learning.candidates import Candidates
+from topologies.learning.draws import Common
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimators import Reinforce
 from topologies.learning.learner import Learner
 from topologies.learning.objective import Terms, credited_slope, leave_one_out
-from topologies.learning.settings import Decision, Estimator, Init, LearnerSettings, PruningSettings, Rule
-from topologies.wiring import Bools, Common, Edges, Floats, Ints
-
-DENSE = 1000
-"""Agents up to which a matrix of all pairs is made where one is asked for."""
+from topologies.learning.scheme import DENSE, check_listed
+from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
+from topologies.wiring import KINDS, Bools, Edges, Floats, Ints
 
 
 class ListLearner(Learner):
@@ -51,7 +51,7 @@ class ListLearner(Learner):
         """
         names = [str(modality) for modality in modalities]
         settings, pruning = settings or LearnerSettings(estimator=Estimator.REINFORCE), pruning or PruningSettings()
-        _check_listed(settings, pruning)
+        check_listed(settings, pruning)
         self._candidates = Candidates.of(candidates, [name == "visual" for name in names], roles)
         super().__init__(names, rounds=rounds, seed=seed, settings=settings, pruning=pruning)
 
@@ -185,19 +185,3 @@ def _between(whole: bool, sender_is_visual: bool, receiver_is_visual: bool) -> s
     if whole:
         return "agents>agents"
     return ">".join("visual" if visual else "text" for visual in (sender_is_visual, receiver_is_visual))
-
-
-def _check_listed(settings: LearnerSettings, pruning: PruningSettings) -> None:
-    if settings.estimator not in (Estimator.REINFORCE, Estimator.RLOO):
-        raise ValueError(
-            f"edges in lists or tied ones do not go with estimator={settings.estimator}, which needs all pairs of "
-            "agents: leave it out, or choose reinforce or rloo"
-        )
-    if pruning.rule == Rule.AGENTS:
-        raise ValueError("pruning rule=agents needs all pairs of agents: choose progressive, once or likely")
-    if settings.beginnings is not None:
-        raise ValueError(f"beginnings={settings.beginnings} needs all pairs of agents: leave it out")
-    if settings.init != Init.HALF:
-        raise ValueError(f"init={settings.init} needs all pairs of agents: choose half")
-    if settings.decision == Decision.CONNECTED:
-        raise ValueError("decision=connected needs all pairs of agents: choose all or learned")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
-from topologies.edge_lists import Wiring
-from topologies.learning.candidates import ListedWirings
+from topologies.edge_lists import ListedWirings, Wiring
 from topologies.learning.settings import Inference
 from topologies.topology import Ask, Wired, discuss
 from topologies.wiring import Edges, Floats, Wirings

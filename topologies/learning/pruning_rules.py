@@ -1,6 +1,6 @@
 """The pruning rules: which edges are cut, and when.
 
-To add one, write its class here and name it in `RULES`.
+To add one, write its class here, name it in `RULES`, and say in scheme.py what others go by of it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import torch
 from torch import Generator, Tensor
 
 from topologies.learning.blocks import AnyBlock, Stage
+from topologies.learning.draws import prune_mask
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.settings import LearnerSettings, PruningSettings, Rule
+from topologies.learning.settings import PruningSettings, Rule
 from topologies.learning.settling import EndCut
-from topologies.wiring import prune_mask
 
 Random = Callable[[str], Generator]
 """Makes a generator of its own for a purpose, from the learner's seed, stage and step."""
@@ -23,15 +23,8 @@ Random = Callable[[str], Generator]
 class PruningRule:
     """A way of cutting edges: after each step, or when a stage ends.
 
-    whole: whether it prunes one matrix of all agents for each kind of edge, not one for each pair of modalities.
-    stages: the least number of stages that it needs.
-    by_round: whether rounds that have logits of their own have masks of their own too.
     rate: p_t, the pruning rate last used.
     """
-
-    whole = True
-    stages = 1
-    by_round = False
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         """`each_step`: whether the estimator's probabilities may be pruned by after each step."""
@@ -100,8 +93,6 @@ class Progressive(PruningRule):
     With an estimator that cannot be pruned by after each step, edges that harm go at the end of every stage, and the
     least beyond the share that the paper leaves at the end of the final one.
     """
-
-    whole = False
 
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         super().__init__(pruning, edges, rounds, each_step)
@@ -189,9 +180,6 @@ class Agents(Once):
     dropped: bool [rounds or 1, agents].
     """
 
-    stages = 2
-    by_round = True
-
     def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
         super().__init__(pruning, edges, rounds, each_step)
         self.dropped = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
@@ -238,15 +226,6 @@ RULES: dict[Rule, type[PruningRule]] = {
     Rule.LIKELY: Likely,
     Rule.AGENTS: Agents,
 }
-
-
-def rule_for(settings: LearnerSettings, pruning: PruningSettings, each_step: bool) -> type[PruningRule]:
-    """The rule's class. Raises ValueError where it cannot prune what is learned by these settings."""
-    rule = RULES[pruning.rule]
-    # Stages split matrices by modality, and probabilities that no gradient has moved say nothing of an edge's share.
-    if rule.whole and (settings.staged or not each_step):
-        raise ValueError(f"pruning rule={pruning.rule} goes with estimator reinforce or rloo and staged=false")
-    return rule
 
 
 def _one(matrices: Tensor) -> Tensor:

@@ -8,14 +8,14 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from topologies.learning.blocks import KINDS, Stage
+from topologies.learning.blocks import Stage
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate, among_peers, credited_sum, posterior_by_kind, raw_effects, surprise
 from topologies.learning.evidence import Sums, certain_harm, chance_of
 from topologies.learning.objective import Terms, credited, terms_of
-from topologies.learning.settings import Decision, LearnerSettings
+from topologies.learning.settings import LearnerSettings
 from topologies.learning.settling import end_of_estimate
-from topologies.wiring import Wirings, drawn
+from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
 OWN, FINAL = "own", "final"
@@ -39,13 +39,6 @@ class Effects:
     link: [3]; products of last own credits and the final one, and the squares of both.
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     """
-
-    decision = Decision.LEARNED
-    staged = False
-    has_alignment = False
-    each_step = False  # after a few steps nearly all effects are noise
-    learns_from_any = True  # an edge's surprise is its draw minus its probability, whoever drew it
-    least_samples = 1
 
     def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
         self.settings, self.edges, self.rounds, self.visual = settings, edges, rounds, visual

@@ -65,7 +65,7 @@ class Noise(StrEnum):
 
 
 class Graph(StrEnum):
-    """Graphs among whose edges a learner may choose (candidates.py)."""
+    """Graphs among whose edges a learner may choose (candidate_graphs.py)."""
 
     COMPLETE = "complete"
     RING = "ring"

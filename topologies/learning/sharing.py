@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topologies.learning.estimators import ESTIMATORS
-from topologies.learning.learner import Learner
+from topologies.learning.scheme import Scheme
 
 
-def donors(learners: Mapping[str, Learner]) -> dict[str, str]:
+def donors(learners: Mapping[str, Scheme]) -> dict[str, str]:
     """By name, the learner whose discussions another one can learn from instead of its own: of several, the first."""
     found = {}
     for name, learner in learners.items():
@@ -26,7 +25,7 @@ def donors(learners: Mapping[str, Learner]) -> dict[str, str]:
     return found
 
 
-def may_learn_from(learner: Learner, donor: Learner) -> bool:
+def may_learn_from(learner: Scheme, donor: Scheme) -> bool:
     """Whether a learner can do without discussions of its own: its estimator needs no draws of its own, and the donor's
     does, takes the same stages and steps, and tries every edge between agents that the learner decides about.
 
@@ -35,8 +34,8 @@ def may_learn_from(learner: Learner, donor: Learner) -> bool:
     steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, donor)]
     tries = [(one.settings.temporal, one.settings.inter) for one in (learner, donor)]
     return (
-        ESTIMATORS[learner.settings.estimator].learns_from_any
-        and not ESTIMATORS[donor.settings.estimator].learns_from_any
+        learner.estimator.learns_from_any
+        and not donor.estimator.learns_from_any
         and steps[0] == steps[1]
         and all(tried >= asked for asked, tried in zip(*tries, strict=True))
     )

@@ -142,7 +142,7 @@ def explore(
         )
 
     shared: list[Outcome] = []
-    sources = donors({name: student(name) for name in learners}) if settings.share else {}
+    sources = donors({name: student(name).scheme for name in learners}) if settings.share else {}
     for name in learners:
         own = student(name)
         beside = {f"{other} from {name}": student(other) for other, source in sources.items() if source == name}

@@ -11,9 +11,8 @@ import numpy as np
 from topologies.edge_lists import Wiring, into, needed_turns
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
-from topologies.learning.blocks import KINDS
 from topologies.topology import DECISION_AGENT
-from topologies.wiring import Bools, Ints
+from topologies.wiring import KINDS, Bools, Ints
 
 
 class Edge(NamedTuple):

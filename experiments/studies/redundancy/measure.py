@@ -24,7 +24,7 @@ from experiments.running.launch import learner_settings
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from experiments.studies.redundancy.statistics import ROUNDING, redundant
 from topologies.edge_lists import Wiring
-from topologies.learning.estimators import resolved
+from topologies.learning.scheme import resolved
 from topologies.learning.settings import Decision
 from topologies.topology import Wired
 from topologies.wiring import Bools, Floats

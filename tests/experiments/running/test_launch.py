@@ -12,7 +12,7 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted
 from experiments.running.launch import closing_roles, learned_methods, learner_options, processes, team_roles
-from experiments.running.launched import check_learners
+from experiments.running.launched import check_learners, make_learners
 from experiments.running.methods import METHODS, methods_of
 from topologies.fixed import random_like
 from topologies.learning.learner import Learner
@@ -67,7 +67,7 @@ def test_agents_of_one_role_are_one_process() -> None:
 
 def checked(*words: str) -> Learner:
     config = load(["experiment=agentprune", "methods=[agentprune]", *words])
-    return check_learners(config, team_roles(config))["agentprune"]
+    return make_learners(config, team_roles(config))["agentprune"]
 
 
 def test_logits_are_tied_by_role_or_those_of_a_sparser_graph_where_the_configuration_says_so() -> None:

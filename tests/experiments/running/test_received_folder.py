@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
@@ -77,7 +77,7 @@ def test_a_checkpoint_names_no_file_but_those_of_training(
     graph = folder / "learned" / "m3prune"
     graph.mkdir(parents=True)
     before = (folder / "config.yaml").read_bytes()
-    checkpoint = Checkpoint(1, 1, {"theta": torch.zeros(2)}, {name.format(outside=outside): 0})
+    checkpoint = Checkpoint(1, 1, {"theta": np.zeros(2, dtype=np.float32)}, {name.format(outside=outside): 0})
     checkpoint.write(graph / "topology.safetensors")
     with pytest.raises(UserError, match="is not an intact checkpoint"):
         RunFolder(graph).checkpoint()

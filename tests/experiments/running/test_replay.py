@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION, SINGLE, TEXTUAL, VISUAL
@@ -70,7 +70,7 @@ async def record(run: RunFolder, asked: list[Turn]) -> None:
     with LearningRecorder(run.learned("m3prune")) as recorder:
         for sample, wiring in enumerate(SAMPLED):
             recorder.trained(1, await Wired("train.m3prune", AGENTS, wiring).answer(QUESTIONS[0], ask, 5, sample))
-        recorder.learned(learning_step(1, 1, 1), {"theta": torch.ones(2)})
+        recorder.learned(learning_step(1, 1, 1), {"theta": np.ones(2)})
     with Recorder(run) as recorder:
         for method in methods():
             for question in QUESTIONS:

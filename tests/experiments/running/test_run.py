@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -44,9 +45,13 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(output: Path) -> Path:
     """A run at concurrency 32, in a process of its own as a user starts it."""
-    command = [sys.executable, "run.py", *words(output, "concurrency=32", "wandb.mode=offline", "figures=true")]
+    own = words(output, "concurrency=32", "wandb.mode=offline", "figures=true")
+    command = [sys.executable, "-X", "importtime", "run.py", *own]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+    imported = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert "ray" in imported
+    assert "torch" not in imported, "the learner's process alone needs it, and it takes seconds to import"
     assert "m3prune" in done.stdout
     assert "say nothing about a language model's accuracy" in " ".join(done.stdout.split())
     return folder_of(done.stdout)

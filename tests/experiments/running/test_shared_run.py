@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from torch import Tensor
 
 from actors.errors import UserError
 from experiments.analysis.run_table import run_table
@@ -105,7 +105,7 @@ def test_a_run_killed_between_the_records_of_a_step_goes_on_and_ends_the_same(
     written, learned = 0, LearningRecorder.learned
     folders: list[RunFolder] = []
 
-    def counted(self: LearningRecorder, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+    def counted(self: LearningRecorder, step: LearningStep, state: Mapping[str, np.ndarray]) -> None:
         nonlocal written
         learned(self, step, state)
         folders.append(RunFolder(self.run.path.parent.parent))
@@ -150,7 +150,7 @@ def test_effects_that_lacks_steps_or_has_learned_from_its_own_is_told_what_to_do
     begun = RunFolder.create(output, "begun")
     original = LearningRecorder.learned
 
-    def first_step(self: LearningRecorder, step: LearningStep, state: Mapping[str, Tensor]) -> None:
+    def first_step(self: LearningRecorder, step: LearningStep, state: Mapping[str, np.ndarray]) -> None:
         original(self, step, state)
         if step.step == 1:
             raise Killed

@@ -253,7 +253,7 @@ def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed()
         used.append(number)
         before = student.state()
         assert stopped(student).finished
-        assert all(torch.equal(tensor, before[name]) for name, tensor in student.state().items())
+        assert all(np.array_equal(array, before[name]) for name, array in student.state().items())
     assert used == list(range(1, 11))
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from experiments.studies.planted.turns import different_turns
-from topologies.learning.blocks import KINDS
+from topologies.learning.draws import Common, sample_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.objective import credited_slope, leave_one_out
 from topologies.learning.settings import LearnerSettings
-from topologies.wiring import Common, Wirings, drawn, sample_wirings
+from topologies.wiring import KINDS, Wirings, drawn
 
 N, T, K = 3, 2, 6
 MASK = {"spatial": ~torch.eye(N, dtype=torch.bool), "temporal": torch.ones(N, N, dtype=torch.bool)}

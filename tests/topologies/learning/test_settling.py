@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Generator
 
-from topologies.learning.candidates import around, edges_of
+from topologies.learning.candidate_graphs import around, graph_of
 from topologies.learning.effects import Estimate
 from topologies.learning.learner import Learner
 from topologies.learning.list_learner import ListLearner
@@ -171,7 +171,7 @@ def test_every_rule_can_be_asked_and_leaves_what_its_whole_stages_would(settings
 def test_edges_in_lists_settle_too() -> None:
     settings = LearnerSettings(estimator=Estimator.RLOO, staged=False, settled=1.0, shared_orders=True)
     pruning = PruningSettings(steps=4, looks=2, cuts=2, rate=0.4)
-    pairs = around(edges_of(Graph.RING, 4, seed=0))
+    pairs = around(graph_of(Graph.RING, 4, seed=0))
     learner = ListLearner(MIXED, candidates=pairs, settings=settings, pruning=pruning)
     asked = []
     for _ in range(4):

@@ -140,12 +140,12 @@ def test_a_look_cuts_from_the_learners_own_graph_and_the_donor_goes_on_drawing()
 
 
 def test_effects_learn_from_the_first_that_tries_all_edges_and_nobody_else_does() -> None:
-    every = {str(peer): learner(peer) for peer in (Peer.EFFECTS, Peer.GPTSWARM, Peer.RLOO, Peer.M3PRUNE)}
+    every = {str(peer): learner(peer).scheme for peer in (Peer.EFFECTS, Peer.GPTSWARM, Peer.RLOO, Peer.M3PRUNE)}
     assert donors(every) == {"effects": "m3prune_rloo"}
     assert donors({"effects": every["effects"]}) == {}
     assert donors({"effects": every["effects"], "gptswarm": every["gptswarm"]}) == {}  # it tries no temporal edge
     # A team of one modality has one stage, and agents that are dropped take two.
-    alone = {str(peer): learner(peer, ["text"] * 3) for peer in (Peer.AGENTDROPOUT, Peer.EFFECTS)}
+    alone = {str(peer): learner(peer, ["text"] * 3).scheme for peer in (Peer.AGENTDROPOUT, Peer.EFFECTS)}
     assert donors(alone) == {}
 
 
