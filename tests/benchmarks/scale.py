@@ -38,7 +38,7 @@ from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
 from topologies.fixed import constant_wiring
 from topologies.graphs import regular
-from topologies.learning.candidates import around
+from topologies.learning.candidate_graphs import around
 from topologies.learning.list_learner import ListLearner
 from topologies.topology import Wired, discussion_id
 
