@@ -38,7 +38,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
         # Row by row: safetensors writes an array's memory as it lies there, whatever its strides.
-        state = {name: np.array(array, order="C") for name, array in self.state.items()}
+        state = {name: np.asarray(array, order="C") for name, array in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
         # One entry: safetensors writes several in an order that changes from process to process.
         write_atomically(path, save(state, {"about": json.dumps(about | {"digest": digest(state, about)})}))

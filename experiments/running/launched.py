@@ -136,13 +136,7 @@ def _launch_team(
 
 def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Scheme]:
     """What the learner of each learned method goes by. Raises UserError for settings that one cannot have."""
-    schemes = {}
-    for method in learned_methods(config):
-        try:
-            schemes[method] = learner_spec(config, roles, method).scheme()
-        except ValueError as error:
-            raise UserError(f"{method}: {error}") from error
-    return schemes
+    return {method: scheme for method, (_, scheme) in _checked(config, roles).items()}
 
 
 def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
@@ -155,16 +149,27 @@ def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
 def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> Mapping[str, Any]:
     """The learner of each learned method, by its name, all in the topology actor, for most of what a process of theirs
     takes is PyTorch. Raises UserError for settings that one cannot have."""
-    made = {method: learner_spec(config, roles, method) for method in check_learners(config, roles)}
+    made = {method: spec for method, (spec, _) in _checked(config, roles).items()}
     return runtime.launch("the topology actor", made) if made else {}
 
 
 def make_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
     """The learners in this process, by method. Raises UserError for settings that one cannot have."""
-    return {method: learner_spec(config, roles, method)() for method in check_learners(config, roles)}
+    return {method: spec() for method, (spec, _) in _checked(config, roles).items()}
 
 
-def learner_spec(config: Config, roles: Sequence[Role], method: str) -> LearnerSpec:
+def _checked(config: Config, roles: Sequence[Role]) -> dict[str, tuple[LearnerSpec, Scheme]]:
+    checked = {}
+    for method in learned_methods(config):
+        spec = _learner_spec(config, roles, method)
+        try:
+            checked[method] = spec, spec.scheme()
+        except ValueError as error:
+            raise UserError(f"{method}: {error}") from error
+    return checked
+
+
+def _learner_spec(config: Config, roles: Sequence[Role], method: str) -> LearnerSpec:
     """A method's learner, to be made here or in another process."""
     if len(roles) > DENSE:
         raise UserError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.messages import Modality
@@ -168,16 +169,7 @@ class LearnerSpec:
         from topologies.learning.learner import Learner  # imports PyTorch
         from topologies.learning.list_learner import ListLearner
 
-        if self.candidates is None:
-            return Learner(
-                self.modalities, rounds=self.rounds, seed=self.seed, settings=self.settings, pruning=self.pruning
-            )
-        return ListLearner(
-            self.modalities,
-            candidates=self.candidates,
-            roles=self.roles,
-            rounds=self.rounds,
-            seed=self.seed,
-            settings=self.settings,
-            pruning=self.pruning,
+        make = (
+            Learner if self.candidates is None else partial(ListLearner, candidates=self.candidates, roles=self.roles)
         )
+        return make(self.modalities, rounds=self.rounds, seed=self.seed, settings=self.settings, pruning=self.pruning)
