@@ -108,6 +108,14 @@ class RunFolder:
         """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are positions, from 0."""
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode, DAMAGED, only)
 
+    def training_phases(self) -> list[str]:
+        """The phases `train-<stage>` that have traces; in the folder of a learned graph."""
+        return [path.stem for path in parts.files(self.path / "traces", "train-*.jsonl")]
+
+    def count(self, phase: str) -> int:
+        """How many traces of a phase there are. Counted as lines: decoding them would cost far more."""
+        return sum(1 for _ in jsonl.lines(self.path / f"traces/{phase}.jsonl"))
+
     def learning(self) -> Iterator[LearningStep]:
         """Training steps of all stages, in order; in the folder of a learned graph."""
         return jsonl.records(self.path / LEARNING, LearningStep.decode, DAMAGED)

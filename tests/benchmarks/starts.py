@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.starts [--runs 5] [--beside <another checkout>] [key=value ...]
 
-What is compared takes turns within a round; each run ends once its first discussion is recorded. Medians; the last line
-is one JSON object.
+What is compared takes turns within a round; each run ends once its first discussion is recorded. Beside them stands a
+script that starts Ray and nine actors that do nothing. Medians; the last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
+BARE_RAY = """
+import ray
+ray.init(include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+@ray.remote(num_cpus=0)
+class Empty:
+    def ready(self): pass
+actors = [Empty.remote() for _ in range(9)]
+ray.get([actor.ready.remote() for actor in actors])
+print("up", flush=True)
+"""
 POLL_S = 0.02
 LATEST_S = 300.0
 
@@ -54,6 +64,17 @@ def refusal(checkout: Path) -> float:
     return time.perf_counter() - started
 
 
+def bare_ray() -> float:
+    """Seconds until a script has started Ray and nine actors that do nothing."""
+    started = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-c", BARE_RAY], env=_alone(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n", "Ray did not start"
+        return time.perf_counter() - started
+
+
 def _recorded(output: Path, before: set[Path]) -> bool:
     runs = set(output.glob("*-mmqa_prune")) - before
     return any(trace.stat().st_size for run in runs for trace in run.glob("**/traces/*.jsonl"))
@@ -69,7 +90,7 @@ def _heeding() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def measure(runs: int, beside: Path | None, words: list[str]) -> dict[str, object]:
+def measure(runs: int, beside: Path | None, words: list[str]) -> dict[str, dict[str, float]]:
     checkouts = {"here": ROOT} | ({"beside": beside.resolve()} if beside else {})
     with tempfile.TemporaryDirectory() as folder:
         asked: dict[tuple[str, str], Callable[[], float]] = {}
@@ -78,6 +99,7 @@ def measure(runs: int, beside: Path | None, words: list[str]) -> dict[str, objec
                 said = [f"runtime={runtime}", "wandb.mode=disabled", *words]
                 asked[name, runtime] = lambda c=checkout, o=Path(folder) / name, s=said: first_discussion(c, o, s)
             asked[name, "refusal"] = lambda c=checkout: refusal(c)
+        asked["peers", "bare_ray"] = bare_ray
         taken: dict[tuple[str, str], list[float]] = {key: [] for key in asked}
         # The first round warms disk and caches.
         for number in range(runs + 1):
@@ -85,10 +107,10 @@ def measure(runs: int, beside: Path | None, words: list[str]) -> dict[str, objec
                 seconds = once()
                 print(f"{' '.join(key)}: {seconds:.2f} s{'' if number else ' (not counted)'}", flush=True)
                 taken[key] += [seconds] if number else []
-    return {
-        name: {what: round(statistics.median(taken[name, what]), 2) for what in ("ray", "inline", "refusal")}
-        for name in checkouts
-    }
+    medians: dict[str, dict[str, float]] = {}
+    for (name, what), times in taken.items():
+        medians.setdefault(name, {})[what] = round(statistics.median(times), 2)
+    return medians
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(shown)), shown)
     # Evaluation first: training gets the turns that are left.
     for graph in run.all_learned():
-        for path in sorted((graph.path / "traces").glob("train-*.jsonl")):
-            _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
+        for phase in graph.training_phases():
+            _add_training(embedded, graph, phase, limit_turns - embedded.turns)
     return embedded
 
 
@@ -147,9 +147,7 @@ def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -
     first = next(graph.traces(phase, only={0}), None)
     if first is None:
         return
-    with (graph.path / "traces" / f"{phase}.jsonl").open("rb") as lines:
-        # Counted as bytes: decoding every trace would cost far more. A half-written last line does not count.
-        recorded = sum(line.endswith(b"\n") for line in lines)
+    recorded = graph.count(phase)
     drawn = sorted(range(recorded), key=lambda number: derive_seed("report", phase, number))
     numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
     label = f"learning {graph.name}, stage {phase.removeprefix('train-')}"
