@@ -10,7 +10,8 @@ The discussions of `throughput`, 19 turns each.
   tokens a step, replies of varied lengths, a prefix cache). Turns per second as a share of the most that is possible,
   which is bounded by the discussions' critical paths, were every request alone on its engine, and by the work of all
   requests, were every step of every engine full. The window begins when as many discussions have ended as are held at
-  once and ends when the last one begins. `cached_share` is that of prompt tokens which the prefix caches had.
+  once and ends when the last one begins. In it turns are counted, not discussions, of which those that it cuts off at
+  one end are further on than those at the other. `cached_share` is that of prompt tokens which the prefix caches had.
 
 The last line is one JSON object.
 """
@@ -28,7 +29,7 @@ from operator import add
 from statistics import mean
 
 from actors.agents.roles import DECISION
-from actors.messages import Completion, Kind, Question, Request, Source, Trace, Usage
+from actors.messages import Completion, Kind, Message, Question, Request, Source, Trace, Turn, Usage
 from actors.models import Model
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
@@ -53,22 +54,28 @@ class Sleeper:
         return Completion(request.id, REPLY, prompt_tokens=100, completion_tokens=12)
 
 
-async def held(team: AgentTeam, discussions: int, at_once: int) -> tuple[list[Trace], list[float]]:
-    """The traces of so many discussions, and when each ended, in seconds."""
+async def held(team: AgentTeam, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
+    """The traces of so many discussions, when each of them ended, and when each turn did, in seconds."""
     topology, gate = workload(), asyncio.Semaphore(at_once)
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))
     ended: list[float] = []
+    turned: list[float] = []
+
+    async def ask(turn: Turn) -> Message:
+        message = await team.ask(turn)
+        turned.append(time.perf_counter())
+        return message
 
     async def one(number: int) -> Trace:
         person = number // SAMPLES
         question = Question(f"q{person}", f"In which town was person {person} born?", (), evidence)
         async with gate:
-            trace = await topology.answer(question, team.ask, seed=number % SAMPLES, sample=number)
+            trace = await topology.answer(question, ask, seed=number % SAMPLES, sample=number)
             ended.append(time.perf_counter())
         team.close(discussion_id(topology.method, question, number))
         return trace
 
-    return list(await asyncio.gather(*map(one, range(discussions)))), ended
+    return list(await asyncio.gather(*map(one, range(discussions)))), ended, turned
 
 
 def waits(trace: Trace) -> dict[str, list[str]]:
@@ -116,8 +123,9 @@ async def engines(runtime: Runtime, replicas: int) -> dict[str, float]:
     # An engine keeps a queue of its own, as its next step begins before anybody hears what the last one ended.
     team = await _team(runtime, partial(EmulatedEngine, PACE, REPLY), replicas, 2 * PACE.sequences)
     at_once = BUSY * replicas
-    traces, ended = await held(team, TIMES_HELD * at_once, at_once)
-    rate = (len(ended) - 2 * at_once) * TURNS / (ended[-at_once - 1] - ended[at_once - 1])
+    traces, ended, turned = await held(team, TIMES_HELD * at_once, at_once)
+    begins, ends = ended[at_once - 1], ended[-at_once - 1]
+    rate = sum(begins < at <= ends for at in turned) / (ends - begins)
     used, turns = reduce(add, team.usage.values(), Usage()), len(traces) * TURNS
     assert used.calls == turns
     prompt = (used.prompt_tokens - used.cached_tokens) / turns
