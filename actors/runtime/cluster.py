@@ -17,7 +17,8 @@ from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
 from actors.runtime.agent_actor import AgentActor, AgentHandles
 from actors.runtime.agents import instances_of, roles_held
-from actors.runtime.connection import connect, disconnect, forget_session, session_folder
+from actors.runtime.connection import connect, disconnect, session_folder
+from actors.runtime.head import forget_session
 from actors.runtime.remote import RESTARTS
 from actors.runtime.replica_actor import PoolHandle, ReplicaActor
 from actors.runtime.runtime import START_S, OnEvent, ignore

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import socket
-import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import psutil
 import ray
 from ray._private import ray_constants, worker
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
@@ -28,7 +25,6 @@ from actors.signals import held_back
 
 LOG = logging.getLogger(__name__)
 
-KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 _heads: list[Head] = []  # that this process is connected to: one or none
 
 
@@ -102,21 +98,6 @@ def session_folder() -> Path:
     """Where the local Ray of this process has its sockets and logs."""
     node: Any = worker._global_node
     return Path(node.get_session_dir_path())
-
-
-def forget_session(session: Path) -> None:
-    """Removes a session that has ended, and those in its place whose process ended long ago."""
-    old = time.time() - KEPT_S
-    for other in session.parent.glob("session_2*_*"):
-        # Its name ends with the number of the process that it is of.
-        number = other.name.rpartition("_")[2]
-        with suppress(OSError, ValueError):
-            if other == session or (other.lstat().st_mtime < old and not psutil.pid_exists(int(number))):
-                shutil.rmtree(other, ignore_errors=True)
-    latest = session.parent / "session_latest"
-    with suppress(OSError):
-        if latest.is_symlink() and not latest.exists():
-            latest.unlink()
 
 
 def _check_answers(address: str) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 import subprocess
 import sys
-import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ PROGRAM = Path(__file__).with_name("head_process.py")
 # Ray's own word for it: on Linux as on macOS and Windows, 127.0.0.1 is this machine's address then.
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 END_S = 15.0  # of which Ray gives its node's processes some
+KEPT_S = 24 * 3600.0  # the logs of a run that failed or was killed
 
 _begun: list[Head] = []
 
@@ -38,12 +40,12 @@ class Head:
     """
 
     def __init__(self) -> None:
-        folder = private_folder()
+        self._folder = private_folder() / "ray"
         said = any(name.startswith("RAY_AUTH_") for name in os.environ)
         own = {} if said else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.variables = {**own, **ON_LOOPBACK}
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), f"{folder}/ray"],
+            [sys.executable, str(PROGRAM), str(self._folder)],
             env={**os.environ, **self.variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -70,11 +72,25 @@ class Head:
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            with suppress(psutil.NoSuchProcess):
-                process = psutil.Process(self._process.pid)
-                kill([*process.children(recursive=True), process])
-            self._process.wait()
+            self._kill()
         self._process.stdout.close()
+
+    def abandon(self) -> None:
+        """End it at once, whatever it is doing, with its session; for one that nobody has joined."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._kill()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        for session in self._folder.glob(f"session_2*_{self._process.pid}"):
+            forget_session(session)
+
+    def _kill(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self._process.pid)
+            process.suspend()  # it may be about to start another one
+            kill([*process.children(recursive=True), process])
+        self._process.wait()
 
 
 def begin() -> None:
@@ -89,9 +105,9 @@ def begun() -> Head:
 
 
 def give_up() -> None:
-    """End a Ray that nobody has asked for since `begin`, and wait for nothing."""
+    """End a Ray that nobody has asked for since `begin`."""
     while _begun:
-        threading.Thread(target=_begun.pop().close, daemon=True).start()
+        _begun.pop().abandon()
 
 
 def first_line(error: Exception) -> str:
@@ -114,3 +130,18 @@ def private_folder() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ClusterError(f"{folder} is not a folder of yours alone, as Ray's sockets need; set RAY_TMPDIR=<folder>")
     return folder
+
+
+def forget_session(session: Path) -> None:
+    """Removes a session that has ended, and those in its place whose process ended long ago."""
+    old = time.time() - KEPT_S
+    for other in session.parent.glob("session_2*_*"):
+        # Its name ends with the number of the process that it is of.
+        number = other.name.rpartition("_")[2]
+        with suppress(OSError, ValueError):
+            if other == session or (other.lstat().st_mtime < old and not psutil.pid_exists(int(number))):
+                shutil.rmtree(other, ignore_errors=True)
+    latest = session.parent / "session_latest"
+    with suppress(OSError):
+        if latest.is_symlink() and not latest.exists():
+            latest.unlink()

@@ -27,7 +27,7 @@ def main(temp_dir: str) -> None:
     # Ctrl-C reaches all processes of a terminal; this one ends when the one that got it has nothing more to ask.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     from actors.runtime import fork_server
-    from actors.runtime.head import first_line
+    from actors.runtime.head import first_line, forget_session
 
     # Ray's library reads who its raylet is once, when it is loaded.
     with fork_server.as_of_raylet():
@@ -52,8 +52,6 @@ def main(temp_dir: str) -> None:
     node.destroy_external_storage()
     node.kill_all_processes(check_alive=False, allow_graceful=True)
     if not joined:
-        from actors.runtime.connection import forget_session
-
         forget_session(Path(node.get_session_dir_path()))
 
 

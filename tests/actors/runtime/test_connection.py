@@ -20,10 +20,11 @@ import ray
 from ray._private.utils import push_error_to_driver
 
 from actors.errors import ClusterError
+from actors.processes import runs
 from actors.runtime.cluster import Cluster
-from actors.runtime.connection import connect, forget_session
+from actors.runtime.connection import connect
 from actors.runtime.fork_server import VARIABLE
-from actors.runtime.head import PROGRAM, private_folder
+from actors.runtime.head import PROGRAM, begin, forget_session, give_up, private_folder
 from actors.settings import RaySettings
 from tests.actors.runtime.test_cluster import Slow, request
 
@@ -170,6 +171,26 @@ def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_
         assert not psutil.pid_exists(head)
         assert not list(folder.glob("*/ray/session*"))
         assert not [one for one in psutil.process_iter() if str(folder) in " ".join(cmdline(one))]
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("up_to", ["", "gcs_server", "raylet"])
+def test_a_ray_that_is_given_up_ends_at_once_and_leaves_nothing(up_to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    me, until = psutil.Process(), time.monotonic() + 60
+    try:
+        begin()
+        while up_to and not titled(up_to) and time.monotonic() < until:
+            time.sleep(0.01)
+        started = me.children(recursive=True)
+        give_up()
+        assert started
+        while any(map(runs, started)) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not [one for one in started if runs(one)]
+        assert not list(folder.glob("*/ray/session*"))
     finally:
         shutil.rmtree(folder)
 
