@@ -6,6 +6,15 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+
+@dataclass
+class _Line:
+    """Those that ask alike: how many slots they have, and who waits for one."""
+
+    held: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
 class Slots:
@@ -19,8 +28,7 @@ class Slots:
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept = 0
-        self._held = {True: 0, False: 0}  # by whether a learner learns from them
-        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
+        self._learning, self._others = _Line(), _Line()
 
     @contextmanager
     def kept(self, slots: int) -> Iterator[None]:
@@ -35,45 +43,44 @@ class Slots:
     @asynccontextmanager
     async def slot(self, *, learning: bool) -> AsyncIterator[None]:
         """One of them for the block, in the order of those that ask."""
-        await self._acquire(learning)
+        line = self._learning if learning else self._others
+        await self._acquire(line)
         try:
             yield
         finally:
-            self._release(learning)
+            self._release(line)
 
-    def _is_free(self, learning: bool) -> bool:
-        if sum(self._held.values()) >= self._most:
+    def _is_free(self, line: _Line) -> bool:
+        if self._learning.held + self._others.held >= self._most:
             return False
-        return learning or (not self._waiting[True] and self._held[False] < self._most - self._kept)
+        return line is self._learning or (not self._learning.waiting and self._others.held < self._most - self._kept)
 
-    async def _acquire(self, learning: bool) -> None:
-        waiting = self._waiting[learning]
-        if not waiting and self._is_free(learning):
-            self._held[learning] += 1
+    async def _acquire(self, line: _Line) -> None:
+        if not line.waiting and self._is_free(line):
+            line.held += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+        line.waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
                 with suppress(ValueError):  # `_wake` may have passed it by already
-                    waiting.remove(turn)
+                    line.waiting.remove(turn)
                 self._wake()  # others may have waited behind it
             else:
-                self._release(learning)  # it was given one in the same moment
+                self._release(line)  # it was given one in the same moment
             raise
 
-    def _release(self, learning: bool) -> None:
-        self._held[learning] -= 1
+    def _release(self, line: _Line) -> None:
+        line.held -= 1
         self._wake()
 
     def _wake(self) -> None:
         """Gives what is free to those that wait."""
-        for learning in (True, False):
-            waiting = self._waiting[learning]
-            while waiting and self._is_free(learning):
-                turn = waiting.popleft()
+        for line in (self._learning, self._others):
+            while line.waiting and self._is_free(line):
+                turn = line.waiting.popleft()
                 if not turn.done():  # a cancelled one takes none
-                    self._held[learning] += 1
+                    line.held += 1
                     turn.set_result(None)
