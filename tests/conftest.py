@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ os.environ["WANDB_SILENT"] = "true"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MPLBACKEND"] = "Agg"
+# A shell has what it starts in the background ignore Ctrl-C, and what tests start and interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Hypothesis would fail an example that takes 200 ms: no test may depend on how fast or busy the machine is. Nor may it
 # depend on luck: the same examples every time; new ones are looked for by hand.
 hypothesis_settings.register_profile(

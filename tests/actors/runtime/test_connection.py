@@ -180,11 +180,12 @@ def test_a_ray_that_is_given_up_ends_at_once_and_leaves_nothing(up_to: str, monk
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
     me, until = psutil.Process(), time.monotonic() + 60
+    before = me.children(recursive=True)  # of other tests in this process
     try:
         begin()
         while up_to and not titled(up_to) and time.monotonic() < until:
             time.sleep(0.01)
-        started = me.children(recursive=True)
+        started = set(me.children(recursive=True)) - set(before)
         give_up()
         assert started
         while any(map(runs, started)) and time.monotonic() < until:
