@@ -77,11 +77,8 @@ class Head:
 
     def abandon(self) -> None:
         """End it at once, whatever it is doing, with its session; for one that nobody has joined."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._kill()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self.close()
         for session in self._folder.glob(f"session_2*_{self._process.pid}"):
             forget_session(session)
 

@@ -97,9 +97,9 @@ def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
     """The turns of each method, in their order, then of each stage of learning; without those that have none."""
     counts = {method: count_turns(run.traces(f"evaluate-{method}")) for method in methods}
     for graph in run.all_learned():
-        for phase in graph.training_phases():
-            label = f"learning {graph.name}, stage {phase.removeprefix('train-')}"
-            counts[label] = count_turns(graph.traces(phase))
+        for path in graph.training_traces():
+            label = f"learning {graph.name}, stage {path.stem.removeprefix('train-')}"
+            counts[label] = count_turns(graph.traces(path.stem))
     return {label: of_phase for label, of_phase in counts.items() if of_phase.turns}
 
 

@@ -108,9 +108,9 @@ class RunFolder:
         """Traces of a phase (`calibrate`, `train-<stage>`, `evaluate-<method>`); `only` are positions, from 0."""
         return jsonl.records(self.path / f"traces/{phase}.jsonl", decode, DAMAGED, only)
 
-    def training_phases(self) -> list[str]:
-        """The phases `train-<stage>` that have traces; in the folder of a learned graph."""
-        return [path.stem for path in parts.files(self.path / "traces", "train-*.jsonl")]
+    def training_traces(self) -> list[Path]:
+        """The file of each stage of training, of which parts alone may be there; in the folder of a learned graph."""
+        return parts.files(self.path / "traces", "train-*.jsonl")
 
     def count(self, phase: str) -> int:
         """How many traces of a phase there are. Counted as lines: decoding them would cost far more."""
@@ -314,7 +314,7 @@ class LearningRecorder(_Writer):
         # Without a checkpoint learning starts again, so every training record is cut to nothing.
         sizes = self.checkpoint.sizes if self.checkpoint else {}
         digests = self.checkpoint.digests if self.checkpoint else {}
-        present = {f"traces/{path.name}" for path in parts.files(self.run.path / "traces", "train-*.jsonl")}
+        present = {f"traces/{path.name}" for path in self.run.training_traces()}
         names = sorted({LEARNING, *present, *sizes})
         # All of them before any is cut: what is refused stays as it is.
         self._in_parts = dict.fromkeys(names, 0)

@@ -205,7 +205,7 @@ def _named(turn: Turn) -> str:
 def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, jsonl.Place]]:
     """File and place of each discussion of a method, by its id; only the head of a line is parsed."""
     if method.startswith(TRAINING):
-        found = parts.files(folder.learned(method.removeprefix(TRAINING)).path / "traces", "train-*.jsonl")
+        found = folder.learned(method.removeprefix(TRAINING)).training_traces()
     else:
         found = [folder.path / "traces" / ("calibrate.jsonl" if method == "calibrate" else f"evaluate-{method}.jsonl")]
     places = {}

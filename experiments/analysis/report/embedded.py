@@ -104,8 +104,8 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
         embedded.add(Group(method, method, f"traces/evaluate-{method}.jsonl", len(numbers), len(shown)), shown)
     # Evaluation first: training gets the turns that are left.
     for graph in run.all_learned():
-        for phase in graph.training_phases():
-            _add_training(embedded, graph, phase, limit_turns - embedded.turns)
+        for path in graph.training_traces():
+            _add_training(embedded, graph, path.stem, limit_turns - embedded.turns)
     return embedded
 
 

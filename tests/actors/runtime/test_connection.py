@@ -27,6 +27,7 @@ from actors.runtime.fork_server import VARIABLE
 from actors.runtime.head import PROGRAM, begin, forget_session, give_up, private_folder
 from actors.settings import RaySettings
 from tests.actors.runtime.test_cluster import Slow, request
+from tests.support.waiting import until
 
 
 @pytest.mark.ray
@@ -176,20 +177,20 @@ def test_a_ray_that_nobody_joins_ends_with_the_process_that_began_it_and_leaves_
 
 
 @pytest.mark.parametrize("up_to", ["", "gcs_server", "raylet"])
-def test_a_ray_that_is_given_up_ends_at_once_and_leaves_nothing(up_to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ray_that_is_given_up_ends_at_once_and_leaves_nothing(
+    up_to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
-    me, until = psutil.Process(), time.monotonic() + 60
+    me = psutil.Process()
     before = me.children(recursive=True)  # of other tests in this process
     try:
         begin()
-        while up_to and not titled(up_to) and time.monotonic() < until:
-            time.sleep(0.01)
+        await until(lambda: not up_to or titled(up_to))
         started = set(me.children(recursive=True)) - set(before)
         give_up()
         assert started
-        while any(map(runs, started)) and time.monotonic() < until:
-            time.sleep(0.01)
+        await until(lambda: not any(map(runs, started)))
         assert not [one for one in started if runs(one)]
         assert not list(folder.glob("*/ray/session*"))
     finally:
