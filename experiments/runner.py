@@ -24,7 +24,6 @@ from experiments.config.secrets import check_exported
 from experiments.records.discard import discard, is_recorded
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.starts import Watch, watched
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models
@@ -95,8 +94,7 @@ def run(config: Config, folder: RunFolder) -> None:
                 _check_drawing()
                 _planted(config, folder)
             case "prune" | "redundancy" | "behaviour":
-                with watched(folder.path) as watch:
-                    _prune(config, folder, cache, watch)
+                _prune(config, folder, cache)
             case other:
                 assert_never(other)
     except LOST as error:
@@ -144,7 +142,7 @@ def _planted(config: Config, folder: RunFolder) -> None:
         planted.run(folder, config.planted, config.learner, config.pruning, samples, config.seed, tracker)
 
 
-def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None:
+def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
     # The cheap checks come first: opening a data set may take minutes.
     roles = team_roles(config)
     check(config)
@@ -188,7 +186,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None
                 _check_drawing()
             evidence = open_evidence(config, dataset, cache)
             context = RunContext(config, roles, dataset, evidence, recorder, tracker, progress)
-            asyncio.run(_discuss(context, runtime, agents, learners, recorded, watch))
+            asyncio.run(_discuss(context, runtime, agents, learners, recorded))
         at_once = cores() if draws_figures(config) else 0
         if config.job == "redundancy":
             redundancy_table.conclude(folder, tracker)
@@ -201,7 +199,6 @@ def _prune(config: Config, folder: RunFolder, cache: Path, watch: Watch) -> None
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
             tell(folder.path, table_files)
-    watch.write()
 
 
 async def _discuss(
@@ -210,12 +207,10 @@ async def _discuss(
     agents: Launched,
     learners: Mapping[str, Any],
     recorded: Team | None,
-    watch: Watch,
 ) -> None:
     """Everything that needs agents: wait for them, and do the job."""
     config = context.config
     await _wait(context, runtime, recorded)
-    watch.up()
     job = Job(context, agents, learners)
     if config.job != "prune":
         await job.prepare()
@@ -224,7 +219,6 @@ async def _discuss(
         redundancy_summary.write(context, await Redundancy(job).run())
     else:
         await (Behaviour(job) if config.job == "behaviour" else job).run()
-    watch.discussed()
 
 
 async def _wait(context: RunContext, runtime: Runtime, recorded: Team | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.backends.model_choice import ModelChoice
@@ -19,12 +19,13 @@ OF_PROCESSES = ("replicas", "capacity", "cpus", "gpus")  # settings that every k
 @dataclass(frozen=True)
 class TokenCounting:
     """A model's tokens before a run: of a text; of any picture (None: by its size); of each prompt's frame (None: a
-    chat template's). `rule` says in words what counts."""
+    chat template's). `rule` names in words what counts. `reply_tokens` are measured means by role, "" of any other."""
 
     rule: str
     text: Callable[[str], int]
     picture: int | None = None
     frame: int | None = None
+    reply_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from actors.reader import reader
 from actors.reader.reader import Reader
 from actors.reader.text import count_tokens
 
+# Means of MMQA runs, by role.
+REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
+
 
 class ReaderBackend(Backend):
     name = "reader"
@@ -34,7 +37,7 @@ class ReaderBackend(Backend):
 
     def counting(self) -> TokenCounting:
         rule = "words and punctuation marks, as the embedded reader counts them"
-        return TokenCounting(rule, count_tokens, self.reader.picture_tokens, reader.CHAT_OVERHEAD_TOKENS)
+        return TokenCounting(rule, count_tokens, self.reader.picture_tokens, reader.CHAT_OVERHEAD_TOKENS, REPLY_TOKENS)
 
     def choice(self) -> ModelChoice:
         return ModelChoice(kind="reader", settings=asdict(self.reader))

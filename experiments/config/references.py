@@ -35,7 +35,7 @@ _LOADING = ("vllm", "transformers")
 # Groups whose name alone stands for their kind.
 _SHORT = (*_MODELS, "data", "attack")
 # Files that are settings, or are copied into a folder.
-_FILES = ("roles.file", "reader", "roles.<role>.reader", "retrieval.web_file")
+_FILES = ("roles.file", "reader", "roles.<role>.reader", "retrieval.web_file", "costs.run")
 _AXES, _POINTS = "sweep.axes.", "sweep.points"
 
 Leaf = tuple[str, Any]
@@ -108,8 +108,6 @@ def _leads_out(key: str, value: Any, loads: bool, config: Config, folder: Path) 
         return loads
     if key in _FILES:
         return True
-    if key == "costs.model":
-        return value not in ("auto", "none")
     if key == "retrieval.web":
         return bool(value == "serper")
     if key in ("retrieval.web_url", "retrieval.web_key_env"):

@@ -84,25 +84,22 @@ class ReplaySettings:
 
 @dataclass
 class CostSettings:
-    """What `dry_run=true` reckons with: prices in any currency, speeds of all replicas together, and the cost model."""
+    """Prices and speeds from which `dry_run=true` prints a price and hours; it prints neither without them."""
 
-    model: str = "auto"
-    """Who predicts time, memory and disk: `auto`, ours for the runtime; a file of your own, which `python -m
-    experiments.estimate fit <run folders>` writes; `none`."""
-    cores: int | None = at_least(1, default=None)
-    """Cores of the machine that the run would have (null: as many as the one on which the cost model was fitted)."""
-    speed: float | None = at_least(1, default=None)
-    """How fast those cores are, in pieces of plain Python that one does in a second: `speeds` in starts.jsonl of a run
-    there (null: as read here meanwhile)."""
-    prompt_price: float | None = at_least(0, default=None)
-    """For a million tokens."""
-    cached_price: float | None = at_least(0, default=None)
-    """For a million prompt tokens that a prefix cache serves (null: as other prompt tokens)."""
-    completion_price: float | None = at_least(0, default=None)
-    """For a million tokens."""
-    gpu_hour_price: float | None = at_least(0, default=None)
+    run: str | None = None
+    """Earlier run folder whose time and caches predict the hours, scaled by tokens."""
     prompt_tokens_per_s: float | None = at_least(1e-9, default=None)
+    """Prompt tokens per second of all replicas together; takes the place of `costs.run`."""
     completion_tokens_per_s: float | None = at_least(1e-9, default=None)
+    """Completion tokens per second of all replicas together; takes the place of `costs.run`."""
+    prompt_price: float | None = at_least(0, default=None)
+    """Price of a million prompt tokens, in any currency."""
+    cached_price: float | None = at_least(0, default=None)
+    """Price of a million prompt tokens that a prefix cache serves (null: as other prompt tokens)."""
+    completion_price: float | None = at_least(0, default=None)
+    """Price of a million completion tokens."""
+    gpu_hour_price: float | None = at_least(0, default=None)
+    """Price of an hour of one GPU."""
 
 
 @dataclass

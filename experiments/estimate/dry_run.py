@@ -21,8 +21,8 @@ from actors.messages import Question, Role, Trace, derive_seed
 from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
-from experiments.estimate.plan import Phase, Plan, Range, Share, demand_of, hours, plan_table, price, total
-from experiments.estimate.predicted import predicted, reply_lengths
+from experiments.estimate.earlier_run import read_earlier_run
+from experiments.estimate.plan import Phase, Plan, Range, Share, plan_table, total
 from experiments.estimate.replies import ANSWER, REPLY
 from experiments.estimate.stand_ins import MAIN, StandIns, Tally
 from experiments.estimate.token_count import Counter, counter_for, counter_of
@@ -33,14 +33,12 @@ from experiments.evidence.knowledge import triples_given
 from experiments.evidence.library import LabelledLibrary
 from experiments.judging import judge
 from experiments.judging.rubric import GRADED
-from experiments.records.speed import Speedometer
 from experiments.running.calibration import watched_items, watched_topology
-from experiments.running.conclude import draws_figures
 from experiments.running.extracting import check_extraction, left_to_extract
 from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
 from experiments.running.launched import donors, make_learners
 from experiments.running.methods import METHODS, make_topology, methods_of
-from experiments.running.models import answer_rubric, by_key, role_backends
+from experiments.running.models import answer_rubric, by_key, model_backend, role_backends
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from experiments.studies.behaviour.conditions import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
@@ -106,9 +104,7 @@ def estimate(config: Config, dataset: Dataset, evidence: Evidence, roles: Sequen
         UserError: for what would end the run as well: too few training questions, a method that does not exist,
             learner settings that make no sense.
     """
-    # Planning is work like a run's: what this thread reads meanwhile is what it would read in a run.
-    with Speedometer() as speedometer:
-        return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan(speedometer))
+    return asyncio.run(_Estimate(config, dataset, evidence, roles, counter).plan())
 
 
 class _Estimate:
@@ -120,7 +116,9 @@ class _Estimate:
         self._own = role_backends(config, dict.fromkeys(role.played for role in taking_part))
         counters = {key: counter_of(backend) for key, backend in by_key(self._own).items()}
         own = {role: (backend.key, counters[backend.key]) for role, backend in self._own.items()}
-        self._roles, self._lengths = roles, reply_lengths(config)
+        self._roles = roles
+        self._earlier = read_earlier_run(config.costs.run) if config.costs.run else None
+        self._lengths = self._earlier.reply_tokens if self._earlier else counter.reply_tokens
         self._team = StandIns(taking_part, config.agents, counter, own, self._lengths)
         self._methods = methods_of(config)
         # Only systems search; for other methods no question has to be held in memory.
@@ -143,7 +141,7 @@ class _Estimate:
             for method, learner in self._learners.items()
         }
 
-    async def plan(self, speedometer: Speedometer) -> Plan:
+    async def plan(self) -> Plan:
         """The phases in the order of the run: extraction, calibration, training, each method, judging."""
         config = self._config
         phases = [
@@ -168,10 +166,7 @@ class _Estimate:
         for method in self._methods:
             phases.append(await self._evaluation(method, questions, len(items)))
         judged = self._judging(looked_at, len(items)) if config.judge.kind != "none" else None
-        whole = total(phases)
-        demand = demand_of(phases, config.completions.reuse)
-        if draws_figures(config):
-            demand = demand.drawn
+        whole, backends = total(phases), (model_backend(config), *by_key(self._own).values())
         return Plan(
             phases=tuple(phases),
             judged=judged,
@@ -180,14 +175,13 @@ class _Estimate:
             questions=len(questions),
             max_tokens=config.agents.max_tokens,
             reuse=config.completions.reuse,
-            hours=hours(config.costs, whole.prompt, whole.completion),
-            price=price(config.costs, whole.prompt, whole.completion),
             warnings=tuple(self._warnings(whole)),
             models=self._models(),
             donors=self._donors,
             costs=config.costs,
-            predicted=predicted(config, self._roles, demand, speedometer.lap()),
+            earlier=self._earlier,
             measured=bool(self._lengths),
+            gpus=sum(backend.replicas * backend.gpus_each for backend in backends),
         )
 
     def _tally(self) -> Tally:
@@ -242,8 +236,7 @@ class _Estimate:
                 student.learn(wirings, turns, utilities)
         for student in students:
             student.next_stage()
-        learned = phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
-        return replace(learned, steps=steps * len(students), graphs=len(students) if stage == 1 else 0)
+        return phase(f"learning {method}, stage {stage}", needed * k, expected, *bounds)
 
     async def _evaluation(self, method: Method, questions: Sequence[Question], total: int) -> Phase:
         topology = make_topology(method, self._config, self._agents, self._learned, self._library, self._watched)
@@ -261,11 +254,7 @@ class _Estimate:
         # Nothing that learning could change: the expected count is its own bound.
         if not bounds[0].discussions:
             bounds = expected, expected
-        return replace(
-            phase(f"evaluating {method.name}", total, expected, *bounds),
-            exact=exact,
-            answers=total,
-        )
+        return replace(phase(f"evaluating {method.name}", total, expected, *bounds), exact=exact)
 
     def _reads_everyone(self, method: Method) -> bool:
         learned = method.learner or learned_methods(self._config)[0]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from experiments.analysis.table import Table
 from experiments.config.settings import CostSettings
-from experiments.cost.demand import Demand
-from experiments.estimate.predicted import Predicted, notes, short
+from experiments.estimate.earlier_run import EarlierRun
 
 HEADERS = (
     "phase",
@@ -67,10 +66,9 @@ class Phase:
     `shared` of the expected prompt tokens are what agents that read the same have in common on a question. `distinct`
     is the number of calls that differ from each other and from those of the phases before, estimated without knowing
     any reply; `spared_prompt` and `spared_completion` are the tokens of the others, and `cached` are the prompt tokens
-    of distinct calls that a prefix cache may serve. `steps` are training steps, once for each learner that takes them,
-    `graphs` those whose learning begins, and `answers` the evaluated ones. `longest` is the size of the longest prompt
-    in tokens, and `at_most` its size if every reply in it had the length allowed. `by_model` is the part of each model,
-    by its key, where there are several.
+    of distinct calls that a prefix cache may serve. `longest` is the size of the longest prompt in tokens, and
+    `at_most` its size if every reply in it had the length allowed. `by_model` is the part of each model, by its key,
+    where there are several.
     """
 
     name: str
@@ -87,9 +85,6 @@ class Phase:
     spared_prompt: float = 0.0
     spared_completion: float = 0.0
     cached: float = 0.0
-    steps: int = 0
-    graphs: int = 0
-    answers: int = 0
     by_model: Mapping[str, Share] = field(default_factory=dict)
 
 
@@ -99,10 +94,11 @@ class Plan:
 
     `judged` is apart from the rest: a judge may be another model, at another price.
 
-    `models` says in words by key which they are, where there are several. `rule` says how tokens were counted,
-    `questions` how many were looked at for each phase, and `reuse` whether completions are kept. `hours` and `price`
-    are None where no rates are given; `warnings` say what will not go as the user may think. `donors` are, by
-    method, whose discussions it learns from where they are not its own. `measured`: the lengths of replies were.
+    `models` names the models by key, where there are several. `rule` is how tokens were counted, `questions` how many
+    were sampled for each phase, and `reuse` whether completions are kept. `hours` and `price` are None without rates.
+    `warnings` are differences between the run and what its user may expect. `donors` maps each method that learns from
+    another one's discussions to that method. `measured` is True where lengths of replies were measured. `gpus` are
+    those of all replicas.
     """
 
     phases: tuple[Phase, ...]
@@ -112,14 +108,13 @@ class Plan:
     questions: int
     max_tokens: int
     reuse: bool
-    hours: Range | None
-    price: Range | None
     warnings: tuple[str, ...]
     models: Mapping[str, str] = field(default_factory=dict)
     donors: Mapping[str, str] = field(default_factory=dict)
     costs: CostSettings = field(default_factory=CostSettings)
-    predicted: Predicted | None = None
+    earlier: EarlierRun | None = None
     measured: bool = False
+    gpus: float = 0.0
 
     @property
     def whole(self) -> Phase:
@@ -127,14 +122,61 @@ class Plan:
         return total(self.phases)
 
     @property
-    def demand(self) -> Demand:
-        """What the run asks of its processes, as expected."""
-        return demand_of(self.phases, self.reuse)
+    def made(self) -> Made:
+        """The calls that a model answers, as expected."""
+        return made(self.whole, self.reuse)
 
     @property
     def saved(self) -> float:
         """The share of calls that a completion cache answers."""
         return 1 - self.whole.distinct / max(1, self.whole.calls)
+
+    @property
+    def hours(self) -> Range | None:
+        """At the stated speeds, else as an earlier run took them."""
+        return hours(self.costs, self.earlier, self.whole.prompt, self.whole.completion)
+
+    @property
+    def price(self) -> Range | None:
+        """Of all tokens, without any cache."""
+        return price(self.costs, self.whole.prompt, self.whole.completion)
+
+    @property
+    def least_price(self) -> float | None:
+        """Of the expected tokens that no cache answers."""
+        rates = self.costs
+        if self.price is None:
+            return None
+        cached_price = rates.prompt_price if rates.cached_price is None else rates.cached_price
+        made = self.made
+        parts = (
+            (made.prompt - made.cached, rates.prompt_price),
+            (made.cached, cached_price),
+            (made.completion, rates.completion_price),
+        )
+        return sum(tokens * (each or 0.0) for tokens, each in parts) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Calls that a model answers and their tokens. `cached` of the prompt tokens may come from a prefix cache."""
+
+    calls: float
+    prompt: float
+    cached: float
+    completion: float
+
+
+def made(whole: Phase, reuse: bool) -> Made:
+    """The calls of a run that are made; with `reuse`, the completion cache answers all others."""
+    if not reuse:
+        return Made(whole.calls, whole.prompt.expected, whole.cached, whole.completion)
+    return Made(
+        whole.distinct,
+        whole.prompt.expected - whole.spared_prompt,
+        whole.cached,
+        whole.completion - whole.spared_completion,
+    )
 
 
 def total(phases: Iterable[Phase]) -> Phase:
@@ -159,37 +201,23 @@ def total(phases: Iterable[Phase]) -> Phase:
         spared_prompt=sum(phase.spared_prompt for phase in phases),
         spared_completion=sum(phase.spared_completion for phase in phases),
         cached=sum(phase.cached for phase in phases),
-        steps=sum(phase.steps for phase in phases),
-        graphs=sum(phase.graphs for phase in phases),
-        answers=sum(phase.answers for phase in phases),
         by_model=by_model,
     )
 
 
-def demand_of(phases: Iterable[Phase], reuse: bool) -> Demand:
-    """What phases ask of a run's processes; with `reuse`, what the completion cache answers is not made."""
-    whole = total(phases)
-    return Demand(
-        calls=whole.calls,
-        made=whole.distinct if reuse else whole.calls,
-        prompt=whole.prompt.expected - (whole.spared_prompt if reuse else 0.0),
-        cached=whole.cached,
-        completion=whole.completion - (whole.spared_completion if reuse else 0.0),
-        steps=whole.steps,
-        graphs=whole.graphs,
-        answers=whole.answers,
-    )
-
-
-def hours(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
-    """The hours that a run takes at the given speeds, of all replicas together; prompts and replies add up."""
-    if costs.prompt_tokens_per_s is None and costs.completion_tokens_per_s is None:
+def hours(costs: CostSettings, earlier: EarlierRun | None, prompt: Range, completion: float) -> Range | None:
+    """Hours of a run: at stated speeds, which leave out every cache, or with the speed and caches of an earlier run."""
+    per_prompt = per_completion = 0.0
+    if costs.prompt_tokens_per_s is not None or costs.completion_tokens_per_s is not None:
+        # A speed that is not stated takes no time: the hours are then those of the other part alone.
+        per_prompt = 1 / costs.prompt_tokens_per_s if costs.prompt_tokens_per_s else 0.0
+        per_completion = 1 / costs.completion_tokens_per_s if costs.completion_tokens_per_s else 0.0
+    elif earlier is not None:
+        per_prompt = per_completion = earlier.seconds_per_token
+    else:
         return None
-    # A speed that is not given takes no time: the estimate is then of the other part alone.
-    per_prompt_token = 1 / costs.prompt_tokens_per_s if costs.prompt_tokens_per_s else 0.0
-    per_completion_token = 1 / costs.completion_tokens_per_s if costs.completion_tokens_per_s else 0.0
-    replies = completion * per_completion_token
-    return (prompt.times(per_prompt_token) + Range(replies, replies, replies)).times(1 / 3600)
+    replies = completion * per_completion
+    return (prompt.times(per_prompt) + Range(replies, replies, replies)).times(1 / 3600)
 
 
 def price(costs: CostSettings, prompt: Range, completion: float) -> Range | None:
@@ -245,22 +273,33 @@ def _notes(plan: Plan) -> Iterator[str]:
         "question, evidence and pictures, which agents that read the same share: a prefix cache can serve them from "
         "the second prompt on."
     )
+    made = plan.made
+    cached = f" ({short(made.cached)} of them from a prefix cache with room for them)" if made.cached else ""
     if plan.reuse:
         yield (
             f"About {whole.distinct:,.0f} of the calls differ from each other, if no two different prompts get the "
-            f"same reply; the others ({plan.saved:.0%}) are answered from the completion cache."
+            f"same reply; the others ({plan.saved:.0%}) are answered from the completion cache. Those made have "
+            f"{short(made.prompt)} prompt tokens{cached} and {short(made.completion)} completion tokens."
         )
     yield (
         f"The longest prompt has about {whole.longest:,} tokens, and {whole.at_most:,} at most (were every reply in it "
         "as long as is allowed)."
     )
-    if plan.hours:
-        yield f"Hours at the given rates: {_range(plan.hours)} (without any cache)."
+    hours = plan.hours
+    if hours and (plan.costs.prompt_tokens_per_s or plan.costs.completion_tokens_per_s):
+        yield f"Hours at the given rates: {_range(hours)} (without any cache)."
+    elif hours and plan.earlier:
+        yield f"Hours as {plan.earlier.name} took them: {_range(hours)}; {plan.earlier.note}"
+    if hours and plan.gpus:
+        each = plan.costs.gpu_hour_price
+        cost = f", for {_range(hours.times(plan.gpus * each))}" if each is not None else ""
+        yield f"GPUs: {plan.gpus:g}, for {_range(hours.times(plan.gpus))} GPU hours{cost}."
     if plan.price:
-        yield f"Price at the given rates: {_range(plan.price)} (without any cache)."
-    if plan.predicted:
-        yield from notes(plan.predicted)
-    if plan.judged and (plan.hours or plan.price or plan.predicted):
+        yield (
+            f"Price at the given rates: {_range(plan.price)} (without any cache); {plan.least_price:,.2f} expected "
+            "with both caches."
+        )
+    if plan.judged and (hours or plan.price):
         yield "The judge is in none of these."
     yield from (f"Warning: {warning}." for warning in plan.warnings)
 
@@ -275,3 +314,12 @@ def _cells(phase: Phase) -> tuple[str, ...]:
 
 def _range(value: Range) -> str:
     return f"{value.expected:,.2f} expected, {value.lower:,.2f} to {value.upper:,.2f}"
+
+
+def short(tokens: float) -> str:
+    """Three digits: 812, 45.6k, 7.89M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if tokens >= size:
+            value = tokens / size
+            return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{unit}"
+    return f"{tokens:.0f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from actors.errors import UserError
 from experiments.analysis.setting_names import plain, short_keys
@@ -12,15 +12,10 @@ from experiments.analysis.table import Table
 from experiments.config.config import Config
 from experiments.config.loading import Said
 from experiments.config.settings import SweepSettings
-from experiments.cost.demand import NOTHING
 from experiments.estimate.dry_run import plan_of
-from experiments.estimate.plan import Plan
-from experiments.estimate.predicted import Predicted, predicted
-from experiments.estimate.predicted import notes as predicted_notes
+from experiments.estimate.plan import Plan, short
 from experiments.records.progress import Progress
-from experiments.records.speed import Speedometer
-from experiments.running.launch import team_roles
-from experiments.sweeps.trials import Trial, expand, groups, tell_unused
+from experiments.sweeps.trials import Trial, expand, tell_unused
 
 COUNTED = ("trials", "turns", "calls", "prompt tokens", "completion tokens")
 
@@ -51,23 +46,16 @@ def dry_run_sweep(config: Config, chosen: Said | None = None) -> list[Estimated]
     for trial in trials:
         by_values.setdefault(json.dumps(trial.values), []).append(trial)
     estimated = []
-    with Progress() as progress, Speedometer() as speedometer:
+    with Progress() as progress:
         bar = progress.phase("estimating", total=len(by_values))
         for alike in by_values.values():
             estimated.append(Estimated(alike[0], plan_of(alike[0].config), len(alike)))
             bar.advance()
-        speed = speedometer.lap()
-    whole = sum((estimate.plan.demand.times(estimate.trials) for estimate in estimated), NOTHING)
-    # Trials of one sweep differ in what they ask for, and share what it is asked of.
-    shared = replace(trials[0].config, sweep=config.sweep)
-    # Trials draw figures only where they are told to.
-    demand = whole.drawn if shared.figures else whole
-    found = predicted(shared, team_roles(shared), demand, speed, len(groups(trials)))
-    _table(estimated, found, config.sweep).print()
+    _table(estimated, config.sweep).print()
     return estimated
 
 
-def _table(estimated: Sequence[Estimated], found: Predicted | None, sweep: SweepSettings) -> Table:
+def _table(estimated: Sequence[Estimated], sweep: SweepSettings) -> Table:
     keys = list(dict.fromkeys(key for estimate in estimated for key in estimate.trial.values))
     rows = []
     totals = [0.0] * len(COUNTED)
@@ -81,15 +69,22 @@ def _table(estimated: Sequence[Estimated], found: Predicted | None, sweep: Sweep
     notes = ["Of all trials in a row together, without any cache; of a run alone, dry_run=true tells more."]
     if any(estimate.plan.judged for estimate in estimated):
         notes.append("The judge is not counted.")
+    made = [(estimate.trials, estimate.plan.made) for estimate in estimated]
+    calls, prompt, cached, completion = (
+        sum(trials * getattr(of_trial, name) for trials, of_trial in made)
+        for name in ("calls", "prompt", "cached", "completion")
+    )
+    notes.append(
+        f"With each trial's own caches: {calls:,.0f} calls made, with {short(prompt)} prompt tokens ({short(cached)} "
+        f"of them from a prefix cache with room for them) and {short(completion)} completion tokens; trials that ask "
+        "for the same share completions, which makes these upper bounds."
+    )
     for name in ("price", "hours"):
         ranges = [(estimate.trials, getattr(estimate.plan, name)) for estimate in estimated]
         # A sum without some of the combinations would look like that of all.
         if all(range for _, range in ranges):
             expected = sum(trials * range.expected for trials, range in ranges)
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
-    if found:
-        notes += predicted_notes(found)
-        notes.append("Trials that ask for the same share completions, which is not reckoned with here: an upper bound.")
     if sweep.stop == "asha":
         notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
     return Table(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from PIL import Image
@@ -25,12 +25,16 @@ UNREADABLE_PIXELS = 1_000_000  # a photograph of ordinary size
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """`rule` says in words how `text` and `picture` count; `chat` tokens are added to each prompt."""
+    """Counts of a model. `rule` names in words how `text` and `picture` count; `chat` tokens are added to each prompt.
+
+    `reply_tokens` are the measured tokens of a reply by role, under "" of any other; empty where none were measured.
+    """
 
     rule: str
     text: Callable[[str], int]
     picture: Callable[[Source], int]
     chat: int = CHAT_TOKENS
+    reply_tokens: Mapping[str, float] = field(default_factory=dict)
 
     def shared(self, request: Request) -> int:
         """Tokens of what every agent that reads the same is sent on one question."""
@@ -56,7 +60,7 @@ def counter_of(backend: Backend) -> Counter:
     if own and own.picture is not None:
         tokens = own.picture
         frame = CHAT_TOKENS if own.frame is None else own.frame
-        return Counter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame)
+        return Counter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame, own.reply_tokens)
     limits = model.engine.get("mm_processor_kwargs") or {}
     least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)
     counted = own.rule if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"

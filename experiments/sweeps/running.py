@@ -32,7 +32,6 @@ from experiments.evidence.evidence import Evidence
 from experiments.judging.judge import Judge
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.starts import Watch, watched
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import about_methods, conclude
 from experiments.running.context import RunContext
@@ -126,10 +125,9 @@ async def run_trial(
     with _logging_to(run.log):
         steps, utility = 0, 0.0
         try:
-            with watched(run.path) as watch:
-                async for report in _reports(run, opened, each_step, started, watch):
-                    steps, utility = report.steps, report.utility
-                    yield report
+            async for report in _reports(run, opened, each_step, started):
+                steps, utility = report.steps, report.utility
+                yield report
         # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
         except Exception as error:
             log.exception("the trial failed")
@@ -137,7 +135,7 @@ async def run_trial(
 
 
 async def _reports(
-    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None], watch: Watch
+    run: RunFolder, opened: Opened, each_step: bool, started: Callable[[], None]
 ) -> AsyncIterator[Report]:
     config = read(run.config)
     roles = team_roles(config)
@@ -178,7 +176,6 @@ async def _reports(
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
             job = Job(context, Launched(team, judge), learners, side_by_side=not each_step)
             started()
-            watch.up()
             work = asyncio.create_task(job.run())
             while not work.done():
                 # Waits for whichever comes first: without the work, a failure in it would never be noticed here.
@@ -192,13 +189,11 @@ async def _reports(
                         yield Report(len(utilities), sum(utilities) / len(utilities))
                         go.set()
             await work
-            watch.discussed()
             # Reached only when all went well; `await work` raises what the job raised.
             # Its neighbours use the other cores.
             draw_at_once = 1 if config.figures else 0
             conclude(config, run, about_methods(config, dataset, models_named(config)), tracker, draw_at_once)
             tracker.finish()
-            watch.write()
             yield Report(len(utilities), sum(utilities) / len(utilities) if utilities else 0.0, finished=True)
         finally:
             # Stopped early, or closed with the process: no turn of this trial may outlive it.

@@ -36,7 +36,6 @@ from experiments.config.loading import Said, read, save
 from experiments.config.references import flat, kept
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.starts import Watch, watched
 from experiments.records.trials import RESULTS, TRIALS, Results, TrialResult, read_results
 from experiments.running.abilities import check_abilities, describe, role_models
 from experiments.running.conclude import timed
@@ -57,18 +56,13 @@ def run_sweep(config: Config, folder: RunFolder, chosen: Said | None = None) -> 
     Raises:
         UserError: anything that the user can put right; finished trials stay and the sweep can be resumed.
     """
-    with watched(folder.path) as watch:
-        return _run_sweep(config, folder, chosen, watch)
-
-
-def _run_sweep(config: Config, folder: RunFolder, chosen: Said | None, watch: Watch) -> bool:
     trials = _checked(config, chosen)
     style.check()
     with Results(folder.path) as results:
         _write(config, folder.path, trials)
         done = _done(folder.path, trials)
         left = [trial for trial in trials if trial.name not in done]
-        sweep = _Sweep(config, folder.path, results, len(trials), watch)
+        sweep = _Sweep(config, folder.path, results, len(trials))
         if left:
             for trial in left:
                 _wait_for_writer(folder.path / TRIALS / trial.name)
@@ -85,9 +79,6 @@ def _run_sweep(config: Config, folder: RunFolder, chosen: Said | None, watch: Wa
         )
     for name, reason in sweep.failed.items():
         print(visible(f"failed: {name}: {reason}"))
-    # What a resumption took tells nothing of the whole.
-    if len(left) == len(trials) and not sweep.failed:
-        watch.write()
     return not sweep.failed
 
 
@@ -167,7 +158,6 @@ class _Sweep:
     folder: Path
     results: Results
     total: int
-    watch: Watch
     failed: dict[str, str] = field(default_factory=dict)
     warm_s: list[float] = field(default_factory=list)
 
@@ -200,9 +190,7 @@ class _Sweep:
                     by_name = {trial.name: trial for trial in group}
                     ended = partial(self._ended, by_name, bar)
                     steps, hung_s = _steps(group), config.ray.hung_s
-                    self.watch.up()
                     run_trials(list(by_name), shared, self.folder, config.sweep, steps, hung_s, ended, progress.print)
-                    self.watch.discussed()
                     # Ends this group's actors, which makes room for the next group's.
                     runtime.clear()
 

@@ -33,7 +33,6 @@ from pathlib import Path
 import psutil
 
 from experiments.records.recorder import RunFolder
-from experiments.records.starts import ACTORS
 from tests.support.paths import ROOT
 
 METHOD, STAGE = "m3prune", "train-1"
@@ -41,6 +40,8 @@ METHOD, STAGE = "m3prune", "train-1"
 WORDS = ["experiment=mmqa_prune", f"methods=[{METHOD}]", "training.samples=64", "training.questions_per_step=8"]
 WORDS += ["pruning.steps=120", "completions.reuse=false", "wandb.mode=disabled"]
 TENTHS = 10
+# By the titles that Ray gives its workers.
+ACTORS = {"AgentActor": "agent", "ReplicaActor": "replica", "StatefulActor": "learner"}
 
 
 @dataclass(frozen=True, slots=True)

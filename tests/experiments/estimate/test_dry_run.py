@@ -182,9 +182,6 @@ def test_a_graph_that_is_learned_from_another_s_discussions_trains_on_nothing_an
         "learning effects, stage 1",
         "learning effects, stage 2",
     }
-    # Two learners take each of m3prune's steps, or each its own.
-    assert shared.demand.steps == apart.demand.steps == 2 * 2 * 3
-    assert shared.demand.graphs == apart.demand.graphs == 2
     assert shared.whole.calls == apart.whole.calls - 2 * 3 * 2 * (3 * 2 + 1)
     assert told in plan_table(shared).notes
     assert told not in plan_table(apart).notes
@@ -206,8 +203,7 @@ def test_the_single_agents_prompts_are_counted_to_the_token(cache: Path) -> None
 
 
 def test_the_same_configuration_gives_the_same_plan(cache: Path) -> None:
-    # Of the machine a speed is read, which is another one each time.
-    assert planned(cache, "costs.speed=4000") == planned(cache, "costs.speed=4000")
+    assert planned(cache) == planned(cache)
 
 
 def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:
@@ -245,9 +241,9 @@ def test_hours_and_price_come_from_the_rates_and_from_nothing_else() -> None:
     config = load([*WORDS, "costs.prompt_price=2", "costs.completion_tokens_per_s=10"])
     prompt = Range(1e6, 2e6, 3e6)
     assert price(config.costs, prompt, 5e6) == Range(2, 4, 6)
-    assert hours(config.costs, prompt, 36_000) == Range(1, 1, 1)
+    assert hours(config.costs, None, prompt, 36_000) == Range(1, 1, 1)
     nothing = load(WORDS).costs
-    assert (hours(nothing, prompt, 1), price(nothing, prompt, 1)) == (None, None)
+    assert (hours(nothing, None, prompt, 1), price(nothing, prompt, 1)) == (None, None)
 
 
 def test_what_each_model_is_asked_is_counted_by_its_own_rule(cache: Path) -> None:
@@ -310,7 +306,7 @@ def test_a_sweep_is_predicted_as_a_whole_from_one_trial_of_each_combination(
     dry_run_sweep(load([*words, "sweep.seeds=500", "sweep.parallel=4", "costs.prompt_price=1"]))
     said = " ".join(capsys.readouterr().out.split())
     calls = 500 * 6 * (3 + 1) + 500 * 6 * (2 * 3 + 1)
-    assert f"Predicted of all 1,000 trials, 4 at once: {calls:,} calls, of which {calls:,} are made" in said
-    assert "Money at the given prices" in said
-    assert "an upper bound" in said
+    assert f"{calls:,} calls made" in said
+    assert "Price at the given rates" in said
+    assert "upper bounds" in said
     assert "trials end early" not in said
