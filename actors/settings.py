@@ -1,77 +1,178 @@
-"""The settings of the runtime and the agents, and how a settings class states the bounds of its fields."""
+"""Settings of the runtime and the agents, and how a settings class declares its fields.
+
+A field is declared with `setting(...)`, and its description is the docstring below it:
+
+    rounds: int = setting(3, at_least=1, at_most=100, when="methods=bdog|bdog_debate")
+    '''BDoG: most rounds of a debate.'''
+
+`check_bounds` checks the bounds of a whole tree of settings, and `experiments.planning.unused` refuses a setting that
+was chosen in a run where its condition does not hold.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-# How replies keep to their form; `AgentSettings.replies` says what each word means.
+from actors.errors import UserError
+
+# How replies keep to their form; `AgentSettings.replies` describes each value.
 Replies = Literal["auto", "enforced", "text"]
 
-# The key of a field's metadata with the least and the most that it may be, which `experiments.config.values` checks for
-# every group of settings.
+# Keys of a field's metadata.
 BOUNDS = "bounds"
+WHEN = "when"
 MOST = 1e9  # of numbers without a bound of their own; far beyond it they overflow somewhere
+SHOWN = 80  # characters of a wrong value
 
 
-def within(least: float, most: float = MOST) -> dict[str, Any]:
-    """The metadata of a field whose number, or each of whose numbers, must be in these bounds."""
-    return {BOUNDS: (least, most)}
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers that a setting may have; `open_below` and `open_above` leave out the bound itself."""
+
+    least: float
+    most: float = MOST
+    open_below: bool = False
+    open_above: bool = False
+
+    def allow(self, number: float) -> bool:
+        """True for a number within the bounds; never for NaN."""
+        above = number > self.least if self.open_below else number >= self.least
+        return above and (number < self.most if self.open_above else number <= self.most)
+
+    def __str__(self) -> str:
+        if (self.least, self.most) == (0, 1) and not (self.open_below or self.open_above):
+            return "a number from 0 to 1"
+        low = f"{'more than' if self.open_below else 'at least'} {self.least:g}"
+        most = f"{self.most:,}" if isinstance(self.most, int) else f"{self.most:g}"
+        return f"{low} and {'less than' if self.open_above else 'at most'} {most}"
 
 
-def at_least(least: float, *, default: Any, most: float = MOST) -> Any:
-    """A field whose value must be a number in these bounds; None stays allowed where it is the default."""
-    return field(default=default, metadata=within(least, most))
+def setting(
+    default: Any = MISSING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    when: str = "",
+) -> Any:
+    """Declares a field of a settings class: its default, its bounds, and when it counts.
+
+    Args:
+        default: the default; `factory` makes it where it is a list or a group.
+        at_least, at_most, above, below: bounds of the number, or of each number of a list; `above` and `below` exclude
+            the bound itself. None stays allowed where it is the default.
+        when: conditions under which the setting has an effect, all of which must hold, separated by `, `. Each is
+            `<key>=<value>|<value>` or `<key>!=<value>`, where the key is a sibling field or else a dotted key of the
+            configuration (`methods=` holds when one of the values is among the methods), or the name of a fact of the
+            plan, such as `learns`. A group's condition holds for all its settings.
+    """
+    metadata: dict[str, Any] = {WHEN: when} if when else {}
+    if any(bound is not None for bound in (at_least, at_most, above, below)):
+        least = above if above is not None else at_least
+        most = below if below is not None else at_most
+        metadata[BOUNDS] = Bounds(
+            -MOST if least is None else least, MOST if most is None else most, above is not None, below is not None
+        )
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
-def share(default: float | None) -> Any:
-    """A field whose value must be from 0 to 1."""
-    return at_least(0, default=default, most=1)
+def at_least(least: float, *, default: Any, most: float = MOST, when: str = "") -> Any:
+    """Declares a number with a lower bound; None stays allowed where it is the default."""
+    return setting(default, at_least=least, at_most=most, when=when)
+
+
+def share(default: float | None, when: str = "") -> Any:
+    """Declares a number from 0 to 1."""
+    return setting(default, at_least=0, at_most=1, when=when)
+
+
+def check_bounds(group: Any, prefix: str = "") -> None:
+    """Checks the bounds of a tree of settings, and runs each group's own `check_values`, if it has one.
+
+    Args:
+        prefix: of the keys in errors, such as `learner.`.
+
+    Raises:
+        UserError: a number is out of its bounds; names the key, its value and the numbers allowed.
+    """
+    for f in fields(group):
+        key, value = f"{prefix}{f.name}", getattr(group, f.name)
+        if is_dataclass(value):
+            check_bounds(value, f"{key}.")
+        elif (bounds := f.metadata.get(BOUNDS)) and not all(map(bounds.allow, _numbers(value))):
+            raise UserError(f"{key}={shown(value)}: expected {bounds}")
+    check = getattr(group, "check_values", None)
+    if check is not None:
+        check(prefix.rstrip("."))
+
+
+def shown(value: Any) -> str:
+    """A wrong value as text, cut where it is long."""
+    try:
+        text = str(value)
+    except ValueError:  # Python refuses to write a number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _numbers(part)
+    elif value is not None:
+        yield value
 
 
 @dataclass
 class RaySettings:
-    """How Ray is used. Without an address a local Ray is started, and ended with the run."""
+    """How Ray is used. Without an address, a run starts a local Ray and stops it at its end."""
 
     address: str | None = None
-    """`auto` or `host:port` of a running cluster."""
-    start_timeout_s: float | None = at_least(1, default=None, most=1e6)
-    """How long to wait for all actors to come up (null: 120 s, or 600 s for vLLM)."""
-    hung_s: float = at_least(1, default=60.0)
-    """Seconds without a sign of life after which an agent, a replica, a learner or a sweep's trial is started again."""
+    """Address of a running cluster, `auto` or `host:port`; null starts a local one."""
+    start_timeout_s: float | None = setting(None, at_least=1, at_most=1e6)
+    """Seconds to wait for all actors to start (null: 120, or 600 for vLLM)."""
+    hung_s: float = setting(60.0, at_least=1)
+    """Seconds without a sign of life after which an agent, a replica, a learner or a sweep's trial is restarted."""
 
 
 @dataclass
 class AgentSettings:
-    """What all agents share."""
+    """Settings that all agents share."""
 
-    retries: int = at_least(0, default=2, most=100)
-    """How often a failed model call is repeated before the turn is recorded as failed."""
-    temperature: float = at_least(0, default=0.7, most=100)
+    retries: int = setting(2, at_least=0, at_most=100)
+    """Repetitions of a failed model call before the turn is recorded as failed."""
+    temperature: float = setting(0.7, at_least=0, at_most=100)
     """Sampling temperature; every turn has its own seed."""
-    max_tokens: int = at_least(1, default=512, most=10_000_000)
+    max_tokens: int = setting(512, at_least=1, at_most=10_000_000)
     """Longest reply, in tokens."""
     replies: Replies = "auto"
-    """How the agents' and the judge's replies keep to their form: `enforced` by the model's own decoder, as JSON that
-    cannot have another form; `text`, lines that are asked for and read tolerantly; `auto`, the first wherever the model
-    can. `enforced` demands it of the agents' model; a judge's that cannot is asked in lines."""
+    """Form of replies: `enforced`: JSON, by the model's own decoder; `text`: labelled lines, read tolerantly; `auto`:
+    the first wherever the model can. A judge whose model cannot is asked in lines."""
     likelihoods: bool = True
-    """Confidences are the probabilities of what was said where the model tells them, and else what it states."""
+    """Take confidences from the model's probabilities where it reports them, and from its reply elsewhere."""
     weights: Literal["each", "brief"] = "each"
-    """How a prompt says how much each message counts: `each` by its weight; `brief` in one sentence where all count
-    alike, which in a long discussion saves tokens that no prefix cache serves."""
-    budget_words: int | None = at_least(1, default=None)
-    """Words of its colleagues' reasoning that an agent reads in a turn, split in proportion to the edges' weights
-    (null: all of it). What they answered is always read."""
+    """How a prompt states the weights of messages: `each`: one by one; `brief`: in one sentence where all are equal,
+    which saves tokens in a long discussion."""
+    budget_words: int | None = setting(None, at_least=1)
+    """Words of colleagues' reasoning that an agent reads in a turn, split by the edges' weights (null: all). Their
+    answers are always read."""
 
 
 @dataclass
 class CompletionSettings:
-    """Completions that were had once are not computed again: kept in memory, and on disk for every later run."""
+    """The completion cache: in memory, and on disk for later runs."""
 
     reuse: bool = True
-    """False: every request is computed, always."""
-    disk_gb: float = at_least(0, default=4.0, most=1e6)
-    """Most that is kept on disk; what was used longest ago goes first."""
-    memory_mb: float = at_least(0, default=64.0, most=1e6)
-    """Most that each agent keeps in memory."""
+    """Reuse completions of equal requests; false computes every request."""
+    disk_gb: float = setting(4.0, at_least=0, at_most=1e6, when="reuse=true")
+    """Gigabytes kept on disk at most; the least recently used are deleted first."""
+    memory_mb: float = setting(64.0, at_least=0, at_most=1e6, when="reuse=true")
+    """Megabytes that each agent keeps in memory at most."""

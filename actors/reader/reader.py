@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from actors.messages import Completion, FieldKind, Grading, Prompted, Remark, Request
 from actors.reader.decide import choose, compare, listed, yes_or_no
@@ -26,7 +26,7 @@ from actors.reader.tasks import fill
 from actors.reader.text import count_tokens, cut_to_tokens
 from actors.reader.tools import read_tools
 from actors.reader.work import Work
-from actors.settings import at_least, share, within
+from actors.settings import at_least, setting, share
 
 CHAT_OVERHEAD_TOKENS = 8  # a chat template's own, about as many as those of common models
 MENTIONED = 0.01  # among given choices the best supported one is named, however weak its support (and said to be so)
@@ -74,10 +74,10 @@ class ReaderSettings:
     """Value below which an answer is not given but `unknown`."""
     hops: int = at_least(1, default=2, most=100)
     """Over how many shared names statements are linked."""
-    text_skill: dict[str, float] = field(default_factory=_text_skill, metadata=within(0, 1))
+    text_skill: dict[str, float] = setting(factory=_text_skill, at_least=0, at_most=1)
     """Skill with passages and rows in [0, 1], by words that the role's text contains; those that come first in it
     count, so that `visual critic` says of that role what `critic` says of both."""
-    visual_skill: dict[str, float] = field(default_factory=_visual_skill, metadata=within(0, 1))
+    visual_skill: dict[str, float] = setting(factory=_visual_skill, at_least=0, at_most=1)
     """Skill with pictures in [0, 1], by words that the role's text contains."""
     default_skill: float = share(0.6)
     """Skill of a role that neither table names."""

@@ -18,6 +18,7 @@ from actors.backends.backends import find_backend
 from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
+from actors.settings import check_bounds, shown
 from experiments.attacks.catalogue import attack_kind
 from experiments.config.config import RUNTIME_KEYS, Config, may_change, of_any_role
 from experiments.config.references import check_named_again, check_outside, flat
@@ -25,7 +26,7 @@ from experiments.config.role_files import read_roles
 from experiments.config.saved import check_keys, check_literal, read_tree
 from experiments.config.secrets import check_secrets
 from experiments.config.settings import RoleSettings
-from experiments.config.values import check_bounds, check_shape, is_key, shown
+from experiments.config.values import check_shape, is_key
 from experiments.config.words import as_written
 from experiments.datasets.catalogue import dataset_kind
 from experiments.records.atomic import write_atomically

@@ -16,7 +16,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
-from experiments.config.values import shown
+from actors.settings import shown
 
 CHARACTERS = 2_000_000  # sweeps with many points have the longest ones
 DEPTH = 40

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors.errors import UserError
-from actors.settings import at_least, within
+from actors.settings import at_least, setting
 from topologies.learning.settings import Graph, Inference
 
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
@@ -160,9 +160,9 @@ class RedundancySettings:
 class BehaviourSettings:
     """`job: behaviour`: what one agent makes of irrelevant evidence and of colleagues who are wrong."""
 
-    irrelevant: list[int] = field(default_factory=lambda: [4, 16], metadata=within(1, 1_000))
+    irrelevant: list[int] = setting(factory=lambda: [4, 16], at_least=1, at_most=1_000)
     """How many passages and rows that look relevant, and are not, stand among the relevant ones."""
-    colleagues: list[int] = field(default_factory=lambda: [1, 3], metadata=within(1, 1_000))
+    colleagues: list[int] = setting(factory=lambda: [1, 3], at_least=1, at_most=1_000)
     """How many colleagues give the same wrong answer."""
 
     def check_values(self, key: str) -> None:

@@ -1,17 +1,16 @@
-"""What a value may be, by the settings classes: a group, a list or one value, and a number within its bounds."""
+"""Checks keys, and the shape of values: a group, a list or one value."""
 
 from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from actors.errors import UserError
-from actors.settings import BOUNDS
+from actors.settings import shown
 
-SHOWN = 80  # characters of a wrong value
 KEY_CHARACTERS = 300
 _KEY = re.compile(r"[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
 
@@ -55,50 +54,6 @@ def check_shape(value: Any, kind: Any, key: str = "") -> None:
             check_shape(part, parts[0], f"{key}[{number}]")
     else:
         _expect(value is not None and not isinstance(value, (Mapping, list)), key, "one value", value)
-
-
-def check_bounds(group: Any, prefix: str = "") -> None:
-    """Checks the bounds that settings classes state for their fields, and runs their own `check_values`.
-
-    Raises UserError with the key, its value and what is allowed.
-    """
-    for f in fields(group):
-        key, value = f"{prefix}{f.name}", getattr(group, f.name)
-        if is_dataclass(value):
-            check_bounds(value, f"{key}.")
-        elif BOUNDS in f.metadata:
-            least, most = f.metadata[BOUNDS]
-            for number in _numbers(value):
-                # Written as `not ... <=` because NaN compares false with everything.
-                if not least <= number <= most:
-                    expected = f"a number from {least} to {most}" if most == 1 else f"at least {least}, {_up_to(most)}"
-                    raise UserError(f"{key}={shown(value)}: expected {expected}")
-    check = getattr(group, "check_values", None)
-    if check is not None:
-        check(prefix.rstrip("."))
-
-
-def shown(value: Any) -> str:
-    """A wrong value, cut where it is long."""
-    try:
-        text = str(value)
-    except ValueError:  # Python writes no number of thousands of digits
-        text = "a number of thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _up_to(most: float) -> str:
-    return f"and at most {most:,}" if isinstance(most, int) else f"and at most {most:g}"
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _numbers(part)
-    elif value is not None:
-        yield value
 
 
 def _expect(right: bool, key: str, expected: str, value: Any) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from actors.backends.settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
+from actors.settings import shown
 from experiments.config.config import Config
 from experiments.config.settings import RoleSettings
-from experiments.config.values import shown
 
 _OF_A_ROLE = {"model": ModelSettings, "reader": ReaderSettings}
 _ODD_NUMBER = re.compile(r"[+-]?0\d|.*:")  # octal, or minutes and seconds: 010 is 8, and 1:30 is 90

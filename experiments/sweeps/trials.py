@@ -14,12 +14,13 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import derive_seed
+from actors.settings import shown
 from actors.visible import visible
 from experiments.analysis.setting_names import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
 from experiments.config.loading import Said, varying
 from experiments.config.settings import MOST_TRIALS, SweepSettings
-from experiments.config.values import check_key, shown
+from experiments.config.values import check_key
 from experiments.running.launch import check, launched_roles, team_roles
 from experiments.running.launched import check_learners
 from experiments.running.models import role_backends

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from actors.settings import at_least, share, within
+from actors.settings import at_least, setting, share
 from topologies.learning.settings import Peer
 
 
@@ -35,7 +35,7 @@ class OpinionSettings:
     rounds: int = at_least(1, default=2, most=100)
     options: int = at_least(2, default=8, most=1_000)
     """Possible answers, one of them right."""
-    kinds: list[float] = field(default_factory=lambda: [0.45, 0.35, 0.2], metadata=within(0, 1))
+    kinds: list[float] = setting(factory=lambda: [0.45, 0.35, 0.2], at_least=0, at_most=1)
     """Shares of questions on text, on pictures and on both."""
     skill_own: float = share(0.55)
     """Chance of knowing the answer alone, on a question of the agent's modality ..."""
@@ -77,9 +77,7 @@ class PlantedSettings:
     """Teams and questions of each setting; the adversaries of these teams are spread over all agents, and with more
     seeds than agents begin anew."""
     opinions: OpinionSettings = field(default_factory=OpinionSettings)
-    strengths: list[list[float]] = field(
-        default_factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], metadata=within(0)
-    )
+    strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
     """Pairs of conformity and distraction. Weaker ones than the first put learners in the same order."""
     influences: list[Influence] = field(default_factory=lambda: list(Influence))
     """What hearing somebody does: `answers` with all strengths, the others with the first."""
@@ -87,5 +85,5 @@ class PlantedSettings:
     """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = at_least(2, default=2_000, most=10_000_000)
     """Questions on which a learned graph is evaluated, none of them learned from."""
-    checkpoints: list[int] = field(default_factory=lambda: [10, 20, 40, 60, 80], metadata=within(1))
+    checkpoints: list[int] = setting(factory=lambda: [10, 20, 40, 60, 80], at_least=1)
     """Numbers of questions used after which regret is measured."""
