@@ -53,7 +53,10 @@ def ray_cluster() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `fast` what starts no Ray, no engine and no browser and is not marked `slow`."""
+    """Marks as `full` what `python -m pytest` leaves out: tests that start Ray or are slow, but for the smoke tests."""
     for item in items:
-        if not any(item.get_closest_marker(name) for name in ("ray", "slow", "vllm")):
+        marked = {mark.name for mark in item.iter_markers()}
+        if marked & {"ray", "slow"} and not marked & {"smoke", "vllm"}:
+            item.add_marker(pytest.mark.full)
+        elif "vllm" not in marked:
             item.add_marker(pytest.mark.fast)

@@ -48,6 +48,7 @@ def test_each_part_of_the_guide_conforms(mine: Path) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.smoke
 def test_the_guide_s_parts_run_together_and_a_resumed_run_has_to_name_them_again(mine: Path) -> None:
     words = ["attack=mine.whisper:Whisper", "model=mine.parrot:Parrot", "retrieval.encoder=mine.letters:Letters"]
     small = ["data.limit=4", "wandb.mode=disabled", "figures=false", f"output={mine / 'runs'}"]

@@ -1,0 +1,209 @@
+"""Runs the program as its users do: one command each, killed, resumed, interrupted, over endpoints and full disks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from autogen_agentchat.teams import GraphFlow
+
+from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.paths import ROOT
+from tests.support.sessions import interrupt
+
+pytestmark = pytest.mark.smoke
+
+SMALL = [
+    *("experiment=mmqa_prune", "data.limit=4", "pruning.steps=3", "training.samples=3", "figures=false"),
+    *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune,effects]"),
+]
+KEY = "sk-of-the-tests-0123456789abcdef"
+
+
+def begin(*overrides: str, most_bytes: int | None = None, **environment: str) -> subprocess.Popen[str]:
+    """Starts `run.py` in a session of its own; its files may have `most_bytes` bytes each."""
+
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return subprocess.Popen(
+        [sys.executable, "run.py", *overrides],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    """Waits for the process and returns its output: of standard error where it should fail."""
+    printed, error = process.communicate(timeout=600)
+    assert process.returncode == code, printed + error
+    return error if code else printed
+
+
+def run_folder(output: Path) -> Path:
+    [config] = output.glob("*-mmqa_prune/config.yaml")
+    return config.parent
+
+
+def wait_for(process: subprocess.Popen[str], output: Path, pattern: str) -> Path:
+    """Waits until a file of the run has content, and returns it."""
+    while process.poll() is None:
+        for path in output.glob(f"*-mmqa_prune/{pattern}"):
+            if path.stat().st_size:
+                return path
+        time.sleep(0.02)
+    raise AssertionError(process.communicate())
+
+
+def assert_same_records(one: Path, other: Path) -> None:
+    names = ["metrics.json", "scores.jsonl"]
+    names += [path.relative_to(one).as_posix() for path in sorted(one.glob("traces/*.jsonl"))]
+    names += [path.relative_to(one).as_posix() for path in sorted(one.glob("learned/**/*.jsonl"))]
+    assert len(names) > 6
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a run over Ray with an offline W&B run, and what the run printed."""
+    output = tmp_path_factory.mktemp("default")
+    printed = finish(begin(*SMALL, "wandb.mode=offline", f"output={output}"))
+    return run_folder(output), printed
+
+
+def test_a_default_run_prints_its_table_and_fills_its_folder(default: tuple[Path, str]) -> None:
+    folder, printed = default
+    assert printed.rstrip().endswith(f"run: {folder}")
+    for method in ("single", "full", "m3prune", "effects"):
+        assert f"\n{method} " in printed
+        assert (folder / "traces" / f"evaluate-{method}.jsonl").read_text().count("\n") == 4
+    for name in ("config.yaml", "model.json", "metrics.json", "report.html", "scores.jsonl", "usage.jsonl"):
+        assert (folder / name).stat().st_size
+    assert (folder / "learned" / "m3prune" / "topology.safetensors").stat().st_size
+    assert list((folder / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_a_run_killed_while_it_learns_resumes_to_the_same_bytes(default: tuple[Path, str], tmp_path: Path) -> None:
+    process = begin(*SMALL, "wandb.mode=disabled", f"output={tmp_path}")
+    wait_for(process, tmp_path, "learned/m3prune/learning.jsonl")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish(begin(f"resume={run_folder(tmp_path)}"))
+    assert_same_records(default[0], run_folder(tmp_path))
+
+
+def test_one_process_without_ray_gives_the_same_bytes(default: tuple[Path, str], tmp_path: Path) -> None:
+    finish(begin(*SMALL, "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"))
+    assert_same_records(default[0], run_folder(tmp_path))
+
+
+def test_an_interrupted_run_prints_how_to_resume_and_leaves_no_process(tmp_path: Path) -> None:
+    process = begin(*SMALL, "wandb.mode=disabled", f"output={tmp_path}")
+    wait_for(process, tmp_path, "learned/m3prune/learning.jsonl")
+    assert f"resume={run_folder(tmp_path)}" in interrupt(process)
+
+
+def test_a_sweep_of_two_trials_gives_what_each_run_gives_alone(default: tuple[Path, str], tmp_path: Path) -> None:
+    overrides = ["sweep.axes.topology.rounds=[1,2]", "wandb.mode=disabled", f"output={tmp_path}"]
+    printed = finish(begin(*SMALL, *overrides))
+    folder = Path(printed.rstrip().rpartition("run: ")[2])
+    assert (folder / "trials.jsonl").read_text().count("\n") == 2
+    assert (folder / "sweep.csv").stat().st_size
+    [two_rounds] = (folder / "trials").glob("*rounds=2*")
+    assert_same_records(default[0], two_rounds)
+
+
+def test_a_replay_answers_without_a_model(default: tuple[Path, str], tmp_path: Path) -> None:
+    replay = ["model=replay", f"replay.run={default[0]}", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"]
+    finish(begin(*SMALL, *replay))
+    recorded, replayed = (json.loads((run / "metrics.json").read_text()) for run in (default[0], run_folder(tmp_path)))
+    assert recorded["methods"] == replayed["methods"]
+
+
+async def test_an_exported_team_answers_by_itself(default: tuple[Path, str]) -> None:
+    team = GraphFlow.load_component(json.loads((default[0] / "learned" / "m3prune" / "team.json").read_text()))
+    result = await team.run(task="Where was Ana Brix born?")
+    assert "decision" in [message.source for message in result.messages]
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[str]:
+    """The address of a server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    running = server.running()
+    asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
+    try:
+        yield server.base_url
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secret(tmp_path: Path) -> None:
+    refused: list[Asked] = []
+
+    async def answer(asked: Asked) -> Told:
+        if asked.path.endswith("/models"):
+            return Told({"data": [{"id": "m"}]})
+        if len(refused) < 3 and len(server.asked) > 10:
+            refused.append(asked)
+            return Told("slow down", status=429, headers={"retry-after": "0.1"})
+        return Told(completion("Reasoning: I looked.\nAnswer: unknown\nConfidence: 0.6"))
+
+    server = Server(answer)
+    with serving(server) as address:
+        model = ["model=openai", f"model.base_url={address}", "model.name=m", "model.key_env=SMOKE_KEY"]
+        small = [*SMALL, "methods=[single,full]", "wandb.mode=disabled", f"output={tmp_path}"]
+        finish(begin(*small, *model, SMOKE_KEY=KEY))
+    assert len(refused) == 3
+    assert server.asked[-1].headers["authorization"] == f"Bearer {KEY}"
+    metrics = json.loads((run_folder(tmp_path) / "metrics.json").read_text())
+    assert metrics["model"] == "m"
+    assert all(row["failed_turns"] == 0 for row in metrics["methods"].values())
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+def test_a_full_disk_is_one_line_and_the_run_resumes_when_there_is_room(
+    default: tuple[Path, str], tmp_path: Path
+) -> None:
+    # Data and index exist already, so that the run's records are the first files to grow.
+    cache = f"cache={default[0].with_name('cache')}"
+    inline = [*SMALL, "wandb.mode=disabled", "runtime=inline", "completions.reuse=false", f"output={tmp_path}", cache]
+    error = finish(begin(*inline, most_bytes=12_000), 2)
+    assert error.count("\n") == 1
+    assert f"resume={run_folder(tmp_path)} {cache}" in error
+    finish(begin(f"resume={run_folder(tmp_path)}", cache))
+    assert_same_records(default[0], run_folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [("topology.rounds=none", "topology.rounds"), ("methods=[fulll]", "full"), ("model=openai", "model.base_url")],
+)
+def test_bad_input_is_one_line_with_exit_code_2_and_leaves_no_folder(override: str, key: str, tmp_path: Path) -> None:
+    error = finish(begin(*SMALL, override, f"output={tmp_path / 'runs'}"), 2)
+    assert key in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
