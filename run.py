@@ -89,11 +89,11 @@ def _run(words: list[str]) -> int:
         check_used(chosen, config)
     if config.dry_run:
         if is_sweep(config):
-            from experiments.estimate.sweep import dry_run_sweep
+            from experiments.dry_run.dry_sweep import dry_run_sweep
 
             dry_run_sweep(config, chosen)
         else:
-            from experiments.estimate.dry_run import dry_run
+            from experiments.dry_run.dry_run import dry_run
 
             dry_run(config)
         return 0

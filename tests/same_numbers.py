@@ -112,7 +112,7 @@ ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
 # Times of day, durations and rates; progress lines come as often as the machine allows.
 TIMES = re.compile(
     rb"took [\d.,]+ s|(?m:^.{0,20}\(raylet\).*\n)|A warm trial started .*|\d{8}-\d{6}|[\d.,]+ s</td>|"
-    rb"(?m:^(?:starting|learning|evaluating|judging|trials|estimating|preparing|exploring|taking|removing|watching|"
+    rb"(?m:^(?:starting|learning|evaluating|judging|trials|estimating|counting|preparing|exploring|taking|removing|watching|"
     rb"measuring|searching|asking)\b[^|]*?: .*\n)"
 )
 # The configuration inside a page; `config.yaml` itself is compared key by key.

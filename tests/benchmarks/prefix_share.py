@@ -36,7 +36,7 @@ from actors.backends.settings import ModelSettings
 from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
-from experiments.estimate.token_count import CHAT_TOKENS, counter_for
+from experiments.dry_run.token_count import CHAT_TOKENS, counter_for
 from experiments.records import jsonl, parts
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run

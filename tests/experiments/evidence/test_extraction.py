@@ -13,7 +13,7 @@ from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Triple, Turn, Usage
 from experiments.config.loading import load
 from experiments.datasets.item import Item
-from experiments.estimate.dry_run import plan_of
+from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH, statements
 from experiments.evidence.settings import RetrievalSettings
@@ -225,9 +225,9 @@ def test_equal_statements_are_one_graph_and_others_another() -> None:
 
 def test_a_dry_run_counts_a_turn_for_each_source_that_is_left(tmp_path: Path) -> None:
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}"]
-    extracted = plan_of(load([*words, "retrieval.graph=model", "retrieval.captions=model"])).phases
+    extracted = count_run(load([*words, "retrieval.graph=model", "retrieval.captions=model"])).phases
     captions, triples, asking = extracted
     assert [captions.name, triples.name] == ["writing captions", "extracting triples"]
-    assert asking.turns == plan_of(load(words)).whole.turns
+    assert asking.turns == count_run(load(words)).whole.turns
     assert triples.turns > captions.turns == captions.discussions > 0
     assert captions.exact

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
-from experiments.estimate.dry_run import plan_of
+from experiments.dry_run.dry_run import count_run
 from experiments.evidence.extraction import GRAPH, Kept, statements
 from experiments.evidence.gleaning import MISSED, Gleaned
 from experiments.evidence.parts import parts_of
@@ -129,5 +129,5 @@ def test_further_looks_are_kept_apart_and_the_length_of_parts_is_not_and_a_dry_r
     assert len(told) == 1
     assert identity(load([*WORDS, "retrieval.gleaning=1"]), GRAPH) not in told
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}", *WORDS[1:]]
-    once, looked = (plan_of(load([*words, f"retrieval.gleaning={looks}"])).phases[0] for looks in (0, 2))
+    once, looked = (count_run(load([*words, f"retrieval.gleaning={looks}"])).phases[0] for looks in (0, 2))
     assert looked.turns == 2 * once.turns

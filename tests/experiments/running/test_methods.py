@@ -17,7 +17,7 @@ from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load, read, save
 from experiments.conformance.scripted import Script, ScriptedTeam, answered
-from experiments.estimate.dry_run import plan_of
+from experiments.dry_run.dry_run import count_run
 from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.methods import METHODS, make_topology, methods_of, pairs
 from experiments.running.replay import RecordedTeam
@@ -174,7 +174,7 @@ def test_it_is_planned_without_a_model_and_compared_by_its_name(tmp_path: Path) 
     words = ["experiment=mmqa_prune", "methods=[single,theirs.ways:OneAfterAnother]", "data.limit=3"]
     config = load([*words, f"output={tmp_path}"])
     assert pairs(methods_of(config)) == (("one_after_another", "single"),)
-    single, theirs = plan_of(config).phases
+    single, theirs = count_run(config).phases
     assert (single.name, single.turns, single.exact) == ("evaluating single", 3, True)
     assert (theirs.name, theirs.turns, theirs.exact) == ("evaluating one_after_another", 30, False)
 

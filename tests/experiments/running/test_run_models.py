@@ -27,7 +27,7 @@ from autogen_core.tools import FunctionTool
 from actors.agents.roles import ROLES
 from actors.messages import Role, Usage
 from experiments.config.loading import load
-from experiments.estimate.dry_run import dry_run
+from experiments.dry_run.dry_run import dry_run
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from run import main

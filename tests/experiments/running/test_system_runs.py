@@ -10,7 +10,7 @@ import pytest
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.scripted import SYSTEMS
-from experiments.estimate.dry_run import plan_of
+from experiments.dry_run.dry_run import count_run
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.running.launch import attackable, launched_roles, team_roles
@@ -37,7 +37,7 @@ def test_the_agents_of_systems_can_be_compromised_where_no_team_is_asked() -> No
 
 
 def test_a_dry_run_estimates_what_a_system_would_take(tmp_path: Path) -> None:
-    plan = plan_of(load(["experiment=cot", "data.limit=5", f"output={tmp_path}"]))
+    plan = count_run(load(["experiment=cot", "data.limit=5", f"output={tmp_path}"]))
     assert [(phase.name, phase.turns, phase.exact) for phase in plan.phases] == [
         ("evaluating sp", 5, False),
         ("evaluating cot", 5, False),

@@ -9,10 +9,9 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.references import words_again
-from experiments.estimate.dry_run import plan_of
-from experiments.estimate.earlier_run import read_earlier_run
-from experiments.estimate.plan import plan_table
-from experiments.estimate.replies import Replies
+from experiments.dry_run.counts import EarlierRun, counts_table
+from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.simulated_team import SimulatedReplies
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
@@ -33,27 +32,27 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["costs.run"]])
 def test_a_dry_run_has_the_calls_of_its_run_and_nearly_its_tokens(earlier: RunFolder, words: list[str]) -> None:
-    plan = plan_of(load([*WORDS, f"output={earlier.path.parent}", *(f"{word}={earlier.path}" for word in words)]))
+    plan = count_run(load([*WORDS, f"output={earlier.path.parent}", *(f"{word}={earlier.path}" for word in words)]))
     took = usage.total(earlier)
     assert plan.whole.calls == took.calls + took.reused
-    assert plan.made.calls == pytest.approx(took.calls, rel=0.08)
-    assert plan.made.prompt == pytest.approx(took.prompt_tokens, rel=0.08)
-    assert plan.made.completion == pytest.approx(took.completion_tokens, rel=0.08)
+    assert plan.whole.made == pytest.approx(took.calls, rel=0.08)
+    assert plan.whole.made_prompt == pytest.approx(took.prompt_tokens, rel=0.08)
+    assert plan.whole.made_completion == pytest.approx(took.completion_tokens, rel=0.08)
     if not words:
         assert plan.hours is None
         return
     assert plan.hours
     seconds = sum(phase.seconds for phase in usage.by_phase(earlier).values())
     assert plan.hours.expected * 3600 == pytest.approx(seconds, rel=0.08)
-    assert f"Hours as {earlier.name} took them" in " ".join(plan_table(plan).notes)
+    assert f"Hours as {earlier.name} took, scaled by tokens" in " ".join(counts_table(plan).notes)
 
 
 def test_a_folder_without_calls_predicts_no_hours(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
     with pytest.raises(UserError, match=r"costs\.run"):
-        read_earlier_run(str(tmp_path))
+        EarlierRun.read(str(tmp_path))
     with pytest.raises(UserError, match="is not a run folder"):
-        read_earlier_run(str(tmp_path / "nowhere"))
+        EarlierRun.read(str(tmp_path / "nowhere"))
 
 
 def test_an_earlier_run_that_a_received_folder_names_is_read_only_where_it_is_named_again(tmp_path: Path) -> None:
@@ -65,9 +64,9 @@ def test_replies_have_the_measured_length_and_never_more_than_is_allowed() -> No
     def words(text: str) -> int:
         return len(text.split())
 
-    measured = Replies(words, 200, {"": 60.0, "decision": 90.0, "chatty": 5000.0, "terse": 1.0})
-    assert [measured.of(role).tokens for role in ("anybody", "decision", "chatty")] == [60, 90, 200]
+    measured = SimulatedReplies(words, 200, {"": 60.0, "decision": 90.0, "chatty": 5000.0, "terse": 1.0})
+    assert [measured.of(role)[1] for role in ("anybody", "decision", "chatty")] == [60, 90, 200]
     # Reasoning, answer and confidence are there in any case.
-    assert measured.of("terse").tokens == words("Reasoning: k Answer: the northern bridge Confidence: 0.85")
-    assert measured.of("decision").content("12ab").startswith("12ab ")
-    assert Replies(words, 200, {}).of("anybody").tokens == Replies(words, 200, {}).of("decision").tokens
+    assert measured.of("terse")[1] == words("Reasoning: k Answer: the northern bridge Confidence: 0.85")
+    assert measured.of("decision")[0].startswith("{key} ")
+    assert SimulatedReplies(words, 200, {}).of("anybody") == SimulatedReplies(words, 200, {}).of("decision")

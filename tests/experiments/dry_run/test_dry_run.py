@@ -22,11 +22,11 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted
 from experiments.datasets.item import Dataset
-from experiments.estimate.dry_run import estimate, phase
-from experiments.estimate.plan import Plan, Range, hours, plan_table, price
-from experiments.estimate.stand_ins import StandIns, Tally
-from experiments.estimate.sweep import dry_run_sweep
-from experiments.estimate.token_count import Counter, counter_for, tokens_of_size
+from experiments.dry_run.counts import PhaseCounts, Range, RunCounts, counts_table, hours, price
+from experiments.dry_run.dry_run import count
+from experiments.dry_run.dry_sweep import dry_run_sweep
+from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
+from experiments.dry_run.token_count import Counter, counter_for, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.launch import closing_roles, learned_methods, learner_options, team_roles
@@ -63,9 +63,9 @@ def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
     return config, dataset, Evidence(store, config.retrieval)
 
 
-def planned(cache: Path, *words: str) -> Plan:
+def planned(cache: Path, *words: str) -> RunCounts:
     config, dataset, evidence = world(cache, *words)
-    return estimate(config, dataset, evidence, team_roles(config), counter_for(config))
+    return count(config, dataset, evidence, team_roles(config), counter_for(config))
 
 
 async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
@@ -147,8 +147,8 @@ def test_turns_and_calls_are_those_of_the_real_discussions(cache: Path, words: t
         assert one.turns == len(real[one.name])
         assert one.calls == sum(turn.calls for turn in real[one.name])
         prompts = sum(turn.prompt_tokens for turn in real[one.name])
-        assert one.prompt.expected == pytest.approx(prompts, rel=0.15)  # replies have lengths of their own
-        assert one.prompt.lower <= one.prompt.expected <= one.prompt.upper
+        assert one.prompt == pytest.approx(prompts, rel=0.15)  # replies have lengths of their own
+        assert one.lowest <= one.prompt <= one.highest
 
 
 def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
@@ -169,23 +169,23 @@ def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
 def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
     plan = planned(cache, "methods=[full,random,effects]")
     assert [one.name for one in plan.phases if not one.exact] == ["evaluating random", "evaluating effects"]
-    told = " ".join(plan_table(plan).notes)
-    assert "Those of evaluating random, evaluating effects are estimates" in told
+    told = " ".join(counts_table(plan).notes)
+    assert "Except in evaluating random, evaluating effects" in told
     for certain in "learner.decision=all", "methods=[full,random,m3prune]":
-        assert "are estimates" not in " ".join(plan_table(planned(cache, certain)).notes)
+        assert "Except in" not in " ".join(counts_table(planned(cache, certain)).notes)
 
 
 def test_a_graph_that_is_learned_from_another_s_discussions_trains_on_nothing_and_that_is_said(cache: Path) -> None:
-    told = "effects learns from the discussions of m3prune, so that its training takes none of its own."
+    told = "effects learns from the discussions of m3prune and holds none for its training."
     shared, apart = planned(cache), planned(cache, "training.share=false")
     assert {one.name for one in apart.phases} - {one.name for one in shared.phases} == {
         "learning effects, stage 1",
         "learning effects, stage 2",
     }
     assert shared.whole.calls == apart.whole.calls - 2 * 3 * 2 * (3 * 2 + 1)
-    assert told in plan_table(shared).notes
-    assert told not in plan_table(apart).notes
-    assert told not in plan_table(planned(cache, "methods=[full,effects]")).notes
+    assert told in counts_table(shared).notes
+    assert told not in counts_table(apart).notes
+    assert told not in counts_table(planned(cache, "methods=[full,effects]")).notes
 
 
 def test_nothing_is_trained_that_no_method_needs(cache: Path) -> None:
@@ -199,7 +199,7 @@ def test_the_single_agents_prompts_are_counted_to_the_token(cache: Path) -> None
     real = asyncio.run(discussed(cache, "methods=[closed_book,single]"))
     for one in planned(cache, "methods=[closed_book,single]").phases:
         prompts = [turn.prompt_tokens for turn in real[one.name]]
-        assert (one.prompt.expected, one.longest) == (sum(prompts), max(prompts))
+        assert (one.prompt, one.longest) == (sum(prompts), max(prompts))
 
 
 def test_the_same_configuration_gives_the_same_plan(cache: Path) -> None:
@@ -217,19 +217,19 @@ def test_too_few_training_questions_are_found_out_before_anything_is_spent(cache
     config, dataset, evidence = world(cache)
     config.pruning.steps = 300
     with pytest.raises(UserError, match="stage 1 needs 300 training questions"):
-        estimate(config, dataset, evidence, team_roles(config), counter_for(config))
+        count(config, dataset, evidence, team_roles(config), counter_for(config))
 
 
 def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
     roles = team_roles(config)
-    team = StandIns((*roles, DECISION, SINGLE), config.agents, counter_for(config))
-    single, tally = Single("single"), Tally()
+    team = SimulatedTeam((*roles, DECISION, SINGLE), config.agents, counter_for(config), {}, {})
+    single, counts, cache = Single("single"), PhaseCounts(), SimulatedCache()
     for question in ("a", "b"):
         for sample in range(5):
-            asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, tally))
-    assert (tally.calls, tally.distinct) == (10, 2)
-    assert phase("x", 100, tally, tally, tally).distinct == 20
+            asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, counts, cache))
+    assert (counts.calls, counts.made) == (10, 2)
+    assert counts.scaled("x", 100).made == 20
 
 
 def test_a_system_that_reckons_with_stated_confidences_gets_numbers(cache: Path) -> None:
@@ -253,11 +253,11 @@ def test_what_each_model_is_asked_is_counted_by_its_own_rule(cache: Path) -> Non
     shares = plan.whole.by_model
     assert shares.keys() == {"model", "roles.visual_scientist.model"}
     assert sum(share.calls for share in shares.values()) == plan.whole.calls == alone.whole.calls
-    assert sum(share.prompt for share in shares.values()) == pytest.approx(plan.whole.prompt.expected)
+    assert sum(share.prompt for share in shares.values()) == pytest.approx(plan.whole.prompt)
     # Two of the seven turns of a discussion; without a tokenizer characters are counted, and pictures by their size.
     assert shares["roles.visual_scientist.model"].calls == plan.whole.calls * 2 // 7
-    assert plan.whole.prompt.expected != alone.whole.prompt.expected
-    notes = " ".join(plan_table(plan).notes)
+    assert plan.whole.prompt != alone.whole.prompt
+    notes = " ".join(counts_table(plan).notes)
     assert "model eyes of visual_scientist has 12 calls" in notes
     assert "of the price" in notes
     assert not alone.whole.by_model
@@ -273,7 +273,7 @@ def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
 
 def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) -> None:
     output = io.StringIO()
-    plan_table(planned(cache, "costs.prompt_price=1")).print(Console(file=output))
+    counts_table(planned(cache, "costs.prompt_price=1")).print(Console(file=output))
     said = output.getvalue()
     assert max(map(len, said.splitlines())) <= 110
     assert "…" not in said
@@ -306,7 +306,7 @@ def test_a_sweep_is_predicted_as_a_whole_from_one_trial_of_each_combination(
     dry_run_sweep(load([*words, "sweep.seeds=500", "sweep.parallel=4", "costs.prompt_price=1"]))
     said = " ".join(capsys.readouterr().out.split())
     calls = 500 * 6 * (3 + 1) + 500 * 6 * (2 * 3 + 1)
-    assert f"{calls:,} calls made" in said
+    assert f"{calls:,} calls computed" in said
     assert "Price at the given rates" in said
     assert "upper bounds" in said
     assert "trials end early" not in said

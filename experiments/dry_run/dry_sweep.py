@@ -1,0 +1,92 @@
+"""`dry_run=true` of a sweep: counts for each combination of values, and for all trials together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from actors.errors import UserError
+from experiments.analysis.setting_names import plain, short_keys
+from experiments.analysis.table import Table
+from experiments.config.config import Config
+from experiments.config.loading import Said
+from experiments.config.settings import SweepSettings
+from experiments.dry_run.counts import PhaseCounts, RunCounts, short
+from experiments.dry_run.dry_run import count_run
+from experiments.records.progress import Progress
+from experiments.sweeps.trials import Trial, expand, tell_unused
+
+COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "completion tokens": "completion"}
+
+
+def dry_run_sweep(config: Config, chosen: Said | None = None) -> None:
+    """Counts and prints. Starts no process and makes no run folder.
+
+    Seeds draw different questions of the same kind, so the first seed's trial stands for all.
+
+    Raises:
+        UserError: what would end the sweep as well.
+    """
+    if config.job != "prune":
+        raise UserError(f"job={config.job} cannot be swept; leave sweep out")
+    trials = expand(config)
+    tell_unused(chosen, config, trials)
+    # JSON as a key, because values may be lists, which have no hash.
+    by_values: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_values.setdefault(json.dumps(trial.values), []).append(trial)
+    counted = []
+    with Progress() as progress:
+        bar = progress.phase("counting", total=len(by_values))
+        for alike in by_values.values():
+            counted.append((alike[0], count_run(alike[0].config), len(alike)))
+            bar.advance()
+    _table(counted, config.sweep).print()
+
+
+def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings) -> Table:
+    keys = list(dict.fromkeys(key for trial, _, _ in counted for key in trial.values))
+
+    def row(names: Sequence[str], sums: Sequence[tuple[PhaseCounts, int]]) -> list[str]:
+        tokens = [sum(n * getattr(whole, key) for whole, n in sums) for key in COUNTED.values()]
+        return [*names, *(f"{number:,.0f}" for number in (sum(n for _, n in sums), *tokens))]
+
+    wholes = [(counts.whole, trials) for _, counts, trials in counted]
+    rows = [
+        row([plain(trial.values[key]) if key in trial.values else "-" for key in keys], [whole])
+        for (trial, _, _), whole in zip(counted, wholes, strict=True)
+    ]
+    calls, prompt, cached, completion = (
+        sum(trials * getattr(whole, key) for whole, trials in wholes)
+        for key in ("made", "made_prompt", "cached", "made_completion")
+    )
+    notes = ["All trials in a row, without any cache; dry_run=true of one trial prints more."]
+    if any(counts.judged for _, counts, _ in counted):
+        notes.append("The judge is not counted.")
+    notes.append(
+        f"With caches of each trial alone: {calls:,.0f} calls computed, with {short(prompt)} prompt tokens "
+        f"({short(cached)} of them from a prefix cache with room for them) and {short(completion)} completion tokens. "
+        "Trials with equal requests share completions, so these are upper bounds."
+    )
+    for name in ("price", "hours"):
+        ranges = [(trials, getattr(counts, name)) for _, counts, trials in counted]
+        # A sum without some of the combinations would look like that of all.
+        if all(range for _, range in ranges):
+            expected = sum(trials * range.expected for trials, range in ranges)
+            notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
+    if sweep.stop == "asha":
+        notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
+    return Table(
+        columns=(
+            *map(short_keys(keys).__getitem__, keys),
+            "trials",
+            "turns",
+            "calls",
+            "prompt tokens",
+            "completion tokens",
+        ),
+        rows=[*rows, row(["all", *[""] * len(keys)][: len(keys)], wholes)],
+        notes=notes,
+        names=len(keys),
+        total=len(rows),
+    )

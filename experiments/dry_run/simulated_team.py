@@ -1,0 +1,167 @@
+"""A team that replies at once with text of a known length, and counts the requests that a model would receive."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+
+from actors.agents.memory import Memory
+from actors.agents.roles import DUMMY_SENTENCE
+from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
+from actors.prompting.prompt import build_request, in_own_form
+from actors.settings import AgentSettings
+from experiments.dry_run.counts import PhaseCounts
+from experiments.dry_run.token_count import Counter
+from topologies.topology import Topology
+
+MAIN = "model"  # the key of the run's own model
+
+# Of a usual length: its tokens stand for every reply's where none were measured.
+REPLY = (
+    "{key} The passage about the bridge says that it was opened by the mayor in 1931, and the table lists the same "
+    "year next to its name; the second picture shows the date above the northern arch, so the colleague who named "
+    "another year had mistaken it for the older one."
+)
+ANSWER = "the northern bridge"
+CONFIDENCE = 0.85
+KEY_DIGITS = 8
+MOST_WORDS = 4096
+
+
+class SimulatedReplies:
+    """Reply texts by role, with a place for a key, and their tokens.
+
+    Args:
+        count: counts the tokens of a text.
+        most: the longest allowed reply in tokens.
+        lengths: tokens by role, and under "" of any other role; empty for the length of `REPLY`.
+    """
+
+    def __init__(self, count: Callable[[str], int], most: int, lengths: Mapping[str, float]) -> None:
+        self._count, self._most, self._lengths = count, most, lengths
+        self._by_role: dict[str, tuple[str, int]] = {}
+
+    def of(self, role: str) -> tuple[str, int]:
+        """The text of a role's replies, and the tokens that a model writes for one."""
+        if role not in self._by_role:
+            wanted = self._lengths.get(role, self._lengths.get(""))
+            text = REPLY if wanted is None else self._with_tokens(min(round(wanted), self._most))
+            self._by_role[role] = text, self._tokens(text)
+        return self._by_role[role]
+
+    def _with_tokens(self, wanted: int) -> str:
+        words = REPLY.removeprefix("{key} ").split()
+
+        def first(number: int) -> str:
+            return " ".join(["{key}", *islice(cycle(words), number)])
+
+        # Bisected: with any tokenizer more words are more tokens.
+        low, high = 0, MOST_WORDS
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._tokens(first(middle)) < wanted else (low, middle)
+        return first(low)
+
+    def _tokens(self, text: str) -> int:
+        reasoning = text.format(key="0" * KEY_DIGITS)
+        whole = f"Reasoning: {reasoning}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"
+        return min(self._most, self._count(whole))
+
+
+@dataclass(frozen=True)
+class SimulatedCache:
+    """Digests of the requests that were made, and beginnings of prompts by model."""
+
+    requests: set[str] = field(default_factory=set)
+    prefixes: set[tuple[str, str]] = field(default_factory=set)
+
+
+class SimulatedTeam:
+    """Agents without a model. A reply contains a key of its request, so equal requests have equal replies.
+
+    Args:
+        counter: counts the tokens of the run's own model.
+        others: key and counter of the other models by role, where roles have some.
+        lengths: tokens of a reply by role, and under "" of any other role.
+        reuse: whether the completion cache answers a request that was made before.
+    """
+
+    def __init__(
+        self,
+        roles: Iterable[Role],
+        settings: AgentSettings,
+        counter: Counter,
+        others: Mapping[str, tuple[str, Counter]],
+        lengths: Mapping[str, float],
+        reuse: bool = True,
+    ) -> None:
+        self._roles = {role.name: role for role in roles}
+        self._memories = {name: Memory() for name in self._roles}
+        self._settings, self._counter, self._others, self._reuse = settings, counter, others, reuse
+        self._replies = SimulatedReplies(counter.text, settings.max_tokens, lengths)
+        self.reply_tokens = self._replies.of("")[1]
+
+    async def run_discussion(
+        self, topology: Topology, question: Question, seed: int, sample: int, counts: PhaseCounts, cache: SimulatedCache
+    ) -> Trace:
+        """Holds one discussion, adds it to the counts and its requests to the cache."""
+
+        async def ask(turn: Turn) -> Message:
+            return self._take(turn, counts, cache)
+
+        trace = await topology.answer(question, ask, seed, sample)
+        counts.discussions += 1
+        # As agents do when a discussion is closed.
+        self._memories = {name: Memory() for name in self._roles}
+        return trace
+
+    def _take(self, turn: Turn, counts: PhaseCounts, cache: SimulatedCache) -> Message:
+        role, memory = self._roles[turn.agent], self._memories[turn.agent]
+        turn = in_own_form(turn, role)
+        recalled = memory.recall(turn)
+        counts.turns += 1
+        content = DUMMY_SENTENCE
+        if not role.dummy:
+            request = build_request(
+                turn, role.modality, role.instruction, recalled, self._settings, reads=role.evidence
+            )
+            content = self._answer(request, role, len(turn.heard) + len(recalled), counts, cache)
+        answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
+        answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
+        fields = []
+        for wanted in turn.task.fields if turn.task else ():
+            # Every value is one that its task can read.
+            value = repr(CONFIDENCE) if wanted.value is Value.SHARE else ANSWER
+            fields.append((wanted.name, wanted.values[0] if wanted.values else value))
+        id = f"{turn.round}/{turn.agent}"
+        message = Message(id, turn.agent, turn.round, content, answer, confidence, fields=tuple(fields))
+        memory.remember(turn, message)
+        return message
+
+    def _answer(self, request: Request, role: Role, quoted: int, counts: PhaseCounts, cache: SimulatedCache) -> str:
+        """Counts a request whose prompt quotes so many replies; returns the reply's text."""
+        model, counter = self._others.get(role.played, (MAIN, self._counter))
+        # Everything that a completion depends on here, as in the completion cache's key.
+        key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))
+        digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        text, tokens = self._replies.of(role.name)
+        shared = counter.shared(request)
+        prompt = shared + counter.own(request)
+        longer = max(0, self._settings.max_tokens - self.reply_tokens) * quoted
+        for one in (counts, *([counts.by_model.setdefault(model, PhaseCounts())] if self._others else [])):
+            one.calls += 1
+            one.prompt += prompt
+            one.completion += tokens
+            one.longest = max(one.longest, prompt)
+            one.at_most = max(one.at_most, prompt + longer)
+        counts.shared += shared
+        if digest not in cache.requests or not self._reuse:
+            counts.made += 1
+            counts.made_prompt += prompt
+            counts.made_completion += tokens
+            counts.cached += shared if (model, request.prefix) in cache.prefixes else 0
+        cache.requests.add(digest)
+        cache.prefixes.add((model, request.prefix))
+        return text.format(key=digest[:KEY_DIGITS])

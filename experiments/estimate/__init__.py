@@ -1,1 +1,0 @@
-"""Estimates of the cost of a run or a sweep, before any of it is spent."""
