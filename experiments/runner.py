@@ -43,7 +43,7 @@ from experiments.running.launched import Launched, check_learners, launch_agents
 from experiments.running.models import COMPLETIONS, models_named
 from experiments.running.opening import check_questions, check_room, open_cache, open_dataset, open_evidence, open_store
 from experiments.studies import recall
-from experiments.studies.behaviour import table as behaviour_table
+from experiments.studies.behaviour import behaviour_table
 from experiments.studies.behaviour.measure import Behaviour
 from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.redundancy import summary as redundancy_summary

@@ -1,4 +1,4 @@
-"""One kind of model: from a configuration to what a replica's process makes, and what its completions depend on."""
+"""The interface of a kind of model: settings, replicas, memory, and what its completions depend on."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.backends.model_choice import ModelChoice
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
 
-OF_PROCESSES = ("replicas", "capacity", "cpus", "gpus")  # settings that every kind of model goes by that has replicas
+OF_PROCESSES = ("replicas", "capacity", "gpus")  # settings of every kind that has replicas
 
 
 @dataclass(frozen=True)
 class TokenCounting:
-    """A model's tokens before a run: of a text; of any picture (None: by its size); of each prompt's frame (None: a
-    chat template's). `rule` names in words what counts. `reply_tokens` are measured means by role, "" of any other."""
+    """Counts a model's tokens before a run.
+
+    rule: how tokens are counted, in words.
+    text: tokens of a text.
+    picture: tokens of any picture (None: they depend on its size).
+    frame: tokens around each prompt (None: a chat template's).
+    reply_tokens: measured mean tokens of a reply, by role; "" is any other role.
+    """
 
     rule: str
     text: Callable[[str], int]
@@ -29,29 +35,30 @@ class TokenCounting:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What one replica takes at least: weights, a cache that is set aside for it, and its processes."""
+class ReplicaMemory:
+    """Least memory of one replica: weights, a reserved cache, and its processes."""
 
     weights_bytes: int
     processes_bytes: int
     cache_bytes: int = 0
 
     @property
-    def beside_bytes(self) -> int:
+    def other_bytes(self) -> int:
+        """All but the weights."""
         return self.processes_bytes + self.cache_bytes
 
     @property
     def total_bytes(self) -> int:
-        return self.weights_bytes + self.beside_bytes
+        return self.weights_bytes + self.other_bytes
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A model as a configuration describes it. This class itself is a kind that cannot answer; others override `maker`.
+    """A model as a configuration describes it. This base class cannot answer; kinds that can override `maker`.
 
-    key: the group of settings, `model` or `judge`, for errors.
-    reader: settings of the embedded reader, which are a group of their own.
-    reads: names of the settings that it goes by, beside the kind.
+    key: the group of settings, such as `model` or `judge`, for errors.
+    reader: settings of the embedded reader.
+    reads: names of the model settings that have an effect, apart from the kind.
     """
 
     name: ClassVar[str]
@@ -65,62 +72,60 @@ class Backend:
     reader: ReaderSettings
 
     def maker(self) -> Callable[[], Model]:
-        """Makes the model when it is called, in a replica's process.
+        """Returns a function that makes the model in a replica's process.
 
         Raises:
-            UserError: the settings cannot work. Nothing is loaded or asked for that.
+            UserError: the settings cannot work. The check loads nothing and contacts nobody.
         """
-        others = "choose reader, vllm, transformers or openai"
-        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): {others}")
+        raise UserError(f"{self.key}={self.name} cannot answer ({self.description}): choose reader, vllm or openai")
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """This backend with the settings that were left open as they are best on a cluster of so many GPUs.
+        """Fills in open settings for a cluster with that many GPUs.
 
-        Returns with it a line that names these (empty: there are none). It answers as if they had been given.
+        Returns:
+            the backend, which answers like this one, and a line that lists the settings (empty: none).
         """
         return self, ""
 
-    def memory(self) -> Memory | None:
-        """What one replica takes at least of a machine without GPUs; None where it is not known, or next to nothing."""
+    def memory(self) -> ReplicaMemory | None:
+        """Returns the least memory of one replica without GPUs; None where it is unknown or negligible."""
         return None
 
     def gpu_share(self) -> float | None:
-        """The share of a GPU's memory that one replica sets aside whatever it needs; None of a kind that takes what it
-        needs."""
+        """Returns the share of a GPU's memory that one replica reserves; None where it allocates on demand."""
         return None
 
     def gpu_bytes(self) -> int | None:
-        """The weights of one replica on each of its GPUs; None where they are not known."""
+        """Returns the size of one replica's weights on each of its GPUs; None where it is unknown."""
         return None
 
     def identity(self) -> str:
-        """The model and all that its completions depend on, as JSON: the key of what is cached."""
+        """Returns the model and all that its completions depend on, as JSON: part of the completion cache's keys."""
         known = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}
         return json.dumps(known, sort_keys=True)
 
     def dependencies(self) -> Mapping[str, Any]:
-        """The settings and files on which completions depend, beside the kind and the name."""
+        """Returns the settings and files on which completions depend, apart from kind and name."""
         return {}
 
     @property
     def replicas(self) -> int:
-        """The replicas that are asked for, or as many as this kind usually has."""
+        """Number of replicas: the configured one, or else the kind's default."""
         return self.settings.replicas or self.usual_replicas
 
     @property
     def gpus_each(self) -> float:
-        """The GPUs that each replica reserves on a cluster that has any; 0 of a kind that can do without, where nothing
-        else is said."""
+        """GPUs that each replica reserves on a cluster that has GPUs."""
         return self.settings.gpus or 0.0
 
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
-        """The number of replicas, and the GPUs that each reserves on a cluster that has `cluster_gpus`."""
+        """Returns the number of replicas, and the GPUs of each, on a cluster with `cluster_gpus`."""
         return self.replicas, self.gpus_each
 
     def counting(self) -> TokenCounting | None:
-        """The model's own count of tokens, without loading the model; None where only a guess can be made."""
+        """Returns the model's count of tokens, without loading the model; None where tokens are only estimated."""
         return None
 
     def choice(self) -> ModelChoice | None:
-        """The model for an exported AutoGen team; None where only a run has it."""
+        """Returns the model for an exported AutoGen team; None where only a run can provide it."""
         return None

@@ -1,52 +1,164 @@
-"""The kinds of models that `model=` and `judge=` name. A new one is a file beside these and an entry in `BACKENDS`."""
+"""The kinds of models that `model=` and `judge=` name, in `BACKENDS`; vLLM has a file of its own."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from actors.backends.backend import Backend
-from actors.backends.local import LocalBackend
-from actors.backends.openai import OpenAIBackend
-from actors.backends.own import OwnBackend
-from actors.backends.reader import ReaderBackend
-from actors.backends.settings import ModelSettings
-from actors.backends.vllm import VllmBackend
+from actors.backends.backend import OF_PROCESSES, Backend, TokenCounting
+from actors.backends.model_choice import ModelChoice
+from actors.backends.model_settings import ModelSettings, common_fields, declared_layout
+from actors.backends.openai_model import OpenAIModel, OpenAISettings
+from actors.backends.vllm_backend import VllmBackend
+from actors.errors import UserError
 from actors.lookup import find
-from actors.reader.reader import ReaderSettings
+from actors.models import Model
+from actors.reader import reader
+from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.text import count_tokens
+
+# Mean tokens of a reply in MMQA runs, by role.
+READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
 
 
-class Replay(Backend):
+class ReaderBackend(Backend):
+    """The embedded reader."""
+
+    name = "reader"
+    reads = OF_PROCESSES
+    description = "the embedded reader: no neural network, nothing to download"
+
+    def maker(self) -> Callable[[], Model]:
+        return partial(Reader, self.reader)
+
+    def dependencies(self) -> Mapping[str, Any]:
+        """Returns the settings and a digest of the code, since every version answers differently."""
+        code = hashlib.blake2b(digest_size=16)
+        for path in sorted(Path(reader.__file__).parent.glob("*.py")):
+            code.update(path.read_bytes())
+        return {"code": code.hexdigest(), "settings": asdict(self.reader)}
+
+    def counting(self) -> TokenCounting:
+        rule = "words and punctuation marks, as the embedded reader counts them"
+        return TokenCounting(
+            rule, count_tokens, self.reader.picture_tokens, reader.CHAT_OVERHEAD_TOKENS, READER_REPLY_TOKENS
+        )
+
+    def choice(self) -> ModelChoice:
+        return ModelChoice(kind="reader", settings=asdict(self.reader))
+
+
+class OpenAIBackend(Backend):
+    """An endpoint with OpenAI's chat protocol. One process holds its rate limits and needs no GPU."""
+
+    name = "openai"
+    reads = ("capacity", "key_env", *(f.name for f in fields(OpenAISettings)))
+    description = "an endpoint that speaks OpenAI's chat protocol"
+
+    def maker(self) -> Callable[[], Model]:
+        model, key = self.settings, self.key
+        if not model.name or not model.base_url:
+            raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
+        if model.key_env and model.key_env not in os.environ:
+            # The value is not shown: by mistake it may be the key itself.
+            raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
+        settings = OpenAISettings(**common_fields(OpenAISettings, model), key=os.environ.get(model.key_env))
+        return partial(OpenAIModel, settings)
+
+    def dependencies(self) -> Mapping[str, Any]:
+        model = self.settings
+        return {"base_url": model.base_url, "extra": model.extra, **declared_layout(model.abilities)}
+
+    @property
+    def replicas(self) -> int:
+        return 1
+
+    @property
+    def gpus_each(self) -> float:
+        return 0.0
+
+    def choice(self) -> ModelChoice:
+        model = self.settings
+        settings = common_fields(OpenAISettings, model) | {"abilities": model.abilities.declared()}
+        return ModelChoice(kind="openai", settings=settings, key_env=model.key_env)
+
+
+class ReplayBackend(Backend):
     name = "replay"
-    description = "what the run `replay.run` recorded, read from its folder"
+    description = "replies that the run `replay.run` recorded, read from its folder"
 
 
-class NoModel(Backend):
+class NoBackend(Backend):
     name = "none"
-    description = "nobody, for `judge`"
+    description = "no judge"
 
 
-BACKENDS: tuple[type[Backend], ...] = (
-    ReaderBackend,
-    VllmBackend,
-    LocalBackend,
-    OpenAIBackend,
-    Replay,
-    NoModel,
-)
+@dataclass(frozen=True)
+class OwnBackend(Backend):
+    """A model of the user's: `model=package.module:MyModel`, or an entry point of the group `agora_mm.models`.
+
+    factory: a class or function that is called with the settings in each replica's process and returns a `Model`.
+        If the model has `async start()`, it is awaited before the first request.
+    """
+
+    factory: Callable[[ModelSettings], Model]
+
+    def maker(self) -> Callable[[], Model]:
+        if not callable(self.factory):
+            raise UserError(f"{self.key}={self.settings.kind} is neither a class nor a function that makes a model")
+        return partial(make_own, self.factory, self.settings)
+
+    def dependencies(self) -> Mapping[str, Any]:
+        """Returns settings and a digest of the source file, since every version answers differently."""
+        # The module that defines the factory: a package may only re-export the name.
+        module = getattr(self.factory, "__module__", "")
+        file = getattr(sys.modules.get(module), "__file__", None)
+        code = Path(file).read_bytes() if file else b""
+        return {
+            "reference": f"{module}:{getattr(self.factory, '__qualname__', '')}",
+            "extra": self.settings.extra,
+            "engine": self.settings.engine,
+            "code": hashlib.blake2b(code, digest_size=16).hexdigest(),
+        }
+
+
+def make_own(factory: Callable[[ModelSettings], Model], settings: ModelSettings) -> Model:
+    """Makes the user's model. Raises ValueError where it has no `complete`."""
+    model = factory(settings)
+    if not callable(getattr(model, "complete", None)):
+        raise ValueError(f"{settings.kind} gave {type(model).__name__}, which has no method `complete`")
+    return model
+
+
+BACKENDS: tuple[type[Backend], ...] = (ReaderBackend, VllmBackend, OpenAIBackend, ReplayBackend, NoBackend)
+
+# Kinds of earlier versions, with what to use instead.
+WITHDRAWN = {
+    "transformers": "serve the model with `vllm serve` or `transformers serve`, and use {key}=openai "
+    "{key}.base_url=http://localhost:8000/v1 {key}.name=<model>"
+}
 
 
 def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> Backend:
-    """The backend of `settings.kind`: one of `BACKENDS`, or one of the user's own.
+    """Finds the backend of `settings.kind`: one of `BACKENDS`, or one of the user's.
 
     Args:
-        key: the group of settings, `model` or `judge`, for errors.
+        key: the group of settings, such as `model` or `judge`, for errors.
 
     Raises:
         UserError: there is no such kind, or it cannot be imported.
     """
+    if settings.kind in WITHDRAWN:
+        raise UserError(f"{key}={settings.kind} was withdrawn: {WITHDRAWN[settings.kind].format(key=key)}")
     known = {backend.name: backend for backend in BACKENDS}
     named: Any = find(settings.kind, known, "models", key)
-    # By name and not by type: a reference of the user's own may name one of these classes.
+    # By name and not by type: the user's reference may name one of these classes.
     if settings.kind in known:
         return known[settings.kind](key, settings, reader)
     return OwnBackend(key, settings, reader, factory=named)

@@ -1,25 +1,25 @@
-"""The tokens of a reply with their probabilities, such that their texts are the reply's text."""
+"""Aligns a reply's tokens and their probabilities with its text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
-INCOMPLETE = "\ufffd"  # for bytes that are no character, or not yet
+INCOMPLETE = "\ufffd"  # replaces bytes that are no character, or not yet
 
 Tokens = tuple[tuple[str, float], ...]
 
 
 def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
-    """The tokens that make up a text, with their natural log-probabilities, out of all that a model generated.
+    """Selects the tokens that make up a text, with their natural log-probabilities, from all generated tokens.
 
-    Engines also list what is no part of the text: the end of the turn, or what the model thought before. None where no
-    run of whole tokens is the text.
+    Engines also list tokens outside of the text: the end of the turn, or the model's thoughts. Returns () where no
+    sequence of whole tokens equals the text.
     """
     listed = tuple(tokens)
     ends = list(accumulate(len(token) for token, _ in listed))
     whole = "".join(token for token, _ in listed)
-    # From the end, as `rfind`, whose time can grow with the product of both lengths.
+    # Reversed, since the time of `rfind` can grow with the product of both lengths.
     begin = whole[::-1].find(text[::-1])
     begin = len(whole) - len(text) - begin if begin >= 0 else begin
     if begin < 0 or not text:
@@ -33,9 +33,10 @@ def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
 
 
 def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str) -> list[str]:
-    """A text in one piece for each token, by decoding ever more of them: for texts with bytes that are no characters.
+    """Splits a text into one piece per token by decoding ever more tokens, for texts with bytes that are no characters.
 
-    Quadratic in the number of tokens. What is no character yet falls to the token that completes it, or to the last.
+    An incomplete character belongs to the token that completes it, or to the last one. Takes time quadratic in the
+    number of tokens.
     """
     found, begin = [], 0
     for number in range(1, len(ids) + 1):

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.settings import DeclaredAbilities
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.reader.reader import Reader, ReaderSettings
@@ -21,18 +21,19 @@ from actors.reader.reader import Reader, ReaderSettings
 class ModelChoice(BaseModel):
     """A model that can be made again from a file.
 
-    `settings` are the fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: that is in the
-    environment variable `key_env` (empty: it needs none), and in no file."""
+    `settings` are fields of `ReaderSettings` or `OpenAISettings`, except an endpoint's key: the environment variable
+    `key_env` holds it (empty: no key), and no file does.
+    """
 
     kind: Literal["reader", "openai"] = "reader"
     settings: dict[str, Any] = {}
     key_env: str = ""
 
     def model(self) -> Model:
-        """The model. Equal choices give the same object, so that a team's agents share its connections and rate limits.
+        """Returns the model, the same object for equal choices: a team's agents share its connections and rate limits.
 
         Raises:
-            ValueError: the settings are not those of such a model.
+            ValueError: the settings do not fit the kind of model.
         """
         if "key" in self.settings:
             raise ValueError(f"a key has no place in a file: set {self.key_env} in the environment")
@@ -49,11 +50,11 @@ def _made(kind: str, settings: str, key_env: str) -> Model:
     if kind == "reader":
         return Reader(ReaderSettings(**fields))
     abilities = DeclaredAbilities(**fields.pop("abilities", {}))
-    return Endpoint(OpenAISettings(**fields, abilities=abilities), key_env)
+    return LazyEndpoint(OpenAISettings(**fields, abilities=abilities), key_env)
 
 
-class Endpoint:
-    """An endpoint that is started by its first request, in that request's event loop: no other one exists before."""
+class LazyEndpoint:
+    """Starts an endpoint with the first request, in that request's event loop; none exists before."""
 
     def __init__(self, settings: OpenAISettings, key_env: str) -> None:
         self._settings = settings
@@ -69,15 +70,15 @@ class Endpoint:
         return await model.complete(request)
 
     async def abilities(self) -> Abilities:
-        """What the model can do. Raises ValueError where the endpoint does not answer."""
+        """Returns the model's abilities. Raises ValueError where the endpoint does not answer."""
         return await (await self._model()).abilities()
 
     async def _model(self) -> OpenAIModel:
         loop = asyncio.get_running_loop()
-        # A client's connections belong to the loop that opened them, and AutoGen teams may run in one after another.
+        # A client's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
         if self._started is None or self._loop is not loop:
             self._loop, self._started = loop, loop.create_task(self._start())
-        # Shielded: a request that is cancelled must not cancel the start for the others.
+        # Shielded: a cancelled request must not cancel the start for the others.
         return await asyncio.shield(self._started)
 
     async def close(self) -> None:

@@ -1,7 +1,6 @@
-"""Finds out what a model behind an endpoint can do, with one small request for each ability.
+"""Tests the abilities of a model behind an endpoint, with one small request for each.
 
-What an endpoint refuses, or leaves unheeded, the model cannot do. A fault that stays is an error: nothing is known
-then.
+A model lacks an ability whose request the endpoint refuses or ignores. A persistent fault is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from actors.messages import Completion, Kind, Request, Source
 Ask = Callable[[Request], Awaitable[Completion]]
 
 READY = Request("start", "", "You are about to be asked questions.", "Are you ready?", "Say yes.", max_tokens=16)
-# All that forms of replies ask of a schema: what an endpoint takes here it takes in a turn.
+# Uses all features of the schemas of replies: an endpoint that accepts this one accepts those of turns.
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -48,29 +47,29 @@ SCHEMA = {
     "required": ["colour", "share", "numbers", "calls"],
     "additionalProperties": False,
 }
-# A small model may write blanks or numbers without end: how its reply begins is enough then.
+# A small model may write blanks or numbers without end: then the beginning of the reply is enough.
 BEGINNING = re.compile(r'\s*\{\s*(?:$|"colour"\s*:\s*"(?:red|green|blue)"\s*,)')
 SCHEMA_TOKENS = 48
-# For a model that thinks before it says anything.
+# For a model that thinks before it answers.
 THINKING_TOKENS = 2048
 PICTURE_SIDE = 32
-# Some servers fail with 5xx where they mean 4xx (llama.cpp for pictures: "image input is not supported").
+# Some servers fail with 5xx instead of 4xx (llama.cpp for pictures: "image input is not supported").
 UNSUPPORTED = re.compile(r"not support|unsupported|multimodal", re.IGNORECASE)
 
 
 async def reads_pictures(ask: Ask) -> bool:
-    """Whether a picture is taken. One that is passed over in silence cannot be told from one that is seen."""
+    """Tests whether a picture is accepted. One that is silently ignored cannot be told from one that is seen."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "red.png"
         await asyncio.to_thread(Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save, path)
         picture = Source("1", "1", Kind.IMAGE, "Picture", "", str(path))
         reply = await _asked(ask, replace(READY, id="start/pictures", images=(picture,)))
-    # Too long for a picture of a thousand points is no reply either.
+    # "Too long" for a picture of a thousand pixels is no reply either.
     return reply is not None and reply.stop in ("stop", "length")
 
 
-async def keeps_to_schemas(ask: Ask) -> bool:
-    """Whether a model that is asked to say yes replies in JSON where a schema demands it."""
+async def follows_schemas(ask: Ask) -> bool:
+    """Tests whether a model that is asked to say yes replies in JSON where a schema demands it."""
     request = replace(READY, id="start/schema", schema=json.dumps(SCHEMA), max_tokens=SCHEMA_TOKENS)
     reply = await _asked(ask, request)
     if reply is None or reply.stop == "error":
@@ -84,14 +83,14 @@ async def keeps_to_schemas(ask: Ask) -> bool:
     return isinstance(said, dict) and said.keys() == SCHEMA["properties"].keys()  # type: ignore[attr-defined]
 
 
-async def tells_likelihoods(ask: Ask) -> bool:
-    """Whether replies come with their tokens' probabilities."""
+async def returns_likelihoods(ask: Ask) -> bool:
+    """Tests whether replies come with their tokens' probabilities."""
     reply = await _asked(ask, replace(READY, id="start/likelihoods", likelihoods=True))
     return reply is not None and bool(reply.tokens)
 
 
 async def _asked(ask: Ask, request: Request) -> Completion | None:
-    """The reply; None where the endpoint fails in words that say that it never will give one."""
+    """The reply; None where the endpoint's error shows that it will never give one."""
     try:
         reply = await ask(request)
         if reply.stop == "length" and not reply.text:

@@ -19,8 +19,8 @@ from actors.messages import Completion, Request
 from actors.prompting.text import one_line
 
 QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000
-REPLY_CHARACTERS = 1_000_000  # what is longer is cut off, as if the model had stopped for its length
-MOST_TOKENS = 10**9  # a larger number counts no tokens
+REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had reached its limit
+MOST_TOKENS = 10**9  # a larger number is no count of tokens
 PASSING = (408, 425, 429)  # and every 5xx
 NO_CREDIT = "insufficient_quota"
 TOO_LONG = re.compile(
@@ -48,11 +48,11 @@ CUT_OFF = ("length", "model_length")  # the second is Mistral's, where prompt an
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """The reason why there was no reply this time; the same request may be answered when it is sent again.
+class EndpointFault:
+    """The reason for a missing reply; the same request may be answered when it is sent again.
 
-    `limited`: nothing is wrong, but the endpoint gets too many requests, and may have said for how many seconds it
-    wants none (`wait_s`). `unreachable`: nothing listens at the address.
+    limited: the endpoint gets too many requests, and may have asked for a pause of `wait_s` seconds.
+    unreachable: nothing listens at the address.
     """
 
     reason: str
@@ -62,8 +62,8 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """The reason why the endpoint takes no request from this account any more: a wrong key, or no credit left."""
+class EndpointClosed:
+    """The reason why the endpoint accepts no more requests from this account: a wrong key, or no credit."""
 
     reason: str
 
@@ -73,10 +73,13 @@ Redact = Callable[[str], str]
 
 def read_reply(
     request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float, redact: Redact = str
-) -> Completion | Fault | Closed:
-    """Reads one HTTP response. Names in `headers` are in lower case, or of any; `now` is seconds since the epoch.
+) -> Completion | EndpointFault | EndpointClosed:
+    """Reads one HTTP response.
 
-    `redact` takes secrets out of what is decoded, before any of it is shortened.
+    Args:
+        headers: by name in lower case, or a mapping that ignores case.
+        now: seconds since the epoch.
+        redact: removes secrets from decoded text, before it is shortened.
     """
     try:
         data = json.loads(body)
@@ -88,26 +91,26 @@ def read_reply(
     if 200 <= status < 300:
         if not (isinstance(data, dict) and data.get("error")):
             return _completion(request, data, headers, body, redact)
-        code = counted(fault.get("code"))  # of a gateway that had already begun to answer
+        code = counted(fault.get("code"))  # from a gateway that had already begun to answer
         status = code if 400 <= code < 600 else 500
     text = shortened(redact(_message(data))) or _beginning(body, redact)
     if _is_too_long(status, fault, text):
         return _too_long(request, fault, text)
     reason = f"HTTP {status}: {text}"
     if NO_CREDIT in (fault.get("code"), fault.get("type")) or status in (401, 402):
-        return Closed(f"{reason}{_remedy(status, fault, headers)}")
+        return EndpointClosed(f"{reason}{_remedy(status, fault, headers)}")
     if status in PASSING or status >= 500:
         wait_s = _wait_s(headers, now)
-        return Fault(reason, status == 429 or bool(wait_s), wait_s)
+        return EndpointFault(reason, status == 429 or bool(wait_s), wait_s)
     return _refused(request, f"{reason}{_remedy(status, fault, headers)}")
 
 
 def _completion(
     request: Request, data: Any, headers: Mapping[str, str], body: bytes, redact: Redact
-) -> Completion | Fault:
+) -> Completion | EndpointFault:
     if not isinstance(data, dict):
         kind = headers.get("content-type", "no content type")
-        return Fault(
+        return EndpointFault(
             f"HTTP 200 without JSON ({kind}: {_beginning(body, redact)}); base_url may be wrong, or a proxy answered"
         )
     try:
@@ -115,38 +118,38 @@ def _completion(
         message, finish = choice["message"], choice.get("finish_reason")
         content, refusal, likelihoods = message.get("content"), message.get("refusal"), choice.get("logprobs")
     except (LookupError, TypeError, AttributeError):
-        return Fault(f"HTTP 200 without a choice: {_beginning(body, redact)}")
+        return EndpointFault(f"HTTP 200 without a choice: {_beginning(body, redact)}")
     if finish in ("abort", "error"):  # how servers end replies whose engine failed
-        return Fault(f"the endpoint broke the reply off (finish_reason {finish})")
+        return EndpointFault(f"the endpoint broke the reply off (finish_reason {finish})")
     finish = shortened(redact(str(finish)))
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
         content = _said(content)
     if content is not None and not isinstance(content, str):
-        return Fault(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
+        return EndpointFault(f"HTTP 200 with content that is not text: {_beginning(body, redact)}")
     prompt, completion, cached = _usage(data.get("usage"))
     error = ""
     if finish == "content_filter":
         error = "the endpoint's content filter stopped the reply"
     elif refusal and not content:
         error = f"the model refused: {redact(str(refusal))}"
-    elif content is None and finish not in CUT_OFF:  # a reply cut off while the model still thinks has no text, either
+    elif content is None and finish not in CUT_OFF:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
     written = "" if error else content or ""
     text = redact(written[:REPLY_CHARACTERS])
     stop = "error" if error else "length" if finish in CUT_OFF or len(written) > REPLY_CHARACTERS else "stop"
-    # The tokens of another text are not this one's.
+    # Tokens of another text do not belong to this one.
     tokens = _tokens(likelihoods, text) if text == written else ()
     return Completion(request.id, text, prompt, completion, cached, stop=stop, error=error, tokens=tokens)
 
 
 def _said(parts: list[dict[str, Any]]) -> str | None:
-    """What a reply in parts says, without the model's thoughts, as Mistral's are listed; None where it has no text."""
+    """The text of a reply in parts, without the model's thoughts, as Mistral lists them; None without text."""
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     return "".join(text for text in texts if isinstance(text, str)) if texts else None
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
-    """The text's tokens with their log-probabilities; none where the reply does not have them in the usual form."""
+    """The text's tokens with their log-probabilities; () where the reply has them in no known form."""
     try:
         listed = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
     except (LookupError, TypeError, ValueError, OverflowError):
@@ -156,7 +159,7 @@ def _tokens(likelihoods: Any, text: str) -> Tokens:
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Tokens of prompt and completion, and those of the prompt that came from a cache; 0 where none are reported."""
+    """Tokens of prompt, completion, and cached prompt; 0 where none are reported."""
     if not isinstance(usage, dict):
         return 0, 0, 0
     details = usage.get("prompt_tokens_details")
@@ -168,17 +171,17 @@ def _usage(usage: Any) -> tuple[int, int, int]:
 
 
 def _is_too_long(status: int, fault: Mapping[str, Any], text: str) -> bool:
-    """True where a shorter prompt would have been taken."""
-    # Groq's 413 for more tokens than an account may send in a minute: what a run reads must not depend on that.
+    """Tests whether a shorter prompt would have been accepted."""
+    # Except Groq's 413 for an account's limit of tokens per minute: truncation must not depend on it.
     if status == 413 and fault.get("code") != OF_RATE:
         return True
-    # Messages about keys, missing models and rate limits may name a context length, too.
+    # Messages about keys, missing models and rate limits may mention a context length, too.
     worded = TOO_LONG.search(f"{fault.get('type')} {fault.get('code')} {text}")
     return worded is not None and status not in (401, 403, 404, 429)
 
 
 def _too_long(request: Request, fault: Mapping[str, Any], text: str) -> Completion:
-    """A completion whose `limit_tokens` is the context less the longest reply."""
+    """A completion whose `limit_tokens` is the context minus the longest reply."""
     context = _number(CONTEXT_TOKENS, text) or counted(fault.get("n_ctx"))
     if context and context <= request.max_tokens:
         return _refused(request, f"{text}; a reply of {request.max_tokens} tokens leaves no room: lower max_tokens")
@@ -195,19 +198,19 @@ def _remedy(status: int, fault: Mapping[str, Any], headers: Mapping[str, str]) -
     if 300 <= status < 400:
         return f"; it redirects to {headers.get('location', 'nowhere')}: give the address that answers as base_url"
     if status in (401, 403):
-        return "; it wants a key that is allowed this model: key_env names the environment variable that holds it"
+        return "; it needs a key with access to this model: key_env names the environment variable that holds it"
     if status == 404:
         return "; check name, and base_url, which ends with the version: http://host:8000/v1"
     parameter = fault.get("param")
     if isinstance(parameter, str) and parameter.isidentifier():
-        return f"; a field that it does not take is left out with extra.{parameter}=null"
+        return f"; leave out an unsupported field with extra.{parameter}=null"
     return ""
 
 
 def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Retry-After in seconds (or in milliseconds under its other name) or as a date; None where there is none.
+    """Seconds until Retry-After, which is in seconds (or milliseconds) or a date; None without it.
 
-    A date is one of the endpoint's clock, which says in the reply's own date what time it has.
+    A date is compared with the reply's date, which is of the same clock.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
@@ -219,15 +222,15 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
             then = _seconds(value)
             if then is None:
                 continue
-            told = _seconds(headers.get("date", ""))
-            seconds = then - (now if told is None else told)
+            sent = _seconds(headers.get("date", ""))
+            seconds = then - (now if sent is None else sent)
         if not math.isnan(seconds):
             return max(0.0, seconds)
     return None
 
 
 def _seconds(date: str) -> float | None:
-    """A date of HTTP in seconds since the epoch; None for what is none."""
+    """An HTTP date in seconds since the epoch; None for any other text."""
     try:
         return email.utils.parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, LookupError, OverflowError):
@@ -235,7 +238,7 @@ def _seconds(date: str) -> float | None:
 
 
 def _error(data: Any) -> Mapping[str, Any]:
-    """The error object, which most put under `error`."""
+    """The error object, which most endpoints put under `error`."""
     error = data.get("error", data) if isinstance(data, dict) else None
     return error if isinstance(error, dict) else {}
 
@@ -253,14 +256,14 @@ def _message(data: Any) -> str:
 
 
 def _beginning(body: bytes, redact: Redact) -> str:
-    """The first words of a body that is no JSON, without the tags of a page."""
+    """The first words of a body that is not JSON, without HTML tags."""
     text = redact(body.decode(errors="replace"))[:READ_CHARACTERS]
-    # A tag ends before the next one begins, or many that never end would take long.
-    return shortened(re.sub(r"<[^<>]*>", " ", text)) or "nothing that can be shown"
+    # `[^<>]`: many unclosed tags would take long.
+    return shortened(re.sub(r"<[^<>]*>", " ", text)) or "no readable text"
 
 
 def shortened(text: str) -> str:
-    """One line of bounded length. It ends with a whole word: half a key would not be recognised and taken out."""
+    """Shortens a text to one line that ends with a whole word: half a key would not be redacted."""
     line = one_line(text)
     return line if len(line) <= QUOTED_CHARACTERS else f"{line[:QUOTED_CHARACTERS].rpartition(' ')[0]} …"
 
@@ -271,5 +274,5 @@ def _number(pattern: re.Pattern[str], text: str) -> int:
 
 
 def counted(value: Any) -> int:
-    """A number of tokens as an endpoint states it; 0 for what cannot be one."""
+    """Returns a number of tokens as an endpoint states it; 0 for an impossible value."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0

@@ -1,7 +1,7 @@
 """A rate limit: at most so many requests and tokens in any sixty seconds; first come, first served.
 
-The window slides, so that no sixty seconds ever have more than the limit (a bucket that refills lets up to twice as
-much through in its first minute). A request counts for an estimate of its tokens until its reply reports them.
+The window slides, so that no sixty seconds exceed the limit (a token bucket lets up to twice as much through in its
+first minute). A request counts with an estimate of its tokens until its reply reports them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ WINDOW_S = 60.0
 
 @dataclass(slots=True)
 class Admission:
-    """One request that was let through: its time (seconds of the clock), and the tokens that it counts for."""
+    """An admitted request: its time (seconds of the clock) and its number of tokens."""
 
     at: float
     tokens: int
 
 
 class Window:
-    """The requests admitted in the last sixty seconds. It reads no clock: callers give `now`, in seconds."""
+    """The requests admitted in the last sixty seconds. Reads no clock: callers pass `now`, in seconds."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests = None if requests is None else max(1, int(requests))
@@ -33,15 +33,15 @@ class Window:
         self._paused_until = 0.0
 
     def wait_s(self, now: float, tokens: int) -> float:
-        """Seconds until a request of so many tokens may go, 0 for now; one larger than the limit goes alone."""
+        """Returns the seconds until a request of that many tokens may go; one above the limit goes alone."""
         while self._admitted and self._admitted[0].at <= now - WINDOW_S:
             self._admitted.popleft()
         free_at = self._paused_until
         if self._requests is not None and len(self._admitted) >= self._requests:
-            # Once this one leaves the window, one fewer than the limit are in it.
+            # Once this one leaves the window, the window holds one request below the limit.
             free_at = max(free_at, self._admitted[-self._requests].at + WINDOW_S)
         if self._tokens is not None:
-            # Summed anew each time: `correct` changes tokens of what was admitted.
+            # Summed anew each time: `correct` changes the tokens of admitted requests.
             excess = sum(admission.tokens for admission in self._admitted) + tokens - self._tokens
             for admission in self._admitted:
                 if excess <= 0:
@@ -57,7 +57,7 @@ class Window:
         return admission
 
     def pause(self, until: float) -> None:
-        """Nothing goes before `until`."""
+        """Admits nothing before `until`."""
         self._paused_until = max(self._paused_until, until)
 
 
@@ -66,11 +66,11 @@ class RateLimit:
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
         self._window = Window(requests_per_minute, tokens_per_minute)
-        self._turn = asyncio.Lock()  # wakes its waiters in the order in which they came
+        self._turn = asyncio.Lock()  # wakes its waiters in order of arrival
         self._changed = asyncio.Event()
 
     async def admit(self, tokens: int) -> Admission:
-        """Waits until a request of about so many tokens may go."""
+        """Waits until a request of about that many tokens may go."""
         async with self._turn:
             while (wait := self._window.wait_s(time.monotonic(), tokens)) > 0:
                 self._changed.clear()
@@ -84,5 +84,5 @@ class RateLimit:
         self._changed.set()
 
     def pause(self, seconds: float) -> None:
-        """Lets no request through for so long, of any caller: an endpoint's limit is for all that come from here."""
+        """Admits no request of any caller for that long: an endpoint's limit is the account's."""
         self._window.pause(time.monotonic() + seconds)

@@ -1,7 +1,7 @@
-"""Takes an endpoint's key out of what it returns: endpoints quote what they were sent, as it is or escaped.
+"""Redacts an endpoint's key in its replies and errors: endpoints quote requests, unchanged or escaped.
 
-Replies are redacted after they were decoded, so that no escape of JSON hides a key; those of URLs, HTML and programs,
-which decoding leaves, and base64 and hexadecimal digits are looked for as well.
+Replies are redacted after decoding, so that no JSON escape hides a key. Escapes of URLs, HTML and programs, base64 and
+hexadecimal digits survive the decoding and are searched as well.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from actors.prompting.text import one_line
 
 KEY = "[key]"
 LINE_CHARACTERS = 600
-# A shorter key is a word such as EMPTY, for an endpoint that wants none, and may be part of replies.
+# A shorter key is a word such as EMPTY, for an endpoint that needs none, and may occur in replies.
 KEY_CHARACTERS = 12
-# Characters that are not seen, and that reading a reply takes out: between its letters they would hide a key.
+# Invisible characters, which parsing removes: between a key's characters they would hide it.
 _UNSEEN = "[\0\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]*"
 
 
@@ -28,23 +28,23 @@ class Redaction:
         self._pattern = re.compile("|".join([_UNSEEN.join(map(_letter, key)), *_encoded(key)])) if self._long else None
 
     def text(self, text: str) -> str:
-        """The text without the key. Takes time in proportion to its length."""
+        """Returns the text without the key, in linear time."""
         return self._pattern.sub(KEY, text) if self._pattern else text
 
     def line(self, text: str) -> str:
-        """One line of bounded length without the key, also where it is quoted with its middle starred out."""
+        """Returns one line of bounded length without the key, even where its middle is starred out."""
         text = self.text(text)
         if self._key:
             text = text.replace(self._key, KEY)
         # Word by word: endpoints quote a key as `sk-abc***wxyz`, and its ends are secret, too.
-        return " ".join(KEY if self._tells(word) else word for word in one_line(text).split(" "))[:LINE_CHARACTERS]
+        return " ".join(KEY if self._reveals(word) else word for word in one_line(text).split(" "))[:LINE_CHARACTERS]
 
-    def _tells(self, word: str) -> bool:
+    def _reveals(self, word: str) -> bool:
         return "***" in word or (self._long and (self._key[:6] in word or self._key[-4:] in word))
 
 
 def _letter(letter: str) -> str:
-    """A pattern of one letter, as it is and as URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;) have it."""
+    """A pattern of one character, plain or as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;)."""
     code = ord(letter)
     digits = f"{code:02x}"
     hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
@@ -54,11 +54,11 @@ def _letter(letter: str) -> str:
 
 
 def _encoded(key: str) -> list[str]:
-    """Patterns of the key in base64, wherever in an encoded text it begins, and in hexadecimal digits."""
+    """Patterns of the key in hexadecimal digits and in base64, at each of the three offsets."""
     patterns = [f"(?i:{key.encode().hex()})"]
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
-        # Without the letters that also depend on what stands before and after the key.
+        # Without the characters that also depend on the text around the key.
         inner = whole[-(-8 * before // 6) : (before + len(key)) * 8 // 6]
         patterns += {re.escape(inner), re.escape(inner.replace("+", "-").replace("/", "_"))}
     return patterns

@@ -1,4 +1,4 @@
-"""Lays a request out as a chat for vLLM: real pictures, in the turns that the model's own chat template takes."""
+"""Lays a request out as a chat for vLLM: real pictures, in the turns that the model's chat template takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PICTURE = Source("1", "1", Kind.IMAGE, "Picture", "", image="never opened")
 
 
 def open_pictures(request: Request) -> list[Image.Image]:
-    """The request's picture files in order, as RGB; OSError names the one that cannot be read."""
+    """Opens the request's picture files in order, as RGB. Raises OSError, which names the unreadable picture."""
     pictures = []
     for source in request.images:
         if source.image is None:
@@ -31,31 +31,31 @@ def open_pictures(request: Request) -> list[Image.Image]:
 
 
 def turns(request: Request, pictures: Sequence[Image.Image], system_turn: bool = True) -> list[dict[str, Any]]:
-    """The chat of a request. Without a `system_turn` its text opens the user turn: the order of the whole stays."""
+    """Returns the chat of a request. Without a `system_turn` its text opens the user turn: the order stays."""
     return chat(request, [{"type": "image_pil", "image_pil": picture} for picture in pictures], system_turn)
 
 
 def template_parameters() -> Any:
-    """Parameters with which vLLM applies the chat template up to where the reply begins."""
+    """Returns parameters with which vLLM applies the chat template up to the beginning of the reply."""
     from vllm.renderers.params import ChatParams
 
     return ChatParams(chat_template_kwargs={"add_generation_prompt": True})
 
 
 def takes_pictures(renderer: Any) -> bool:
-    """Whether the model reads pictures, and the engine was not told to take none."""
-    # Of a text model there is no processor.
+    """Tests whether the model reads pictures, and the engine is configured to take them."""
+    # A text model has no processor.
     processor = renderer.mm_processor
     return processor is not None and processor.info.allowed_mm_limits.get("image", 0) > 0
 
 
 async def system_turns(renderer: Any) -> dict[bool, bool]:
-    """Tests whether the chat template renders a system turn: without pictures (False) and beside them (True).
+    """Tests whether the chat template renders a system turn, without pictures (False) and with pictures (True).
 
-    Some templates raise an error when there is one (Llama-3.2-Vision's, beside pictures), and some leave it out.
+    Some templates raise an error (Llama-3.2-Vision's, with pictures), and some leave the system turn out.
 
     Raises:
-        ValueError: it does not render a plain question either; there may be no chat template.
+        ValueError: the template does not render a plain question either, or there is none.
     """
     from vllm.exceptions import VLLMClientError
 
@@ -77,5 +77,5 @@ async def system_turns(renderer: Any) -> dict[bool, bool]:
             await rendered(with_picture=False, system_turn=False)
         except VLLMClientError as error:
             raise ValueError(str(error)) from error
-    LOG.info("its chat template takes a system turn without pictures: %s, beside them: %s", taken[False], taken[True])
+    LOG.info("its chat template takes a system turn without pictures: %s, with pictures: %s", taken[False], taken[True])
     return taken

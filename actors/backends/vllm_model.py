@@ -1,7 +1,7 @@
-"""A model replica that runs on vLLM: one engine, real pictures, the model's own chat template.
+"""A model replica that runs on vLLM: one engine, real pictures, the model's chat template.
 
-With actors/backends/vllm_chat.py the only code that uses vLLM; both import it where it is used, so that everything else
-works where vLLM is missing. Written against vLLM 0.32, whose renderer turns a chat into the engine's input.
+Only this file and vllm_chat.py use vLLM; both import it inside functions, so that everything else works without vLLM.
+Written against vLLM 0.32, whose renderer turns a chat into the engine's input.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import asyncio
 import logging
 import multiprocessing
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,7 @@ import psutil
 
 from actors.backends.chat import SEEDS, pictures_in_words
 from actors.backends.likelihoods import Tokens, of_text, pieces
-from actors.backends.outcomes import refused, too_long
-from actors.backends.settings import DeclaredAbilities
-from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments, check_folder
+from actors.backends.vllm_arguments import VllmSettings, check_engine_arguments, check_folder, cpu_arguments
 from actors.backends.vllm_chat import open_pictures, system_turns, takes_pictures, template_parameters, turns
 from actors.errors import ModelError, ModelLost
 from actors.memory import kills
@@ -30,30 +27,9 @@ from actors.processes import descendants, ended, kill
 from actors.prompting.text import one_line
 
 BEAT_S = 1.0
-ABORT_S = 5.0  # the longest wait for vLLM to take a cancelled request out of its engine
+ABORT_S = 5.0  # longest wait for vLLM to abort a cancelled request
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class VllmSettings:
-    """A model and its engine. On a CPU, use `dtype="float32"` and an `engine` block size that is a multiple of 32.
-
-    `name` is a Hugging Face id or a local folder; `max_model_len` counts tokens of prompt and reply together (None:
-    the model's own context); `engine` goes to vLLM as it is (`gpu_memory_utilization`, `limit_mm_per_prompt`, ...).
-    `abilities` are those that are declared and win over what the engine says.
-    An engine that answers nothing for `hang_s` is given up. It must be longer than the engine's longest step: one chunk
-    of prompts (`max_num_batched_tokens`) or one token for each running request; on a CPU, where prompts are taken
-    whole, all that are waiting, up to the context together.
-    """
-
-    name: str
-    tensor_parallel: int = 1
-    max_model_len: int | None = None
-    dtype: str = "auto"
-    engine: dict[str, Any] = field(default_factory=dict)
-    hang_s: float = 120.0
-    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
 
 
 class VllmModel:
@@ -74,9 +50,11 @@ class VllmModel:
         self._abilities: Abilities | None = None
 
     async def start(self) -> None:
-        """Loads the model; takes seconds to minutes, during which the event loop stands still.
+        """Loads the model. Takes seconds to minutes, during which the event loop is blocked.
 
-        Raises ModuleNotFoundError without vLLM and ValueError when the model or an engine argument is not usable.
+        Raises:
+            ModuleNotFoundError: vLLM is not installed.
+            ValueError: the model or an engine argument is not usable.
         """
         check_engine_arguments(self.settings.engine)
         check_folder(self.settings.name)
@@ -90,7 +68,7 @@ class VllmModel:
         others = set(multiprocessing.active_children())
         try:
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments()))
-        except Exception as error:  # the model's own code and what it needs may raise anything
+        except Exception as error:  # the model's code and its dependencies may raise anything
             kill(descendants(set(multiprocessing.active_children()) - others))
             reason = str(error) if isinstance(error, OSError | ValueError | RuntimeError) else repr(error)
             raise ValueError(f"vLLM cannot load {self.settings.name!r}: {one_line(reason)}") from error
@@ -116,7 +94,7 @@ class VllmModel:
         )
 
     async def abilities(self) -> Abilities:
-        """What the model can do, as declared or as the engine says."""
+        """Returns the model's abilities, as declared or as the engine reports them."""
         if self._abilities is None:
             raise RuntimeError("VllmModel.abilities before start")
         return self._abilities
@@ -130,19 +108,18 @@ class VllmModel:
             "tensor_parallel_size": self.settings.tensor_parallel,
             "max_model_len": self.settings.max_model_len,
             "dtype": self.settings.dtype,
-            **(_on_a_cpu(self.settings.engine) if current_platform.is_cpu() else {}),
-            # With blanks to choose from, a small model may write them for ever. vLLM 0.32 passes over the same setting
-            # of a request.
+            **(cpu_arguments(self.settings.engine) if current_platform.is_cpu() else {}),
+            # A small model may write blanks without end. vLLM 0.32 ignores the same setting of a request.
             "structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True),
             **self.settings.engine,
-            # No prompt here has a video, and vLLM sets memory aside for every kind of input that it must expect.
+            # No prompt has a video, and vLLM reserves memory for every kind of input that it allows.
             "limit_mm_per_prompt": {"video": 0, **self.settings.engine.get("limit_mm_per_prompt", {})},
         }
 
     async def complete(self, request: Request) -> Completion:
-        """Answers one request. One that is too long, or has unreadable pictures, gets a completion that says so.
+        """Answers one request. One that is too long, or has unreadable pictures, gets a completion with the reason.
 
-        Cancelling the call takes the request out of the engine.
+        Cancelling the call removes the request from the engine.
 
         Raises:
             ModelError: the engine failed this request (ModelLost: it is dead or hangs, or the model was closed).
@@ -159,7 +136,7 @@ class VllmModel:
         if self._heartbeat is None or self._heartbeat.done():
             self._heartbeat = asyncio.create_task(self._watch(self._engine))
         try:
-            # vLLM itself leaves requests waiting for ever when their engine is killed or hangs.
+            # vLLM lets requests wait for ever when their engine is killed or hangs.
             ends: set[asyncio.Future[Any]] = {work, lost}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -194,8 +171,8 @@ class VllmModel:
             if unfit is not None:
                 return unfit
             final = await self._run(prompt, request)
-            # vLLM sends a picture to its engine once, and its digest from then on. Where a request ended in between
-            # (too long, cancelled) the engine misses the picture, says so, and is sent it with the next attempt.
+            # vLLM sends a picture to its engine once, and later only its digest. Where a request ended in between (too
+            # long, cancelled) the engine lacks the picture, reports an error, and gets it with the next attempt.
             if final.outputs[0].finish_reason != "error":
                 break
         reply = final.outputs[0]
@@ -212,19 +189,19 @@ class VllmModel:
         )
 
     def _tokens(self, reply: Any) -> Tokens:
-        """The tokens of the reply's text. Their probabilities are those after a schema has ruled tokens out."""
+        """The tokens of the reply's text, with probabilities after a schema has excluded tokens."""
         chosen = [entry[token] for token, entry in zip(reply.token_ids, reply.logprobs or (), strict=False)]
         tokens = of_text([(token.decoded_token or "", token.logprob) for token in chosen], reply.text)
         if tokens or not chosen:
             return tokens
-        # A reply with bytes that are no characters: vLLM decodes them otherwise one by one than all together.
+        # Bytes that are no characters: vLLM decodes them differently one by one than together.
         tokenizer = self._engine.renderer.get_tokenizer()
         decode = partial(tokenizer.decode, skip_special_tokens=True)
         parts = pieces(decode, list(reply.token_ids), reply.text)
         return tuple((part, token.logprob) for part, token in zip(parts, chosen, strict=True))
 
     async def _render(self, messages: list[dict[str, Any]]) -> Any:
-        """The engine's input, however long. vLLM's own limit would count a picture as one token and end there."""
+        """The engine's input, of any length. vLLM's limit would count a picture as one token and end there."""
         renderer = self._engine.renderer
         tokenization = replace(renderer.default_chat_tok_params, max_total_tokens=None)
         _, (prompt,) = await renderer.render_chat_async([messages], template_parameters(), tokenization)
@@ -234,24 +211,23 @@ class VllmModel:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        kept_to = StructuredOutputsParams(json=request.schema) if request.schema else None
         sampling = SamplingParams(
             seed=request.seed % SEEDS,
             temperature=request.temperature,
             max_tokens=request.max_tokens,
             output_kind=RequestOutputKind.FINAL_ONLY,
-            structured_outputs=kept_to,
-            logprobs=0 if request.likelihoods else None,  # of the chosen tokens alone
+            structured_outputs=StructuredOutputsParams(json=request.schema) if request.schema else None,
+            logprobs=0 if request.likelihoods else None,  # only of the chosen tokens
         )
         async for output in self._engine.generate(prompt, sampling, request.id):
             final = output
         return final
 
     async def _watch(self, engine: Any) -> None:
-        """Asks the engine for a sign of life for as long as requests wait for it.
+        """Asks the engine for a sign of life as long as requests wait for it.
 
-        The question goes through the loop that runs the engine's steps, so that a step that never returns blocks it.
-        Beats are counted, not seconds: an event loop that stood still for minutes has missed one.
+        The question passes the loop that runs the engine's steps, so that a step that never returns blocks it.
+        Beats are counted, not seconds: an event loop that was blocked for minutes has missed one.
         """
         beats = max(1, round(self.settings.hang_s / BEAT_S))
         while self._in_flight:
@@ -270,6 +246,7 @@ class VllmModel:
             await asyncio.sleep(BEAT_S)
 
     def _death(self) -> str:
+        """The reason for which the engine is gone."""
         return f"vLLM's engine {'was killed because memory ran out' if kills() > self._kills else 'died'}"
 
     def _lose(self, reason: str) -> None:
@@ -282,7 +259,7 @@ class VllmModel:
     async def close(self) -> None:
         """Stops the engine's processes; requests in flight are lost. Closing twice does no harm.
 
-        It takes seconds, in which the event loop stands still; none where the engine is lost.
+        Blocks the event loop for seconds, unless the engine is lost.
         """
         engine, self._engine = self._engine, None
         if engine is None or self._lost is None:
@@ -296,10 +273,17 @@ class VllmModel:
         await ended(self._processes)
 
 
-def _on_a_cpu(engine: Mapping[str, Any]) -> dict[str, Any]:
-    # A seeded request whose prompt is taken in several chunks kills the engine (vLLM 0.32).
-    arguments: dict[str, Any] = {"enable_chunked_prefill": False}
-    # Who gives a share of the memory means just that.
-    if "gpu_memory_utilization" not in engine:
-        arguments["kv_cache_memory_bytes"] = cache_bytes(engine)
-    return arguments
+def refused(request: Request, reason: str) -> Completion:
+    """Returns the completion of a request that will never be served, with the reason on one line."""
+    return Completion(id=request.id, text="", stop="error", error=one_line(reason))
+
+
+def too_long(request: Request, prompt_tokens: int, context: int) -> Completion | None:
+    """Returns the completion of a request whose prompt and longest reply exceed `context` tokens; None if they fit."""
+    limit = context - request.max_tokens
+    if limit < 1:
+        return refused(request, f"{request.max_tokens} tokens of reply leave no room in a context of {context}")
+    if prompt_tokens <= limit:
+        return None
+    reason = f"{prompt_tokens} tokens of prompt and {request.max_tokens} of reply in a context of {context}"
+    return Completion(request.id, "", prompt_tokens, stop="too_long", error=reason, limit_tokens=limit)

@@ -235,8 +235,8 @@ class Cluster:
             late = [name for (_, name, _), actor in zip(self._starting, starting, strict=True) if not actor.done()]
             raise ClusterError(
                 f"{', '.join(late)} not up after {self._start_timeout_s:g} s: free now are "
-                f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas, "
-                "model.cpus or model.gpus, or raise ray.start_timeout_s"
+                f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas "
+                "or model.gpus, or raise ray.start_timeout_s"
             ) from None
         finally:
             for actor in starting:

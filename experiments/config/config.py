@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, at_least
 from experiments.attacks.settings import AttackSettings

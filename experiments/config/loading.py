@@ -15,7 +15,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
 from actors.backends.backends import find_backend
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import check_bounds, shown
@@ -33,7 +33,6 @@ from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 
 PRESETS = Path(__file__).parents[1] / "presets"
-READERS = PRESETS / "readers"
 LINE_CHARACTERS = 600
 NAMELESS = ("text_", "visual_")  # what stands before the name of a role of the team
 
@@ -227,15 +226,12 @@ def _override(word: str) -> DictConfig:
 
 
 def _expanded(tree: Any) -> Any:
-    """`model: reader` is short for `model: {kind: reader}`, for every group that has kinds; `reader: fitted` stands for
-    the settings of a file. So it is for the model and the reader of a role."""
+    """Expands `model: reader` to `model: {kind: reader}`, for every group that has kinds and for a role's model."""
     groups = _groups_with_kinds()
     expanded = {}
     for key, value in tree.items():
         group = str(key).rpartition(".")[2] if str(key).startswith("roles.") else key
-        if group == "reader" and isinstance(value, str):
-            value = _reader(value)
-        elif group in groups and isinstance(value, str):
+        if group in groups and isinstance(value, str):
             value = {"kind": value}
         elif group == "roles" and isinstance(value, dict):
             file = value.get("file")
@@ -243,26 +239,6 @@ def _expanded(tree: Any) -> Any:
             value = own if file is None else OmegaConf.to_container(OmegaConf.merge(read_roles(str(file)), own))
         expanded[key] = value
     return expanded
-
-
-def _reader(name: str) -> Any:
-    """The embedded reader's settings under a name of ours, or in a YAML file of the user's own.
-
-    Raises UserError when there are none, or no settings.
-    """
-    if name == "default":
-        return {}
-    own = name.endswith((".yaml", ".yml"))
-    path = Path(name) if own else READERS / f"{name}.yaml"
-    if not os.path.isfile(path):
-        known = ["default", *sorted(known.stem for known in READERS.glob("*.yaml"))]
-        raise UserError(
-            f"reader={name}: there are no such settings.{near_miss(name, known)} Known: {', '.join(known)}; "
-            "a file of your own ends in .yaml"
-        )
-    return _mapping(
-        path, f"reader={name} cannot be read", f"reader={name}: expected settings, such as `conformity: 0.5`"
-    )
 
 
 def _mapping(path: Path, unreadable: str, no_mapping: str) -> Any:

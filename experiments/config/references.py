@@ -31,11 +31,11 @@ _CODE = {
 _ENCODERS = ("retrieval.encoder", "retrieval.picture_encoder")
 _MODELS = ("model", "judge", "roles.<role>.model")
 # Their models are files, of a folder or of the Hugging Face Hub, that a process loads.
-_LOADING = ("vllm", "transformers")
+_LOADING = ("vllm",)
 # Groups whose name alone stands for their kind.
 _SHORT = (*_MODELS, "data", "attack")
 # Files that are settings, or are copied into a folder.
-_FILES = ("roles.file", "reader", "roles.<role>.reader", "retrieval.web_file", "costs.run")
+_FILES = ("roles.file", "retrieval.web_file", "costs.run")
 _AXES, _POINTS = "sweep.axes.", "sweep.points"
 
 Leaf = tuple[str, Any]

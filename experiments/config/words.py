@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
 from actors.settings import shown

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from actors.backends.settings import model_name
+from actors.backends.model_settings import model_name
 from actors.errors import StoreError, UserError
 from actors.messages import Question, Role, Trace, derive_seed
 from actors.runtime.local import Local
@@ -36,7 +36,7 @@ from experiments.running.launched import donors, make_learners
 from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric, by_key, model_backend, role_backends
 from experiments.running.opening import open_cache, open_dataset, open_evidence
-from experiments.studies.behaviour.conditions import conditions
+from experiments.studies.behaviour.measure import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring

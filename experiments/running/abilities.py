@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from actors.backends.settings import ModelSettings, model_name
+from actors.backends.model_settings import ModelSettings, model_name
 from actors.errors import UserError
 from actors.messages import Abilities
 from actors.prompting.prompt import is_enforced

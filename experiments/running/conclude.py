@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.backends.settings import model_name
+from actors.backends.model_settings import model_name
 from actors.messages import Usage
 from experiments.analysis import judged, summary
 from experiments.analysis.report import run as report

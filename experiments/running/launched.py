@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.backends.settings import model_name
+from actors.backends.model_settings import model_name
 from actors.completions.cache import Reuse
 from actors.errors import UserError
 from actors.memory import available_bytes
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 JUDGE = "judge"  # the key of the judge's settings, and the name of its pool
 Say = Callable[[str], None]
+
+REPLICA_CPUS = 0.5  # cores that Ray reserves for each replica
 
 
 class SpendingTeam(Team, Protocol):
@@ -248,7 +250,7 @@ def _launch_pool(config: Config, pool: Pool, runtime: Runtime, cache: Path, say:
         waits = "" if config.ray.start_timeout_s else f" ray.start_timeout_s={backend.start_timeout_s:g}"
         say(f"{pool.taken}{waits}")
     runtime.launch_replicas(
-        backend.maker(), pool.replicas, model.cpus, pool.gpus, model.capacity, pool.key, backend.start_timeout_s
+        backend.maker(), pool.replicas, REPLICA_CPUS, pool.gpus, model.capacity, pool.key, backend.start_timeout_s
     )
     completions = config.completions
     if not completions.reuse:

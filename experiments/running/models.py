@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from actors.backends.backend import Backend
 from actors.backends.backends import find_backend
-from actors.backends.settings import model_name
+from actors.backends.model_settings import model_name
 from experiments.analysis.summary import MODELS
 from experiments.config.config import Config
 from experiments.config.loading import for_role

@@ -60,7 +60,7 @@ def check_memory(pools: Sequence[Pool], available_bytes: int) -> None:
         [(pool, need)] = known
         raise UserError(
             f"{pool.key}.name={pool.backend.settings.name} needs {_gb(needed)} of memory at least "
-            f"({_gb(need.weights_bytes)} of weights and {_gb(need.beside_bytes)} beside them, {pool.replicas} of each) "
+            f"({_gb(need.weights_bytes)} of weights and {_gb(need.other_bytes)} otherwise, {pool.replicas} of each) "
             f"and {free}: use {change} ({pool.key}.replicas), or close other programs"
         )
     each = ", ".join(

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from actors.backends.backends import BACKENDS
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from experiments.attacks.catalogue import ATTACKS, attack_kind
 from experiments.attacks.kind import NONE

@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from actors.backends.settings import model_name
+from actors.backends.model_settings import model_name
 from actors.completions.cache import CachedModel
 from actors.runtime.local import Local
 from actors.runtime.remote import reason

@@ -34,8 +34,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.agents.roles import DECISION
-from actors.backends.tokenizer import token_counter
-from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.backends.model_files import token_counter
+from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.vllm_model import VllmModel
 from actors.messages import Completion, Question, Request, Usage
 from actors.models import Model
 from actors.prompting.prompt import ROLE

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.backends.chat import chat
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load

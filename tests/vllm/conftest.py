@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.vllm_model import VllmModel
 from actors.messages import Question
 from tests.vllm.questions import harbours
 

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from actors.backends.vllm_arguments import VllmSettings
 from actors.backends.vllm_chat import open_pictures, turns
-from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.backends.vllm_model import VllmModel
 from actors.messages import Question
 from tests.vllm.questions import request, with_pictures
 

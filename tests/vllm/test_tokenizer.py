@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.backends.tokenizer import token_counter
-from actors.backends.vllm_model import VllmSettings
+from actors.backends.model_files import token_counter
+from actors.backends.vllm_arguments import VllmSettings
 
 pytestmark = pytest.mark.vllm
 

@@ -15,7 +15,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from actors.backends.vllm_model import VllmModel, VllmSettings
+from actors.backends.vllm_arguments import VllmSettings
+from actors.backends.vllm_model import VllmModel
 from actors.errors import ModelLost
 from actors.messages import Abilities, Completion, Heard, Kind, Message, Modality, Question, Source, Turn
 from actors.processes import runs

@@ -1,1 +1,1 @@
-"""How a model behaves as one agent: what irrelevant evidence and colleagues who are wrong make of its answers."""
+"""A study of a model as one agent: the effect of irrelevant evidence and of wrong colleagues on its answers."""

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from actors.autogen.client import CannotAnswer, ModelClient
 from actors.autogen.pictures import SourceImage, source_of
-from actors.backends.model_choice import Endpoint, ModelChoice
+from actors.backends.model_choice import LazyEndpoint, ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Kind, Request, Source, Usage
 from actors.prompting.tool_text import parse_calls
@@ -264,7 +264,7 @@ async def test_an_endpoint_in_a_file_finds_its_key_in_the_environment(monkeypatc
         client = ModelClient(choice.model(), choice=choice)
         assert (await client.create(ASK)).content == REPLY
         assert server.asked[-1].headers["authorization"] == "Bearer secret-1234"
-        assert isinstance(client.model, Endpoint)
+        assert isinstance(client.model, LazyEndpoint)
         await client.model.close()
 
 

@@ -14,9 +14,8 @@ import torch
 from actors import lookup
 from actors.backends.backend import Backend
 from actors.backends.backends import BACKENDS, find_backend
-from actors.backends.local_model import LocalModel
+from actors.backends.model_settings import ModelSettings, model_name
 from actors.backends.openai_model import OpenAIModel
-from actors.backends.settings import ModelSettings, model_name
 from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.messages import Request
@@ -59,14 +58,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_kind_has_a_name_of_its_own_and_a_line_that_describes_it() -> None:
-    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "transformers", "openai", "replay", "none"]
+    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "openai", "replay", "none"]
     assert all(kind.description and "\n" not in kind.description for kind in BACKENDS)
 
 
 def test_each_kind_makes_its_own_model() -> None:
     assert isinstance(backend("reader").maker()(), Reader)
     assert isinstance(backend("vllm", name="m").maker()(), VllmModel)
-    assert isinstance(backend("transformers", name="m").maker()(), LocalModel)
     assert isinstance(backend("openai", name="m", base_url="http://h/v1").maker()(), OpenAIModel)
 
 
@@ -75,9 +73,7 @@ def test_each_kind_makes_its_own_model() -> None:
     [
         ("vllm", {}, "judge=vllm needs judge.name"),
         ("vllm", {"name": "m", "engine": {"dtype": "half"}}, "judge.engine: engine argument 'dtype'"),
-        ("transformers", {}, "judge=transformers needs judge.name"),
-        ("transformers", {"name": "m", "dtype": "int8"}, "judge.dtype=int8: .* one of auto, float32, bfloat16"),
-        ("transformers", {"name": "m", "engine": {"block_size": 32}}, "judge.engine .* are for judge=vllm"),
+        ("transformers", {"name": "m"}, "judge=transformers was withdrawn: .*transformers serve.* judge=openai"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
         ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, "judge.key_env: there is no"),
         ("replay", {}, "judge=replay cannot answer"),
@@ -99,19 +95,10 @@ def test_completions_depend_on_what_changes_an_answer_and_on_nothing_else(tmp_pa
     assert backend("openai", name="m", base_url="http://h/v1", timeout_s=1.0, extra={"top_p": 1}).identity() == (
         '{"base_url": "http://h/v1", "extra": {"top_p": 1}, "kind": "openai", "name": "m"}'
     )
-    read = json.loads(backend("reader", reader=ReaderSettings(hops=3)).identity())
-    assert (read["kind"], read["settings"]["hops"], len(read["code"])) == ("reader", 3, 32)
+    read = json.loads(backend("reader", reader=ReaderSettings(trust=0.3)).identity())
+    assert (read["kind"], read["settings"]["trust"], len(read["code"])) == ("reader", 0.3, 32)
     (tmp_path / "weights").write_text("1")
-    for kind in ("vllm", "transformers"):
-        assert json.loads(backend(kind, name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
-
-
-def test_replicas_of_a_local_model_share_a_gpu_where_there_are_fewer() -> None:
-    assert backend("transformers", replicas=2).processes(0) == (2, 0.0)
-    assert backend("transformers", replicas=2).processes(8) == (2, 1.0)
-    assert backend("transformers", replicas=2).processes(1) == (2, 0.5)
-    assert backend("transformers", replicas=3).processes(2) == (3, 0.5)
-    assert backend("transformers", replicas=2, gpus=0.25).processes(1) == (2, 0.25)
+    assert json.loads(backend("vllm", name=str(tmp_path)).identity())["files"][0][:2] == ["weights", 1]
 
 
 def test_only_what_runs_here_takes_gpus_by_itself_and_an_endpoint_needs_one_process() -> None:
@@ -142,7 +129,7 @@ async def test_a_model_of_an_installed_package_goes_by_its_name(package: Path, m
     monkeypatch.setattr(lookup, "entry_points", lambda group: [entry] if group == entry.group else [])
     model = backend("echo", extra={"greeting": "Hi"}).maker()()
     assert (await model.complete(REQUEST)).text == "Hi own"
-    known = "reader, vllm, transformers, openai, replay, none, echo"
+    known = "reader, vllm, openai, replay, none, echo"
     with pytest.raises(UserError, match=rf"Did you mean 'echo'\? Known: {known}"):
         backend("ecco")
 
@@ -269,5 +256,4 @@ def test_the_memory_of_an_engine_is_that_of_its_weights_as_loaded_its_cache_and_
     assert wider.weights_bytes == as_is.weights_bytes + 10**6
     assert as_is.total_bytes == as_is.weights_bytes + 2**30 + 2 * 10**9
     assert backend("vllm", name="nobody/has-this").memory() is None
-    assert backend("transformers", name=name).memory() is not None
     assert backend("vllm", name=name, tensor_parallel=2).gpu_bytes() == as_is.weights_bytes // 2

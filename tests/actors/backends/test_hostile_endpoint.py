@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from actors.backends import openai_model
+from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.redaction import LINE_CHARACTERS, Redaction
-from actors.backends.settings import DeclaredAbilities
 from actors.completions.cache import CachedModel, Reuse
 from actors.completions.store import CompletionStore
 from actors.errors import ModelError

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from actors.backends import openai_model
+from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.openai_probes import SCHEMA
-from actors.backends.settings import DeclaredAbilities
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
 from tests.actors.prompting.forms import FORMS

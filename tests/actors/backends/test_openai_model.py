@@ -22,13 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from actors.backends import data_url as pictures
+from actors.backends import chat as pictures
 from actors.backends import openai_model
-from actors.backends.data_url import data_url
+from actors.backends.chat import data_url
+from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
-from actors.backends.openai_reply import Fault, read_reply
+from actors.backends.openai_reply import EndpointFault, read_reply
 from actors.backends.rate_limit import RateLimit, Window
-from actors.backends.settings import DeclaredAbilities
 from actors.errors import ModelError, ModelGone
 from actors.messages import Completion, Kind, Request, Source
 from tests.support.endpoint import Asked, Server, Told, completion
@@ -268,7 +268,7 @@ async def test_missing_usage_counts_as_nothing_and_is_logged_once(caplog: pytest
         replies = [await model.complete(REQUEST) for _ in range(2)]
     assert [reply.prompt_tokens for reply in replies] == [0, 0]
     assert [reply.text for reply in replies] == ["yes", "yes"]
-    assert caplog.text.count("does not say how many tokens") == 1
+    assert caplog.text.count("they count as 0") == 1
 
 
 HTML = Told("<html><h1>Bad\ngateway</h1></html>", headers={"content-type": "text/html"})
@@ -370,7 +370,7 @@ def test_whatever_comes_back_is_a_completion_or_a_fault(body: bytes, status: int
         assert status == 200 or reply.stop in ("too_long", "error") or status == 201
     else:
         assert reply.reason
-    if isinstance(reply, Fault):
+    if isinstance(reply, EndpointFault):
         assert reply.wait_s is None or reply.wait_s >= 0
 
 
@@ -540,7 +540,7 @@ def test_a_reply_longer_than_the_whole_context_is_not_the_prompts_fault() -> Non
 )
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], wait_s: float | None) -> None:
     fault = read_reply(REQUEST, 429, headers, b"", 1_000_000)
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, EndpointFault)
     assert (fault.limited, fault.wait_s) == (True, wait_s)
 
 
@@ -568,7 +568,7 @@ async def test_nothing_is_sent_before_the_endpoint_wants_to_be_asked_again() -> 
 async def test_an_endpoint_that_wants_to_be_left_alone_for_hours_is_a_model_error_at_once() -> None:
     told = dataclasses.replace(refusal(429, "daily limit"), headers={"retry-after": "86400"})
     async with endpoint(told) as (model, server):
-        with pytest.raises(ModelError, match=r"daily limit; it asks to be left alone for 86400 s"):
+        with pytest.raises(ModelError, match=r"daily limit; .*86400 s"):
             await model.complete(REQUEST)
     assert len(server.asked) == 1
 

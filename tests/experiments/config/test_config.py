@@ -39,7 +39,7 @@ def test_values_are_typed() -> None:
         ("rounds=4", "Did you mean 'topology.rounds'"),
         ("sede=1", "Did you mean 'seed'"),
         ("topology.rounds=many", "'many'"),
-        ("model=raeder", "Did you mean 'reader'? Known: reader, vllm, transformers, openai, replay, none"),
+        ("model=raeder", "Did you mean 'reader'? Known: reader, vllm, openai, replay, none"),
         ("judge.kind=opnai", "judge: there is no 'opnai'. Did you mean 'openai'?"),
         ("model=nowhere.at_all:Model", "model=nowhere.at_all:Model: cannot be imported"),
         ("learner.estimator=magic", "one of [reinforce, rloo, effects]"),
@@ -146,12 +146,6 @@ def test_a_role_s_model_of_another_kind_takes_nothing_over_and_another_address_n
     reader, other = for_role(config, "single").model, for_role(config, "decision").model
     assert (reader.kind, reader.name, reader.base_url) == ("reader", "", "")
     assert (other.name, other.base_url, other.key_env) == ("A", "http://b/v1", "")
-
-
-def test_a_role_s_reader_may_be_a_file_of_settings() -> None:
-    config = load(["experiment=mmqa_prune", "roles.text_critic.reader=fitted"])
-    assert for_role(config, "text_critic").reader == load(["experiment=mmqa_prune", "reader=fitted"]).reader
-    assert config.reader == Config().reader
 
 
 @pytest.mark.parametrize(

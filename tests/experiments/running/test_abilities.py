@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.messages import Abilities
 from experiments.config.loading import load

@@ -24,7 +24,7 @@ from actors.agents.roles import DECISION, ROLES, TEXTUAL, VISUAL
 from actors.autogen.agent import QuestionMessage, Task, message_of
 from actors.autogen.hosted import HostedAgent
 from actors.backends.model_choice import ModelChoice
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.messages import Message, Question, Role, Source, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.backends.backends import find_backend
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
 from experiments.running.pools import Pool, check_gpus, check_memory, plan_pools
@@ -54,16 +54,19 @@ def test_an_engine_that_cannot_have_its_memory_is_refused(tmp_path: Path, monkey
 
 
 def test_models_that_have_their_memory_singly_and_not_together_are_refused_with_all_their_names(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decides = "roles.decision.model", ModelSettings("transformers", name=model(tmp_path, "decides", 3 * 10**9))
-    judges = "judge", ModelSettings("transformers", name=model(tmp_path, "judges", 2 * 10**9), replicas=1)
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    decides, judges = (
+        (key, ModelSettings("vllm", name=model(tmp_path, key, size * 10**9), dtype="bfloat16", replicas=replicas))
+        for key, size, replicas in (("roles.decision.model", 3, 2), ("judge", 2, 1))
+    )
     for one in (decides, judges):
-        check_memory(planned(0, one), 8 * 10**9)
-    said = refused(check_memory, planned(0, judges, decides), 8 * 10**9)
-    assert "the models of this run need 9.5 GB of memory at least together" in said
-    assert f"judge.name={judges[1].name} 1 x 2.5 GB, roles.decision.model.name={decides[1].name} 2 x 3.5 GB" in said
-    assert "8.0 GB are free" in said
+        check_memory(planned(0, one), 14 * 10**9)
+    said = refused(check_memory, planned(0, judges, decides), 14 * 10**9)
+    assert "the models of this run need 17.2 GB of memory at least together" in said
+    assert f"judge.name={judges[1].name} 1 x 5.1 GB, roles.decision.model.name={decides[1].name} 2 x 6.1 GB" in said
+    assert "14.0 GB are free" in said
 
 
 def test_the_last_model_takes_the_gpus_that_are_left() -> None:
@@ -79,7 +82,7 @@ def test_pools_that_do_not_fit_on_the_gpus_together_are_refused_before_any_is_lo
     said = refused(check_gpus, planned(2, ("judge", judge), ("model", large)), 2, None)
     assert "need 4 GPUs (judge 2 x 1, model 1 x 2) and there are 2" in said
     # Three parts of .6 are 1.8 GPUs, and no two of them fit on one.
-    parts = ModelSettings("transformers", name="m", replicas=3, gpus=0.6)
+    parts = ModelSettings("vllm", name="m", replicas=3, gpus=0.6, engine={"gpu_memory_utilization": 0.5})
     assert "on which these parts do not fit" in refused(check_gpus, planned(2, ("model", parts)), 2, None)
     check_gpus(planned(3, ("model", parts)), 3, None)
 
@@ -102,5 +105,5 @@ def test_weights_larger_than_their_part_of_a_gpu_are_refused(tmp_path: Path) -> 
     said = refused(check_gpus, planned(1, ("model", one)), 1, 22 * GIB)
     assert "the weights of model take 21.5 GB of a GPU, on which 21.3 GB are theirs" in said
     check_gpus(planned(2, ("model", ModelSettings("vllm", name=name, tensor_parallel=2))), 2, 12 * GIB)
-    shared = ModelSettings("transformers", name=name, replicas=2)
+    shared = ModelSettings("vllm", name=name, replicas=2, gpus=0.5, engine={"gpu_memory_utilization": 0.5})
     assert "take 42.9 GB" in refused(check_gpus, planned(1, ("model", shared)), 1, 38 * GIB)

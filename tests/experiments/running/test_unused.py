@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.backends.backends import BACKENDS
-from actors.backends.settings import ModelSettings
+from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from experiments.attacks.catalogue import ATTACKS
 from experiments.attacks.settings import AttackSettings
@@ -56,11 +56,14 @@ def refusal(*words: str) -> str:
         ),
         (["data.root=/x", "data.allow_links=true"], "data.root, data.allow_links would have no effect: data=sample"),
         (["data=mmqa", "data.root=/x", "data.split=val"], "it is for data=scienceqa"),
-        (["model.name=Qwen/Qwen2.5-VL-7B-Instruct"], "it is for model=vllm, model=transformers and model=openai"),
+        (["model.name=Qwen/Qwen2.5-VL-7B-Instruct"], "it is for model=vllm and model=openai"),
         (["model=vllm", "model.name=x", "model.base_url=http://x/v1"], "model.base_url would have no effect"),
         (["model=openai", "model.name=x", "model.base_url=http://x/v1", "model.replicas=8"], "model=openai goes by"),
-        (["model=transformers", "model.name=x", "model.abilities.pictures=false"], "model.abilities.pictures"),
-        (["model=openai", "model.name=x", "model.base_url=http://x/v1", "reader=fitted"], "is the embedded reader"),
+        (["model=reader", "model.abilities.pictures=false"], "model.abilities.pictures"),
+        (
+            ["model=openai", "model.name=x", "model.base_url=http://x/v1", "reader.error_rate=0"],
+            "is the embedded reader",
+        ),
         (["judge.name=deepseek-ai/DeepSeek-V3"], "nobody judges (judge=none)"),
         (["judge_rubric=graded"], "nobody judges (judge=none)"),
         (["judge=reader", "judge.base_url=http://x/v1"], "judge.base_url would have no effect: judge=reader goes by"),
@@ -120,7 +123,7 @@ def test_recall_searches_by_no_graph() -> None:
         ["data=scienceqa", "data.root=/x", "data.selection=all"],
         ["attack=sleeper", "attack.from_round=1", "attack.agents=[0]"],
         ["judge=reader", "judge.replicas=2", "judge_rubric=graded"],
-        ["model=vllm", "model.name=x", "model.engine.seed=1", "judge=reader", "reader=fitted"],
+        ["model=vllm", "model.name=x", "model.engine.seed=1", "judge=reader", "reader.error_rate=0"],
         ["methods=[mine.second_opinion:SecondOpinion]", "systems.paths=2", "retrieval.web=none"],
         ["model=mine.parrot:Parrot", "model.name=x", "model.extra.word=Oslo"],
         ["pruning.steps=3", "methods=[full]"],
@@ -211,6 +214,6 @@ def test_every_setting_is_gone_by_somewhere() -> None:
         ({name for method in METHODS for name in method.reads}, SystemSettings, set()),
         ({name for kind in DATASETS for name in kind.reads}, DataSettings, {"kind", "limit"}),
         ({name for kind in ATTACKS for name in kind.reads}, AttackSettings, {"kind", "agents", "number", "when"}),
-        ({name for kind in BACKENDS for name in kind.reads} - {"key", "sharing"}, ModelSettings, {"kind"}),
+        ({name for kind in BACKENDS for name in kind.reads} - {"key"}, ModelSettings, {"kind"}),
     ):
         assert stated | everywhere == {f.name for f in fields(settings)}

@@ -1,4 +1,4 @@
-"""How a model behaves as one agent is measured on answers that differ by the condition alone, and a reader fits it."""
+"""How a model behaves as one agent is measured on answers that differ by the condition alone."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from actors.agents.roles import SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Source
-from actors.reader.reader import ReaderSettings
 from experiments.attacks.targets import Targets
 from experiments.config.config import Config
-from experiments.config.loading import READERS, load
+from experiments.config.loading import load
 from experiments.config.settings import BehaviourSettings
 from experiments.records.recorder import RunFolder
 from experiments.running.job import Job
 from experiments.running.opening import open_dataset, open_store
-from experiments.studies.behaviour import fit
-from experiments.studies.behaviour.conditions import (
+from experiments.studies.behaviour.behaviour_table import FILE
+from experiments.studies.behaviour.measure import (
     CERTAIN,
     NOTHING,
     RELEVANT,
+    Behaviour,
     Condition,
-    Material,
-    Told,
-    asked,
+    MisledAgent,
+    StudyEvidence,
+    check,
+    colleague_names,
     conditions,
-    material,
-    names,
+    find_evidence,
+    with_evidence,
 )
-from experiments.studies.behaviour.measure import Behaviour, check
-from experiments.studies.behaviour.table import FILE
 from run import main
 from tests.support.team import ReaderTeam
 
@@ -53,11 +52,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     return load([*SMALL, f"output={folder}", f"cache={folder}"])
 
 
-@pytest.fixture(scope="module")
-def trial(config: Config) -> fit.Trial:
-    return fit.open_trial(config)
-
-
 def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> None:
     found = conditions(BehaviourSettings(irrelevant=[2], colleagues=[1, 5]))
     assert [condition.name for condition in found] == [NOTHING, RELEVANT, "irrelevant_2", "told_1", "told_5"]
@@ -68,7 +62,7 @@ def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> Non
 
 
 def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_not_change() -> None:
-    found = Material(sources("a", "b", "c", "d"), sources(*"uvwxyz"))
+    found = StudyEvidence(sources("a", "b", "c", "d"), sources(*"uvwxyz"))
     alone = found.shown(Condition(RELEVANT), seed=1)
     among = found.shown(Condition("irrelevant_5", irrelevant=5), seed=1)
     assert {source.id for source in among} == set("abcduvwxy")
@@ -82,7 +76,7 @@ def test_the_relevant_are_the_supporting_documents_and_the_others_are_as_many_as
     dataset = open_dataset(config, Path(str(config.cache)))
     store = open_store(config, dataset, Path(str(config.cache)))
     for item in dataset.evaluate():
-        found = material(item, store, most=7)
+        found = find_evidence(item, store, most=7)
         assert {source.doc for source in found.relevant} == set(item.supporting)
         assert len(found.irrelevant) == 7
         assert not {source.doc for source in found.irrelevant} & set(item.supporting)
@@ -97,12 +91,12 @@ def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Con
     target = Targets(dataset, seed=0).of(item)
     assert target is not None
     team = ReaderTeam([SINGLE])
-    trace = asyncio.run(Told("told_7", 7, target).answer(asked(item, ()), team.ask, seed=3))
+    trace = asyncio.run(MisledAgent("told_7", 7, target).answer(with_evidence(item, ()), team.ask, seed=3))
     assert not dataset.score(item, target).utility
     heard = team.turns[0].heard
     assert sum(one.weight for one in heard) == pytest.approx(1)
     assert {(one.message.answer, one.message.confidence) for one in heard} == {(target, CERTAIN)}
-    assert len({one.message.agent for one in heard}) == 7 == len(set(names(7)))
+    assert len({one.message.agent for one in heard}) == 7 == len(set(colleague_names(7)))
     assert [turn.id for turn in trace.turns] == [*(one.message.id for one in heard), "1/single"]
     assert not any(gold in str(team.requests) for gold in item.gold)
 
@@ -141,48 +135,3 @@ def test_a_data_set_that_does_not_say_where_answers_stand_is_refused(config: Con
     job = SimpleNamespace(context=SimpleNamespace(config=config, dataset=silent))
     with pytest.raises(UserError, match="none of 12 questions names the documents that hold its answer"):
         Behaviour(cast(Job, job))
-
-
-@pytest.mark.slow
-def test_the_fit_finds_the_reader_that_was_measured(trial: fit.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "DRAWS", 1)
-    monkeypatch.setattr(fit, "GRIDS", {"error_rate": (0.0, 0.3, 1.0), "conformity": (0.0, 0.5, 2.5)})
-    other = ReaderSettings(conformity=2.5, error_rate=0.0)
-    figures = asyncio.run(trial.figures(other))
-    measured = {key: fit.Measured(value, 0.1) for key, value in figures.items() if key[0] != NOTHING}
-    fitting = fit.Fit(measured, trial)
-    *_, (_, distance, fitted) = fitting.descend(ReaderSettings())
-    assert (fitted.conformity, distance) == (2.5, pytest.approx(0))
-    assert fitting.distance(fitting.figures(ReaderSettings())) > 1
-
-
-def test_figures_with_few_questions_behind_them_count_little() -> None:
-    def found(questions: int) -> dict[str, Any]:
-        return {"conditions": {"told_1": {"taken_over": {"mean": 1.0, "ci95": [1, 1], "questions": questions}}}}
-
-    few, many = (fit.measured_in(found(n))["told_1", "taken_over"] for n in (5, 500))
-    assert few.mean == many.mean == 1
-    assert few.error > 10 * many.error > 0
-
-
-def test_a_run_folder_without_figures_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit.main([str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_the_reader_s_settings_go_by_a_name_or_a_file_and_words_after_them_win(tmp_path: Path) -> None:
-    own = tmp_path / "mine.yaml"
-    own.write_text("conformity: 2.0\nhops: 1\n")
-    assert load([*SMALL, f"reader={own}", "reader.hops=3"]).reader == ReaderSettings(conformity=2.0, hops=3)
-    assert load([*SMALL, "reader=default"]).reader == ReaderSettings()
-    for path in READERS.glob("*.yaml"):
-        assert load([*SMALL, f"reader={path.stem}"]).reader != ReaderSettings()
-    for words, says in (
-        ("reader=fited", "Did you mean 'fitted'?"),
-        (f"reader={tmp_path}/no.yaml", "there are no such settings"),
-    ):
-        with pytest.raises(UserError, match=says.replace("?", r"\?")):
-            load([*SMALL, words])
-    own.write_text("- conformity\n")
-    with pytest.raises(UserError, match="expected settings"):
-        load([*SMALL, f"reader={own}"])

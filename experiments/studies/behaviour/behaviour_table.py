@@ -1,4 +1,4 @@
-"""behaviour.json and the printed table, both from the records alone."""
+"""Writes behaviour.json and prints its table, both from the records alone."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from experiments.records import usage
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
-from experiments.studies.behaviour.conditions import NOTHING, RELEVANT, conditions
+from experiments.studies.behaviour.measure import NOTHING, RELEVANT, conditions
 
 FILE = "behaviour.json"
-HOP = "hop"  # the tag under which data sets with questions of several hops say so
+HOP = "hop"  # the tag with the number of hops, in data sets that have it
 COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
 
 
 def about(config: Config, dataset: Dataset, answering: str) -> About:
-    """The conditions as methods of a run: each but the first is compared with the relevant evidence alone.
+    """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone.
 
-    answering: the model's name.
+    Args:
+        answering: the model's name.
     """
     named = [condition.name for condition in conditions(config.behaviour)]
     return About(
@@ -41,10 +42,11 @@ def about(config: Config, dataset: Dataset, answering: str) -> About:
 
 
 def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
-    """The content of behaviour.json: by condition, each as its mean, its 95% interval and the number of questions.
+    """Returns the content of behaviour.json: for each condition mean, 95% interval and number of questions of
 
-    utility: by number of hops. taken_over: how often the answer is the wrong one that colleagues give in the
-    conditions with colleagues. turned: the same, of the questions that are answered right without colleagues.
+    utility: in all and by number of hops;
+    taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;
+    turned: the same, among questions that are answered right without colleagues.
     """
     answers = by_method(run)
     alone = {scored.question for scored in answers[RELEVANT].values() if scored.utility > 0}
@@ -62,7 +64,7 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
 
 
 def show(run: RunFolder, metrics: Metrics, spent: Usage, about: About) -> None:
-    """Writes behaviour.json, whole or not at all, and prints the table and the run's cost."""
+    """Writes behaviour.json atomically, and prints the table and the run's usage."""
     found = behaviour(run, metrics, about.seed)
     write_atomically(run.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
     print()
@@ -70,7 +72,7 @@ def show(run: RunFolder, metrics: Metrics, spent: Usage, about: About) -> None:
 
 
 def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> Table:
-    """A row per condition, and the paired tests below it."""
+    """Returns a row per condition, with the paired tests as notes."""
     names = ("utility_single", "utility_multi", "taken_over", "turned")
     return Table(
         columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
@@ -106,7 +108,6 @@ def _hops(scored: Sequence[Scored]) -> Iterator[tuple[str, list[Scored]]]:
 
 
 def _mean(values: Sequence[float], seed: int, *purpose: str) -> Metrics | None:
-    """None of no values."""
     if not values:
         return None
     interval = bootstrap_interval(values, derive_seed(seed, "behaviour", *purpose))

@@ -1,4 +1,4 @@
-"""vLLM engines as a model backend: one in each replica's process."""
+"""vLLM engines as a kind of model: one engine in each replica's process."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from actors.backends.backend import OF_PROCESSES, Backend, Memory, TokenCounting
+from actors.backends.backend import OF_PROCESSES, Backend, ReplicaMemory, TokenCounting
 from actors.backends.model_choice import ModelChoice
-from actors.backends.processor import computes_bfloat16
-from actors.backends.settings import common_fields, layout
-from actors.backends.tokenizer import token_counter
-from actors.backends.vllm_arguments import cache_bytes, check_engine_arguments
-from actors.backends.vllm_model import VllmModel, VllmSettings
-from actors.backends.weights import files_of, loaded_bytes, weights_of
+from actors.backends.model_files import computes_bfloat16, files_of, loaded_bytes, token_counter, weights_of
+from actors.backends.model_settings import common_fields, declared_layout
+from actors.backends.vllm_arguments import VllmSettings, cache_bytes, check_engine_arguments
+from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
 from actors.models import Model
 
-# What vLLM needs on a CPU, and no answer depends on.
+# vLLM needs these on a CPU, and no answer depends on them.
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
-# A step there may be a whole context of prompts, of which two cores take some 45 tokens a second (1.5 billion weights).
+# A step there may be a whole context of prompts; two cores compute some 45 tokens a second (1.5 billion weights).
 HANG_ON_A_CPU_S = 1800
-# The least that an engine's three processes take beside weights and cache, measured with a model of hardly any weights.
+# Least memory of an engine's three processes besides weights and cache, measured with a model of hardly any weights.
 PROCESSES_BYTES = 2 * 10**9
 
-GPU_SHARE = 0.9  # vLLM's own gpu_memory_utilization
-SERVER = "http://localhost:8000/v1"  # where `vllm serve` listens unless it is told otherwise
+GPU_SHARE = 0.9  # vLLM's default of gpu_memory_utilization
+SERVER = "http://localhost:8000/v1"  # default address of `vllm serve`
 
 
 class VllmBackend(Backend):
     name = "vllm"
     reads = (*OF_PROCESSES, *(f.name for f in fields(VllmSettings)), "key_env")
-    description = "vLLM engines of the run's own"
+    description = "vLLM engines that the run starts"
     usual_replicas = 1
     start_timeout_s = 600.0
 
@@ -45,19 +43,23 @@ class VllmBackend(Backend):
         except ValueError as error:
             raise UserError(f"{self.key}.engine: {error}") from error
         settings = common_fields(VllmSettings, self.settings)
-        given = {name: value for name, value in settings.items() if value is not None}  # the rest is VllmSettings' own
-        return partial(VllmModel, VllmSettings(**given))
+        return partial(
+            VllmModel, VllmSettings(**{name: value for name, value in settings.items() if value is not None})
+        )
 
     def dependencies(self) -> Mapping[str, Any]:
-        """Of a local folder also its files: a model that was trained on is another one."""
+        """Includes the files of a local folder, which change with further training."""
         model = self.settings
         known = {"dtype": model.dtype, "max_model_len": model.max_model_len, "engine": model.engine}
-        return {**known, **layout(model.abilities), **files_of(model.name)}
+        return {**known, **declared_layout(model.abilities), **files_of(model.name)}
 
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
-        """On a CPU, vLLM needs another block size than its own, compiles for minutes unless it is told not to, runs
-        weights of float32 safely in no other type and those of others fast in bfloat16 only where that is in the
-        processor (this one's is taken for all nodes'), and has steps of many minutes."""
+        """Fills in what vLLM needs on a CPU.
+
+        It needs another block size than its default, compiles for minutes unless told otherwise, and has steps of many
+        minutes. It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor
+        supports it (this machine's is taken for all nodes').
+        """
         if cluster_gpus:
             return self, ""
         model, weights = self.settings, weights_of(self.settings.name)
@@ -75,12 +77,16 @@ class VllmBackend(Backend):
         if not taken:
             return self, ""
         settings = replace(model, dtype=dtype, hang_s=hang_s, engine={**model.engine, **engine})
-        shown = " ".join(f"{self.key}.{name}={_shown(value)}" for name, value in sorted(taken.items()))
+        # As on the command line.
+        shown = " ".join(
+            f"{self.key}.{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in sorted(taken.items())
+        )
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {shown}"
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> ReplicaMemory | None:
         size = loaded_bytes(self.settings.name, self.settings.dtype)
-        return None if size is None else Memory(size, PROCESSES_BYTES, cache_bytes(self.settings.engine))
+        return None if size is None else ReplicaMemory(size, PROCESSES_BYTES, cache_bytes(self.settings.engine))
 
     def gpu_share(self) -> float:
         return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))
@@ -98,7 +104,7 @@ class VllmBackend(Backend):
         gpus = self.gpus_each if cluster_gpus or model.gpus is not None else 0.0
         if model.replicas or not gpus:
             return self.replicas, gpus
-        # One at least, which is refused with the reason where it cannot be placed.
+        # At least one, which is refused with the reason where it cannot be placed.
         return max(1, int(cluster_gpus // gpus)), gpus
 
     def counting(self) -> TokenCounting | None:
@@ -106,11 +112,6 @@ class VllmBackend(Backend):
         return TokenCounting(f"the tokenizer of {self.settings.name}", text) if text else None
 
     def choice(self) -> ModelChoice:
-        """A server that the team's user starts on the same machine with `vllm serve <name>`."""
+        """Returns a server that the team's user starts on the same machine with `vllm serve <name>`."""
         settings = {"base_url": SERVER, "name": self.settings.name}
         return ModelChoice(kind="openai", settings=settings, key_env=self.settings.key_env)
-
-
-def _shown(value: Any) -> str:
-    """As on the command line."""
-    return value if isinstance(value, str) else json.dumps(value)

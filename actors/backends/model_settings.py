@@ -1,0 +1,108 @@
+"""Settings of a model: what answers, and what it runs on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from actors.errors import UserError
+from actors.messages import Abilities
+from actors.settings import at_least
+
+
+@dataclass
+class DeclaredAbilities:
+    """Abilities that the user declares. null: the ability is tested when the model starts."""
+
+    pictures: bool | None = None
+    """Reads pictures; with false, pictures are described in words."""
+    schema: bool | None = None
+    """Can be constrained to a JSON schema."""
+    likelihoods: bool | None = None
+    """Returns the probabilities of its tokens."""
+    system_turn: bool | None = None
+    """Takes a system turn; with false, its text opens the user turn."""
+    seeds: bool | None = None
+    """Gives equal replies to equal requests."""
+    context_tokens: int | None = at_least(1, default=None)
+    """Longest context, prompt and reply together, in tokens."""
+
+    def over(self, found: Abilities) -> Abilities:
+        """Replaces the abilities that were found by those that are declared."""
+        return replace(found, **self.declared())
+
+    def declared(self) -> dict[str, Any]:
+        """Returns the declared abilities by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass
+class ModelSettings:
+    """A model. `model=vllm` is short for `model.kind=vllm`."""
+
+    kind: str = "reader"
+    """`reader`, `vllm`, `openai` (any endpoint with OpenAI's protocol), `replay` (replies that the run `replay.run`
+    recorded), `none` (no judge), or your own as `package.module:MyModel`: a class or function that is called with these
+    settings and returns an object with `async complete(request)`."""
+    name: str = ""
+    """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
+    replicas: int | None = at_least(1, default=None, most=10_000)
+    """Copies of the model, each in a separate process (null: for vLLM one for each `tensor_parallel` GPUs, one on a
+    CPU; for other kinds two). An endpoint has one."""
+    capacity: int = at_least(1, default=64)
+    """Requests that one replica works on at once; further requests wait at the agents."""
+    gpus: float | None = at_least(0, default=None)
+    """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has GPUs, else 0)."""
+    tensor_parallel: int = at_least(1, default=1, most=1_000)
+    """vLLM: GPUs that share one copy of the weights."""
+    max_model_len: int | None = at_least(1, default=None)
+    """vLLM: longest context, prompt and reply together, in tokens (null: the model's maximum)."""
+    dtype: str = "auto"
+    """vLLM: number type of the computation. `auto` is the weights' type; on a CPU bfloat16, or float32 if the weights
+    are float32 or the processor lacks bfloat16."""
+    engine: dict[str, Any] = field(default_factory=dict)
+    """vLLM: further engine arguments, passed on unchanged. On a CPU, block_size=32 and enforce_eager=true are the
+    defaults."""
+    hang_s: float | None = at_least(1, default=None, most=1e6)
+    """vLLM: seconds without a sign of life after which an engine is restarted (null: 120, on a CPU 1800). Must exceed
+    the longest step."""
+    base_url: str = ""
+    """Endpoint: address up to and including the version, such as `http://host:8000/v1`."""
+    key_env: str = ""
+    """Endpoint: environment variable that holds the key (empty: no key). The key is never written down."""
+    timeout_s: float = at_least(0.1, default=120.0, most=1e6)
+    """Endpoint: longest duration of one attempt, in seconds."""
+    retries: int = at_least(0, default=4, most=100)
+    """Endpoint: retries after a fault, with growing pauses. Waiting for a rate limit takes none of them."""
+    requests_per_minute: float | None = at_least(1, default=None)
+    """Endpoint: most requests in any 60 s (null: no limit)."""
+    tokens_per_minute: float | None = at_least(1, default=None)
+    """Endpoint: most tokens in any 60 s (null: no limit)."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Endpoint: further fields of the request's body, sent unchanged; null removes a field."""
+    abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
+    """vLLM and endpoint: abilities that are declared and not tested."""
+
+    def check_values(self, key: str) -> None:
+        """Raises UserError for a key or a password where it would be shown and written down."""
+        # Neither message quotes the value.
+        if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", self.key_env):
+            raise UserError(f"{key}.key_env is not the name of an environment variable; export the key under one")
+        if "@" in self.base_url or "?" in self.base_url:
+            raise UserError(f"{key}.base_url has a password or a query; put the key into the variable of key_env")
+
+
+def common_fields(kind: type[Any], model: ModelSettings) -> dict[str, Any]:
+    """Returns the values of the settings that a dataclass of one kind of model has too."""
+    return {f.name: getattr(model, f.name) for f in fields(kind) if hasattr(model, f.name)}
+
+
+def declared_layout(abilities: DeclaredAbilities) -> dict[str, bool]:
+    """Returns the declared abilities that change a prompt's layout, on which completions depend."""
+    return {} if abilities.system_turn is None else {"system_turn": abilities.system_turn}
+
+
+def model_name(model: ModelSettings) -> str:
+    """Returns the model's name in records."""
+    return model.name or model.kind
