@@ -15,8 +15,8 @@ from actors.completions.store import CompletionStore
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
 from actors.runtime.runtime import Runtime
 from actors.spawned import cores
-from experiments.analysis.tables.evaluated import Evaluated
-from experiments.analysis.tables.write import tell, write_tables
+from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config
 from experiments.config.loading import save
 from experiments.config.references import kept, resumption
@@ -198,7 +198,7 @@ def _prune(config: Config, folder: RunFolder, cache: Path) -> None:
             metrics, spent = conclude(config, folder, about_methods(config, dataset, answering), tracker, at_once)
             show(metrics, dataset.metric, spent)
             table_files = write_tables(folder.path, config.experiment, [Evaluated.of(folder, {}, metrics)], config.seed)
-            tell(folder.path, table_files)
+            print_paths(folder.path, table_files)
 
 
 async def _discuss(

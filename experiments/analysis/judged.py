@@ -15,6 +15,8 @@ from experiments.judging.rubric import CORRECT, GRADED, Rubric
 from experiments.judging.scenes import similarities
 from experiments.records.recorder import RunFolder
 
+EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
+
 
 def summarise(
     folder: RunFolder,
@@ -24,10 +26,7 @@ def summarise(
     seed: int,
     rubric: Rubric = GRADED,
 ) -> dict[str, Any]:
-    """The judgements as metrics.json holds them: the judge, its rubric, and Acc* of every method.
-
-    Each method has its mean grade (over the answers that got one), failed judgements (each wrong for Acc*) and mean
-    cost beside it; the paired tests follow.
+    """Returns the judgements as metrics.json holds them: the judge, its rubric, Acc* of every method, paired tests.
 
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
@@ -45,10 +44,13 @@ def summarise(
             raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(questions)} of {methods[0]}")
     # Sorted by question id: paired tests compare by place, and order must not change a file.
     correct = {method: [float(judgements[method][q].correct) for q in sorted(questions)] for method in methods}
+    similar = similarities(folder)
+    shares = {method: [share for (name, _), share in similar.items() if name == method] for method in methods}
+    means = {method: rounded(math.fsum(of) / len(of)) for method, of in shares.items() if of}
     return {
         "judge": judge,
         "digest": ", ".join(sorted(digests)),
-        # Kept with the figures, because Acc* by another rubric is another measure.
+        # Acc* by another rubric is another measure, so the rubric is recorded with the figures.
         "rubric": rubric.written,
         "right": rubric.right,
         "correct_from": CORRECT,
@@ -57,16 +59,8 @@ def summarise(
             for method in methods
         },
         "paired": paired_tests(correct, pairs, seed, "paired acc*"),
-        **_captions(folder, methods),
+        **({"caption_similarity": means} if means else {}),
     }
-
-
-def _captions(folder: RunFolder, methods: Sequence[str]) -> dict[str, Any]:
-    """By method, how far its descriptions of pictures show what people's do: the mean over the questions with any."""
-    shares = similarities(folder)
-    by_method = {method: [share for (name, _), share in shares.items() if name == method] for method in methods}
-    means = {method: rounded(math.fsum(of) / len(of)) for method, of in by_method.items() if of}
-    return {"caption_similarity": means} if means else {}
 
 
 def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -> dict[str, Any]:
@@ -89,14 +83,14 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
 
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Notes below a table with Acc*: the judge, failed judgements, and the paired tests in words."""
+    """Yields the notes below a table with Acc*: the judge, failed judgements, and the paired tests in words."""
     # Without `right`: a file that was written when there was one rubric.
     yield f"Acc* is the share of answers that {summary['judge']} {summary.get('right', GRADED.right)}."
     if summary["judge"] == EMBEDDED:
-        yield "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
+        yield EMBEDDED_JUDGE_NOTE
     if "caption_similarity" in summary:
-        told = ", ".join(f"{method} {share:.3f}" for method, share in summary["caption_similarity"].items())
-        yield f"Descriptions of the graph's pictures that the judge finds the same as people's, as a share: {told}."
+        shares = ", ".join(f"{method} {share:.3f}" for method, share in summary["caption_similarity"].items())
+        yield f"Share of the descriptions of the graph's pictures that the judge finds the same as people's: {shares}."
     failed = sum(row["failed"] for row in summary["methods"].values())
     if failed:
         yield f"{failed:,} of its judgements failed (no grade could be read): these answers count as wrong for Acc*."

@@ -1,9 +1,10 @@
-"""A run's scores by method and question, and the scores of several trials as a matrix."""
+"""A run's scores by method and question, as a matrix of several trials, and their means over parts of a benchmark."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from experiments.records.records import Scored, by_question
 from experiments.records.usage import EVALUATING, USAGE, Spent, by_phase
 from topologies.wiring import Floats
 
+MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
+
 
 def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
-    """Every method's answers by question id, in the ids' order; a group's questions count as one (`by_question`)."""
+    """Reads every method's answers by question id, in the ids' order; a group's questions count as one."""
     answers: dict[str, dict[str, Scored]] = {}
     for scored in by_question(run.scores()):
         answers.setdefault(scored.method, {})[scored.question] = scored
@@ -23,7 +26,7 @@ def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
 
 
 def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Scored]]) -> dict[str, float]:
-    """By method, of the wall clock, from a run and its answers (`by_method`); NaN where the run did not record it."""
+    """Returns wall-clock seconds by method, from a run and its answers (`by_method`); NaN where not recorded."""
     phases = by_phase(run) if (run.path / USAGE).exists() else {}
     unknown = Spent("", math.nan)
     return {
@@ -33,10 +36,46 @@ def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Sco
 
 
 def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str] = ()) -> Floats:
-    """Scores by question id as [trials, questions], NaN where a trial lacks a question.
+    """Arranges scores by question id as [trials, questions], NaN where a trial lacks a question.
 
-    Columns are the `questions` given, else all that any trial has, in the ids' order.
+    Columns are `questions`, or by default all that any trial has, in the ids' order.
     """
     # Sorted ids give every trial the same columns, so that matrices can be paired and stacked.
     questions = questions or sorted({question for trial in trials for question in trial})
     return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])
+
+
+def by_tag(
+    utilities: Mapping[str, Mapping[str, float]], tags: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Averages over parts of a benchmark: by subject, hop, task or any other tag of its questions.
+
+    Args:
+        utilities: by method and question.
+        tags: by question; a value of several, such as `IMG+TXT`, counts as each.
+
+    Returns the number of `questions` and each method's mean `utility`, by tag and value in alphabetical order, without
+    tags that have one value only.
+    """
+    parts: dict[str, dict[str, list[str]]] = {}
+    # Sorted, because records come in the order of completion, which differs between runs.
+    for question in sorted(tags):
+        for tag, values in tags[question].items():
+            # An empty tag value splits into one empty text, which is no group.
+            for value in filter(None, values.split("+")):
+                parts.setdefault(tag, {}).setdefault(value, []).append(question)
+    return {
+        tag: {
+            value: {
+                "questions": len(questions),
+                # `fsum` is exact, so that the sum does not depend on the order of its terms.
+                "utility": {
+                    method: math.fsum(scores[question] for question in questions) / len(questions)
+                    for method, scores in utilities.items()
+                },
+            }
+            for value, questions in sorted(values.items())
+        }
+        for tag, values in sorted(parts.items())
+        if 1 < len(values) <= MOST_VALUES
+    }

@@ -15,15 +15,15 @@ from topologies.wiring import Floats
 def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of `values` (n,).
 
-    Resampling n values with replacement is a multinomial draw over the distinct ones, so scores of 0 and 1 cost two
-    counts per draw, and the order of `values` does not matter. Values that are all equal give an interval of no width.
-    From few values it is too narrow: of nine normal ones it covers the mean in .90 of all cases, of five in .85.
+    The order of `values` does not matter, and values that are all equal give an interval of no width. From few values
+    the interval is too narrow: of nine normal ones it covers the mean in .90 of all cases, of five in .85.
     Raises ValueError for no values.
     """
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(f"an interval needs a vector of at least one value, not shape {scores.shape}")
-    # scipy.stats.bootstrap draws every resample value by value: 400 times slower at 3,000 questions.
+    # Resampling with replacement is a multinomial draw over the distinct values, so scores of 0 and 1 cost two counts
+    # per draw. scipy.stats.bootstrap draws value by value: 400 times slower at 3,000 questions.
     # `unique` also sorts, so that the draws do not depend on the order of the values.
     distinct, counts = np.unique(scores, return_counts=True)
     drawn = np.random.default_rng(seed).multinomial(len(scores), counts / len(scores), size=draws)
@@ -33,24 +33,24 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
 def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
     """Bootstrap interval of the mean of `values` [trials, questions], NaN where a trial did not ask a question.
 
-    Questions and trials (seeds, an attacker's positions) are both resampled, each independently of the other: what a
-    trial learned is shared by all its questions, so resampling seeds within each question would average it away. This
-    is the pigeonhole bootstrap (Owen 2007). It counts noise that belongs to one trial and question alone more than
-    once, so it errs to the wide side, but from few trials it underestimates what differs between them, by the factor
-    sqrt(1 - 1 / trials). One trial gives `bootstrap_interval`'s idea of an interval: over questions alone.
+    Questions and trials (seeds, an attacker's positions) are resampled independently of each other (the pigeonhole
+    bootstrap, Owen 2007): what a trial learned is shared by all its questions, so resampling seeds within each question
+    would average it away. It counts noise of one trial and question more than once, so it errs to the wide side. From
+    few trials it underestimates the differences between them by the factor sqrt(1 - 1 / trials); one trial gives an
+    interval over questions alone.
     Raises ValueError when nothing was asked.
     """
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if scores.ndim != 2 or not np.isfinite(scores).any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    return mean_interval([Part("", scores)], seed, level, draws)
+    return mean_interval([ScoreGroup("", scores)], seed, level, draws)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Scores `values` [trials, questions] with a mean of their own, NaN where a question does not count.
+class ScoreGroup:
+    """Scores `values` [trials, questions] that are averaged first, NaN where a question does not count.
 
-    Parts with the same `origin` have the same trials and questions in the same places, other parts share none.
+    Groups with the same `origin` have the same trials and questions in the same places, other groups share none.
     """
 
     origin: str
@@ -61,16 +61,18 @@ class Part:
         return float(np.nanmean(self.values))
 
 
-def mean_interval(parts: Sequence[Part], seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
-    """`crossed_interval` of the unweighted mean of the parts' means.
+def mean_interval(
+    groups: Sequence[ScoreGroup], seed: int, level: float = 0.95, draws: int = 2000
+) -> tuple[float, float]:
+    """`crossed_interval` of the unweighted mean of the groups' means.
 
-    Questions and trials of one origin are drawn together, so that a question that counts in several parts (a hop and a
-    modality) is drawn in all or in none. Raises ValueError when a part is left without questions in every draw.
+    Questions and trials of one origin are drawn together, so that a question that counts in several groups (a hop and a
+    modality) is drawn in all or in none. Raises ValueError when a group is left without questions in every draw.
     """
     generator = np.random.default_rng(seed)
     total, usable = np.zeros(draws), np.ones(draws, dtype=bool)
-    for origin in dict.fromkeys(part.origin for part in parts):
-        of_origin = [part.values for part in parts if part.origin == origin]
+    for origin in dict.fromkeys(group.origin for group in groups):
+        of_origin = [group.values for group in groups if group.origin == origin]
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
         trials, questions = of_origin[0].shape
         of_trials = generator.multinomial(trials, np.full(trials, 1 / trials), size=draws)
@@ -80,13 +82,13 @@ def mean_interval(parts: Sequence[Part], seed: int, level: float = 0.95, draws: 
             counts = np.einsum("dq,dq->d", of_trials @ asked.astype(np.float64), of_questions)
             # Zero for NaN: a cell that was not asked adds nothing, and `counts` leaves it out below.
             sums = np.einsum("dq,dq->d", of_trials @ np.where(asked, values, 0.0), of_questions)
-            # A draw can hold no pair that was asked, where trials share few questions; it says nothing of the mean.
+            # A draw can hold no pair that was asked, where trials share few questions; it is left out.
             usable &= counts > 0
-            # The maximum only avoids a division by zero; such draws are left out by `usable`.
+            # The maximum only avoids a division by zero in such draws.
             total += sums / np.maximum(counts, 1)
     if not usable.any():
         raise ValueError("a mean of columns needs draws in which each of them has a question")
-    return _percentiles(total[usable] / len(parts), level)
+    return _percentiles(total[usable] / len(groups), level)
 
 
 def _percentiles(draws: Floats, level: float) -> tuple[float, float]:
@@ -124,7 +126,8 @@ def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_0
     interval = bootstrap_interval(difference, seed)
     # Flipping the signs of `count` differences of one size sums to size * (2 Binomial(count, 1/2) - count).
     generator = np.random.default_rng(seed)
-    # Differences are grouped by size, so the cost grows with distinct sizes and not with questions.
+    # Differences are grouped by size, so the cost grows with distinct sizes and not with questions, as it does in
+    # scipy.stats.permutation_test.
     flipped = np.zeros(draws)
     # Rounded: sizes that differ only in floating-point error are one size. Zeros keep their sum under any sign.
     for size, count in zip(*np.unique(np.abs(difference[difference != 0]).round(12), return_counts=True), strict=True):
@@ -148,13 +151,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Calling those below 0.05 significant makes one false claim or more with a probability of at most 0.05, whatever the
     dependence between the tests. Raises ValueError for a value outside [0, 1].
     """
-    for p in p_values:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p-values lie between 0 and 1, got {p}")
-    ordered = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, worst = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(ordered):
-        # Never below an earlier one: a larger p-value must not become the smaller of two.
-        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = worst
-    return adjusted
+    values = np.asarray(p_values, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"p-values lie between 0 and 1, got {p_values}")
+    order = np.argsort(values, kind="stable")
+    # Never below an earlier one: a larger p-value must not become the smaller of two.
+    adjusted = np.maximum.accumulate(np.minimum(1, values[order] * np.arange(len(values), 0, -1)))
+    return [float(p) for p in adjusted[np.argsort(order, kind="stable")]]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.by_tag import by_tag
-from experiments.analysis.scores import by_method
+from experiments.analysis.scores import by_method, by_tag
 from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
 from experiments.analysis.turn_counts import count_turns
 from experiments.attacks.edge_scores import attackers_found
@@ -26,8 +25,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import LEARNED_FROM
 
-# The name of the embedded reader among models and judges, as records hold it.
-EMBEDDED = "reader"
+EMBEDDED = "reader"  # the name of the embedded reader among models and judges, as records hold it
 MODELS = " + "  # between the names of several models that answer in one run
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 # Means per question; `TROUBLES` are totals.
@@ -45,10 +43,10 @@ Metrics = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """The methods and pairs that a run compared, and on what.
+class RunFacts:
+    """A run's names, and the methods and pairs that it compared.
 
-    `metric` names the data set's utility (EM, accuracy); of each pair, first minus second.
+    metric: the name of the data set's utility (EM, accuracy). pairs: the first minus the second of each is tested.
     """
 
     experiment: str
@@ -60,32 +58,33 @@ class About:
     seed: int = 0
 
 
-def summarise(run: RunFolder, about: About) -> Metrics:
-    """metrics.json as a dict; rows have `cut_turns` where any method had one, and `parts` are the means `by_tag`.
+def summarise(run: RunFolder, facts: RunFacts) -> Metrics:
+    """Returns metrics.json as a dict.
 
-    A row has `strict_em` where all of the method's answers have it.
+    - A row has `cut_turns` where any method had one, and `strict_em` where all of the method's answers have it.
+    - `parts` are the means `by_tag`.
 
     Raises ValueError unless all methods have answered the same questions, one at least.
     """
     recorded = by_method(run)
-    answers = {method: recorded.get(method, {}) for method in about.methods}
+    answers = {method: recorded.get(method, {}) for method in facts.methods}
     # Methods without any answer get an empty entry, so that the check below reports them.
-    first = answers[about.methods[0]]
+    first = answers[facts.methods[0]]
     for method, of_method in answers.items():
         if not first or of_method.keys() != first.keys():
-            raise ValueError(f"{method} has answered {len(of_method)} questions, {about.methods[0]} {len(first)}")
+            raise ValueError(f"{method} has answered {len(of_method)} questions, {facts.methods[0]} {len(first)}")
     # Shown for all methods or for none: a table needs the same columns in every row.
     cut = any(scored.cut_turns for of_method in answers.values() for scored in of_method.values())
     utilities = {method: {id: scored.utility for id, scored in of.items()} for method, of in answers.items()}
     parts = by_tag(utilities, {id: scored.tags for id, scored in first.items()})
     return {
-        "experiment": about.experiment,
-        "model": about.model,
-        "dataset": about.dataset,
+        "experiment": facts.experiment,
+        "model": facts.model,
+        "dataset": facts.dataset,
         "questions": len(first),
         "methods": {
             method: rounded(
-                _row(method, list(of_method.values()), about.seed, cut)
+                _row(method, list(of_method.values()), facts.seed, cut)
                 | _turns(run, method)
                 | _training(run.learned(method))
                 # Only a learned graph ranks edges, and only under attack is there a rank to check.
@@ -96,8 +95,8 @@ def summarise(run: RunFolder, about: About) -> Metrics:
         "paired": paired_tests(
             # `by_method` sorts by question id, so places correspond between methods.
             {method: [*scores.values()] for method, scores in utilities.items()},
-            about.pairs,
-            about.seed,
+            facts.pairs,
+            facts.seed,
             "paired",
         ),
         **({"parts": rounded(parts)} if parts else {}),
@@ -107,9 +106,9 @@ def summarise(run: RunFolder, about: About) -> Metrics:
 def paired_tests(
     scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]], seed: int, purpose: str
 ) -> dict[str, Metrics]:
-    """A `PairedTest` of every pair, as metrics.json has it, with `p_holm`: its p-value adjusted for their number.
+    """Returns a `PairedTest` of every pair as metrics.json has it, with `p_holm`: adjusted for their number.
 
-    scores: by method, of the same questions in the same order. purpose: makes these tests' draws their own.
+    scores: by method, of the same questions in the same order. purpose: gives these tests draws that no others have.
     """
     tests = {
         f"{better} vs {rival}": paired_test(scores[better], scores[rival], derive_seed(seed, purpose, better, rival))
@@ -121,7 +120,7 @@ def paired_tests(
 
 
 def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
-    """The paired tests in words, a line each.
+    """Yields a line for each paired test, and a line on their correction.
 
     A difference is claimed only where both the adjusted p-value and the interval show it.
     """
@@ -140,9 +139,14 @@ def verdicts(paired: Mapping[str, Metrics], metric: str) -> Iterator[str]:
         )
     if len(paired) > 1:
         yield (
-            f"P-values are adjusted for the {len(paired)} comparisons by Holm's method; verdicts go by the adjusted "
+            f"P-values are adjusted for the {len(paired)} comparisons by Holm's method; verdicts use the adjusted "
             f"ones, at {SIGNIFICANT}."
         )
+
+
+def model_notes(model: str) -> list[str]:
+    """The note on the embedded reader, where it is among the models of a run."""
+    return [EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else []
 
 
 def write(run: RunFolder, metrics: Metrics) -> None:
@@ -152,33 +156,40 @@ def write(run: RunFolder, metrics: Metrics) -> None:
 
 def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metrics:
     n = len(answers)
-    utilities = [scored.utility for scored in answers]
-    counted = {name: sum(getattr(scored, name) for scored in answers) for name in (*COSTS, *TROUBLES)}
-    return {
-        "utility": math.fsum(utilities) / n,
-        "ci95": bootstrap_interval(utilities, derive_seed(seed, "bootstrap", method)),
-        **_strict(method, answers, seed),
-        "f1": math.fsum(scored.f1 for scored in answers) / n,
-        **{name: counted[name] / n for name in COSTS},
-        **{name: counted[name] for name in TROUBLES if cut or name != CUT},
-        **_harm(method, answers, seed),
-        **_path_means(answers),
-    }
 
+    def mean_and_interval(name: str, values: Sequence[float], draws: str) -> Metrics:
+        interval = bootstrap_interval(values, derive_seed(seed, draws, method))
+        return {name: math.fsum(values) / len(values), f"{name}_ci95": interval}
 
-def _strict(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
-    """The mean of strict exact match; empty for a data set without it, and where older records lack it."""
+    row = mean_and_interval("utility", [scored.utility for scored in answers], "bootstrap")
+    row["ci95"] = row.pop("utility_ci95")
+    # A mean over some of the questions could not be compared with one over all of them; older records lack it.
     strict = [scored.strict_em for scored in answers if scored.strict_em is not None]
-    # A mean over some of the questions could not stand beside one over all of them.
-    if len(strict) < len(answers):
-        return {}
-    interval = bootstrap_interval(strict, derive_seed(seed, "bootstrap strict_em", method))
-    return {"strict_em": math.fsum(strict) / len(strict), "strict_em_ci95": interval}
+    if len(strict) == n:
+        row |= mean_and_interval(STRICT, strict, "bootstrap strict_em")
+    row["f1"] = math.fsum(scored.f1 for scored in answers) / n
+    row |= {name: sum(getattr(scored, name) for scored in answers) / n for name in COSTS}
+    row |= {name: sum(getattr(scored, name) for scored in answers) for name in TROUBLES if cut or name != CUT}
+    # An attack with a target, over the questions that have one: None, not 0, where a question had none.
+    attacked = [scored for scored in answers if scored.attack_success is not None]
+    if attacked:
+        successes = [scored.attack_success or 0.0 for scored in attacked]
+        row |= mean_and_interval("attack_success", successes, "attack success")
+        row["infection"] = mean_by_round([scored.infection for scored in attacked])
+        if any(scored.carried for scored in attacked):
+            row["carried"] = mean_by_round([scored.carried for scored in attacked])
+    for name in PATH_METRICS:
+        # Each over the questions that have it.
+        if known := [value for scored in answers if (value := getattr(scored, name)) is not None]:
+            row[name] = math.fsum(known) / len(known)
+    return row
 
 
 def _training(learned: RunFolder) -> Metrics:
-    """The tokens of all discussions that were held for a method's graph to learn from; empty where none was learned, or
-    older records lack it. Of a graph that was learned from another's discussions there are none, and it says whose."""
+    """The tokens of all discussions that a method's graph was learned from, and the method that those belong to.
+
+    Empty where nothing was learned, or older records lack it. Discussions of another method are counted there.
+    """
     if not (learned.path / LEARNING).is_file():
         return {}
     steps = [step for step in learned.learning() if "tokens" in step.terms]
@@ -190,8 +201,7 @@ def _training(learned: RunFolder) -> Metrics:
 
 
 def _turns(run: RunFolder, method: str) -> Metrics:
-    """Totals over the method's turns; `repair_tokens` and their share of all tokens only where they are known, and
-    turns that stated nothing only where there are any."""
+    """Totals over the method's turns; repair tokens only where known, silent turns only where there are any."""
     counts = count_turns(run.traces(f"evaluate-{method}"))
     tokens = {"repair_tokens": counts.repair_tokens, "repair_share": counts.repair_share}
     return {
@@ -204,31 +214,8 @@ def _turns(run: RunFolder, method: str) -> Metrics:
     }
 
 
-def _harm(method: str, answers: Sequence[Scored], seed: int) -> Metrics:
-    """The effect of an attack with a target, over the questions that have one; empty without such an attack."""
-    # None, not 0, where a question had no target: it must not count as a failed attack.
-    attacked = [scored for scored in answers if scored.attack_success is not None]
-    if not attacked:
-        return {}
-    successes = [scored.attack_success or 0.0 for scored in attacked]
-    row = {
-        "attack_success": math.fsum(successes) / len(attacked),
-        "attack_success_ci95": bootstrap_interval(successes, derive_seed(seed, "attack success", method)),
-        "infection": mean_by_round([scored.infection for scored in attacked]),
-    }
-    if any(scored.carried for scored in attacked):
-        row["carried"] = mean_by_round([scored.carried for scored in attacked])
-    return row
-
-
-def _path_means(answers: Sequence[Scored]) -> Metrics:
-    """Means of path metrics, each over the questions that have it."""
-    values = {name: [value for s in answers if (value := getattr(s, name)) is not None] for name in PATH_METRICS}
-    return {name: math.fsum(known) / len(known) for name, known in values.items() if known}
-
-
 def rounded(value: Any) -> Any:
-    """The value with all its numbers in six digits and without minus zero; None and text as they are.
+    """Rounds all numbers in a value to six digits, without minus zero; None and text stay.
 
     A file must not depend on the last bit of a sum.
     """
@@ -236,5 +223,5 @@ def rounded(value: Any) -> Any:
         return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [rounded(part) for part in value]
-    # Adding 0.0 turns -0.0 into 0.0. A bool is an int to Python and passes as it is.
+    # Adding 0.0 turns -0.0 into 0.0. A bool is an int to Python and passes unchanged.
     return value if value is None or isinstance(value, (int, str)) else round(float(value), DIGITS) + 0.0

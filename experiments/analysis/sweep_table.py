@@ -6,18 +6,17 @@ import csv
 import io
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import by_seed
+from experiments.analysis.result_table import ResultTable, plain, short_keys, tenths, with_interval
 from experiments.analysis.scores import as_matrix, by_method
-from experiments.analysis.setting_names import plain, short_keys
 from experiments.analysis.statistics import crossed_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, STRICT, TRAINING_TOKENS, rounded
-from experiments.analysis.table import Table, tenths, with_interval
+from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
 from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
@@ -28,11 +27,12 @@ ATTACKED = ("attack_success", "auc_attacker", "honest_edges_cut")
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One method under one combination of values: means over `seeds` trials, one seed each.
 
-    `ci95` is of the utility, over questions and seeds. `stopped` counts the trials that ended early, which have no
-    evaluation and are in no mean; where all did, there is no method and `means` holds their training utility alone.
+    ci95: of the utility, over questions and seeds.
+    stopped: trials that ended early, which have no evaluation and are in no mean. Where all did, there is no method and
+        `means` holds their training utility alone.
     """
 
     values: Mapping[str, Any]
@@ -43,8 +43,8 @@ class Row:
     means: Mapping[str, float]
 
 
-def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[Row]:
-    """Rows of a sweep, in the order of its trials and of their methods.
+def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Collection[str] = ()) -> list[SweepRow]:
+    """Returns the rows of a sweep, in the order of its trials and of their methods.
 
     Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
     """
@@ -56,14 +56,18 @@ def sweep_rows(folder: Path, results: Sequence[TrialResult], seed: int, over: Co
     return [row for key, trials in groups.items() for row in _rows_of(folder, key, trials, seed)]
 
 
-def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[Row]:
+def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -> Iterator[SweepRow]:
+    def mean(values: Sequence[float]) -> float:
+        return float(rounded(math.fsum(values) / len(values)))
+
     finished = [trial for trial in trials if not trial.stopped]
     stopped = len(trials) - len(finished)
     # The original values again: `key` lacks the keys in `over` and serves as the intervals' seed as well.
     values = {name: trials[0].values[name] for name in json.loads(key)}
     # Trials that were stopped early have no evaluation, so only their training utility can be shown.
     if not finished:
-        yield Row(values, "", 0, stopped, None, {"training_utility": _mean([trial.utility or 0.0 for trial in trials])})
+        utility = mean([trial.utility or 0.0 for trial in trials])
+        yield SweepRow(values, "", 0, stopped, None, {"training_utility": utility})
         return
     answers = [by_method(RunFolder(folder / TRIALS / trial.name)) for trial in finished]
     # In order of first appearance: trials of one row may have evaluated different methods.
@@ -75,27 +79,22 @@ def _rows_of(folder: Path, key: str, trials: Sequence[TrialResult], seed: int) -
         seeds = [trial.seed for trial, answered in zip(finished, answers, strict=True) if method in answered]
         repeated = by_seed(as_matrix(utilities), seeds)
         low, high = rounded(crossed_interval(repeated, derive_seed(seed, "sweep", key, method)))
-        means = {"utility": _mean([row["utility"] for row in of_method])}
+        means = {"utility": mean([row["utility"] for row in of_method])}
         for name in (*AVERAGED, *ATTACKED):
             known = [row[name] for row in of_method if row.get(name) is not None]
             if len(known) == len(of_method) or (known and name in ATTACKED):
-                means[name] = _mean(known)
-        yield Row(values, method, len(of_method), stopped, (low, high), means)
+                means[name] = mean(known)
+        yield SweepRow(values, method, len(of_method), stopped, (low, high), means)
 
 
-def _mean(values: Sequence[float]) -> float:
-    mean: float = rounded(math.fsum(values) / len(values))
-    return mean
-
-
-def write(folder: Path, rows: Sequence[Row], failed: Mapping[str, str], experiment: str) -> None:
+def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], experiment: str) -> None:
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
     text = io.StringIO()
     # The default of the module is CRLF.
     lines = csv.writer(text, lineterminator="\n")
-    keys, means = _keys(rows), _means(rows)
+    keys, means = _keys(rows), list(dict.fromkeys(name for row in rows for name in row.means))
     lines.writerow([*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means])
     for row in rows:
         # Points of a sweep may set different keys.
@@ -106,59 +105,52 @@ def write(folder: Path, rows: Sequence[Row], failed: Mapping[str, str], experime
     write_atomically(folder / "sweep.csv", text.getvalue().encode())
 
 
-def _keys(rows: Sequence[Row]) -> list[str]:
+def _keys(rows: Sequence[SweepRow]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row.values))
 
 
-def _means(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row.means))
+def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:
+    """Makes the table of the rows, with a column for every key that was varied.
 
-
-def sweep_table(rows: Sequence[Row], metric: str, model: str, further: Sequence[str] = ()) -> Table:
-    """The rows as they are shown, with a column for every key that was varied; `further` notes come before the one on
-    the model."""
-    keys, means = _keys(rows), _means(rows)
-    strict = [name for name in (STRICT,) if name in means]
-    attacked = [name for name in ATTACKED if name in means]
-    trained = [name for name in (TRAINING_TOKENS,) if name in means]
-    notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
-    utility = f"{metric} (95% interval)"
+    `further` notes come before the one on the model.
+    """
+    keys = _keys(rows)
     short = short_keys(keys)
-    settings, harm = (short[key] for key in keys), (name.replace("_", " ") for name in attacked)
-    return Table(
-        columns=(
-            *(*settings, "method", utility, *("strict EM" for _ in strict), "tokens"),
-            *(*("training tokens" for _ in trained), "edges", *harm, "trials"),
-        ),
-        rows=[_cells(row, keys, strict, trained, attacked) for row in rows],
-        notes=[*notes, EMBEDDED_NOTE] if EMBEDDED in model.split(MODELS) else notes,
+
+    def optional(name: str, form: str, missing: str) -> Callable[[Mapping[str, float]], str]:
+        return lambda means: f"{means[name]:{form}}" if name in means else missing
+
+    # Functions from a row's means to its cell, by header.
+    measures: dict[str, Callable[[Mapping[str, float]], str]] = {
+        "strict EM": optional(STRICT, ".3f", "-"),
+        "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
+        "training tokens": optional(TRAINING_TOKENS, ",.0f", ""),
+        "edges": lambda means: tenths(means["edges"]),
+        **{name.replace("_", " "): optional(name, ".3f", "-") for name in ATTACKED},
+    }
+    known = {name for row in rows for name in row.means}
+    for name in (STRICT, TRAINING_TOKENS, *ATTACKED):
+        if name not in known:
+            del measures["strict EM" if name == STRICT else name.replace("_", " ")]
+
+    def cells(row: SweepRow) -> Iterator[str]:
+        yield from (plain(row.values[key]) if key in row.values else "-" for key in keys)
+        if row.ci95 is None:
+            # Utility in training is on other questions: it is named as such, and has no interval.
+            yield from (
+                "(all stopped early)",
+                f"{row.means['training_utility']:.3f} in training",
+                *[""] * len(measures),
+            )
+        else:
+            yield from (row.method, with_interval(row.means["utility"], row.ci95))
+            yield from (measure(row.means) for measure in measures.values())
+        yield f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
+
+    notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
+    return ResultTable(
+        columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *measures, "trials"),
+        rows=[tuple(cells(row)) for row in rows],
+        notes=[*notes, *model_notes(model)],
         names=len(keys) + 1,
     )
-
-
-def _cells(
-    row: Row, keys: Sequence[str], strict: Sequence[str], trained: Sequence[str], attacked: Sequence[str]
-) -> tuple[str, ...]:
-    values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
-    trials = f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
-    if row.ci95 is None:
-        # Utility in training is on other questions: it is shown as such, and never beside an interval.
-        utility = row.means["training_utility"]
-        # Two blanks stand for tokens and edges.
-        blanks = [""] * (len(strict) + 2 + len(trained) + len(attacked))
-        return (*values, "(all stopped early)", f"{utility:.3f} in training", *blanks, trials)
-    return (
-        *values,
-        row.method,
-        with_interval(row.means["utility"], row.ci95),
-        *_mean_cells(row, strict),
-        f"{row.means['prompt_tokens'] + row.means['completion_tokens']:,.0f}",
-        *(f"{row.means[name]:,.0f}" if name in row.means else "" for name in trained),
-        tenths(row.means["edges"]),
-        *_mean_cells(row, attacked),
-        trials,
-    )
-
-
-def _mean_cells(row: Row, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{row.means[name]:.3f}" if name in row.means else "-" for name in names)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from actors.messages import Message, Status, Trace
-from experiments.analysis.table import Table
+from experiments.analysis.result_table import ResultTable
 from experiments.records.recorder import RunFolder
 
 HEADERS = ("turns of", "turns", "read at once", "read after a repair", "not read", "failed", "repair tokens")
@@ -20,13 +20,13 @@ _NUMBER = re.compile(r"\d[\d.,]*(?<=\d)")
 
 @dataclass(frozen=True, slots=True)
 class TurnCounts:
-    """Turns for which a model was asked, by how they ended; a dummy's are none.
+    """Turns for which a model was asked, by how they ended.
 
     turns: all of them, and the sum of `at_once`, `repaired`, `unread` and `failed`.
-    silent: those read that stated nothing, since all that they were asked for may be left out.
-    repairs: turns asked a second time for what could not be read of their first reply, whatever came of it.
-    tokens: of all turns, prompt and completion; repair_tokens: those of second replies, None where a turn that was
-        repaired does not tell (its trace was written before they were counted).
+    silent: turns that were read and stated nothing, since every field of theirs is optional.
+    repairs: turns asked a second time for what could not be read of their first reply, however that ended.
+    tokens: of all turns, prompt and completion.
+    repair_tokens: of second replies; None where the trace of a repaired turn was written before they were counted.
     reasons: turns by why they failed or could not be read, with the numbers in a reason as N.
     """
 
@@ -48,19 +48,21 @@ class TurnCounts:
 
 
 def count_turns(traces: Iterable[Trace]) -> TurnCounts:
-    """The turns of some discussions."""
+    """Counts the turns of some discussions; a dummy agent's are none, since no model is asked."""
     turns = at_once = repairs = failed = unread = silent = tokens = repair_tokens = 0
     known = True
     reasons: Counter[str] = Counter()
     for turn in (turn for trace in traces for turn in trace.turns):
         if turn.status is Status.OK and not turn.calls:
             continue
-        again, cost = _was_repaired(turn), turn.prompt_tokens + turn.completion_tokens
-        turns, tokens, repairs = turns + 1, tokens + cost, repairs + again
+        # Two calls are a repair in a trace that does not count its tokens; or an AutoGen agent called its model twice.
+        repaired = turn.repair_tokens > 0 or turn.calls == 2
+        cost = turn.prompt_tokens + turn.completion_tokens
+        turns, tokens, repairs = turns + 1, tokens + cost, repairs + repaired
         repair_tokens += turn.repair_tokens
         # A repair costs tokens; where none at all are counted, the model counts none.
-        known = known and not (again and cost and not turn.repair_tokens)
-        at_once += turn.status is Status.OK and not again
+        known = known and not (repaired and cost and not turn.repair_tokens)
+        at_once += turn.status is Status.OK and not repaired
         failed += turn.status is Status.FAILED
         unread += turn.status is Status.UNPARSED
         silent += turn.status is Status.OK and not turn.states_anything
@@ -81,12 +83,6 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     )
 
 
-def _was_repaired(turn: Message) -> bool:
-    # Two calls are a repair in a trace that does not count its tokens. An AutoGen agent that calls its model twice by
-    # itself cannot be told apart from that.
-    return turn.repair_tokens > 0 or turn.calls == 2
-
-
 def _reason(turn: Message) -> str:
     """One line that a page can hold, whatever a model or an endpoint wrote."""
     line = "".join(char if char.isprintable() else " " for char in turn.error)
@@ -94,7 +90,7 @@ def _reason(turn: Message) -> str:
 
 
 def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
-    """The turns of each method, in their order, then of each stage of learning; without those that have none."""
+    """Counts the turns of each method, then of each stage of learning; phases without any are left out."""
     counts = {method: count_turns(run.traces(f"evaluate-{method}")) for method in methods}
     for graph in run.all_learned():
         for path in graph.training_traces():
@@ -103,26 +99,25 @@ def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
     return {label: of_phase for label, of_phase in counts.items() if of_phase.turns}
 
 
-def turns_table(phases: Mapping[str, TurnCounts]) -> Table:
-    """How turns ended, a row for each phase."""
-    return Table(HEADERS, [(label, *_cells(counts)) for label, counts in phases.items()])
+def turns_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
+    """Makes the table of how turns ended, a row for each phase."""
+
+    def cells(counts: TurnCounts) -> Iterator[str]:
+        yield f"{counts.turns:,}"
+        for ended in (counts.at_once, counts.repaired, counts.unread, counts.failed):
+            yield f"{ended:,} ({ended / counts.turns:.1%})"
+        # Empty where they are not known.
+        yield "" if counts.repair_share is None else f"{counts.repair_tokens:,} ({counts.repair_share:.1%})"
+
+    return ResultTable(HEADERS, [(label, *cells(counts)) for label, counts in phases.items()])
 
 
-def _cells(counts: TurnCounts) -> Iterator[str]:
-    yield f"{counts.turns:,}"
-    for ended in (counts.at_once, counts.repaired, counts.unread, counts.failed):
-        yield f"{ended:,} ({ended / counts.turns:.1%})"
-    # Empty where they are not known.
-    yield "" if counts.repair_share is None else f"{counts.repair_tokens:,} ({counts.repair_share:.1%})"
-
-
-def reasons_table(phases: Mapping[str, TurnCounts]) -> Table:
-    """Why turns failed or could not be read: rows for each phase, the most frequent reasons first."""
-    return Table(REASONS, [(label, *row) for label, counts in phases.items() for row in _reason_rows(counts.reasons)])
-
-
-def _reason_rows(reasons: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    counted = list(reasons.items())
-    yield from ((f"{n:,}", reason) for reason, n in counted[:MOST_REASONS])
-    if rest := counted[MOST_REASONS:]:
-        yield f"{sum(n for _, n in rest):,}", f"{len(rest):,} other reasons"
+def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
+    """Makes the table of why turns failed or could not be read, the most frequent reasons of each phase first."""
+    rows: list[tuple[str, str, str]] = []
+    for label, counts in phases.items():
+        counted = list(counts.reasons.items())
+        rows += [(label, f"{n:,}", reason) for reason, n in counted[:MOST_REASONS]]
+        if rest := counted[MOST_REASONS:]:
+            rows.append((label, f"{sum(n for _, n in rest):,}", f"{len(rest):,} other reasons"))
+    return ResultTable(REASONS, rows)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Usage
-from experiments.analysis.table import Table
+from experiments.analysis.result_table import ResultTable
 from experiments.config.settings import CostSettings
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -224,7 +224,7 @@ def _rates(costs: CostSettings) -> tuple[float | None, float | None] | None:
     return rates if any(rates) else None
 
 
-def counts_table(counts: RunCounts) -> Table:
+def counts_table(counts: RunCounts) -> ResultTable:
     """A row per phase, with tokens rounded to three digits."""
     # A sum of one phase would only repeat it.
     several = len(counts.phases) > 1
@@ -238,7 +238,7 @@ def counts_table(counts: RunCounts) -> Table:
         )
         for phase in phases
     ]
-    return Table(HEADERS, rows, tuple(_notes(counts)), total=len(counts.phases) if several else None)
+    return ResultTable(HEADERS, rows, tuple(_notes(counts)), total=len(counts.phases) if several else None)
 
 
 def _notes(counts: RunCounts) -> Iterator[str]:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 
 from actors.errors import UserError
-from experiments.analysis.setting_names import plain, short_keys
-from experiments.analysis.table import Table
+from experiments.analysis.result_table import ResultTable, plain, short_keys
 from experiments.config.config import Config
 from experiments.config.loading import Said
 from experiments.config.settings import SweepSettings
@@ -44,7 +43,7 @@ def dry_run_sweep(config: Config, chosen: Said | None = None) -> None:
     _table(counted, config.sweep).print()
 
 
-def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings) -> Table:
+def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings) -> ResultTable:
     keys = list(dict.fromkeys(key for trial, _, _ in counted for key in trial.values))
 
     def row(names: Sequence[str], sums: Sequence[tuple[PhaseCounts, int]]) -> list[str]:
@@ -76,7 +75,7 @@ def _table(counted: Sequence[tuple[Trial, RunCounts, int]], sweep: SweepSettings
             notes.append(f"{name.capitalize()} at the given rates: {expected:,.2f} expected.")
     if sweep.stop == "asha":
         notes.append("With sweep.stop=asha trials end early: all of these are upper bounds.")
-    return Table(
+    return ResultTable(
         columns=(
             *map(short_keys(keys).__getitem__, keys),
             "trials",

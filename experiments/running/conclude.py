@@ -7,7 +7,7 @@ from pathlib import Path
 from actors.backends.model_settings import model_name
 from actors.messages import Usage
 from experiments.analysis import judged, summary
-from experiments.analysis.report import run as report
+from experiments.analysis.reports import write_run_report
 from experiments.analysis.run_table import run_table
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
@@ -18,10 +18,10 @@ from experiments.running.methods import methods_of, pairs
 from experiments.running.models import answer_rubric
 
 
-def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.About:
+def about_methods(config: Config, dataset: Dataset, answering: str) -> summary.RunFacts:
     """What a run of methods compared; `answering` is the model's name."""
     methods = methods_of(config)
-    return summary.About(
+    return summary.RunFacts(
         experiment=config.experiment,
         model=answering,
         dataset=config.data.kind,
@@ -43,7 +43,7 @@ def draws_figures(config: Config) -> bool:
 
 
 def conclude(
-    config: Config, folder: RunFolder, about: summary.About, tracker: Tracker, draw_at_once: int
+    config: Config, folder: RunFolder, about: summary.RunFacts, tracker: Tracker, draw_at_once: int
 ) -> tuple[summary.Metrics, Usage]:
     """Writes metrics.json, figures (so many of them at the same time; 0 draws none) and the report, all from the
     records.
@@ -60,16 +60,16 @@ def conclude(
     drawn = _draw(config, folder, metrics, about, draw_at_once) if draw_at_once else []
     spent = usage.total(folder)
     tracker.summary(metrics, drawn, spent)
-    report.write(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))
+    write_run_report(folder, metrics, about.metric, about.methods[-1], drawn, facts=_searched(config))
     return metrics, spent
 
 
 def _draw(
-    config: Config, folder: RunFolder, metrics: summary.Metrics, about: summary.About, at_once: int
+    config: Config, folder: RunFolder, metrics: summary.Metrics, about: summary.RunFacts, at_once: int
 ) -> list[Path]:
-    from experiments.analysis.figures import run as figures  # imports matplotlib
+    from experiments.analysis.figures.draw import draw_run  # imports matplotlib
 
-    return figures.draw(folder, metrics, about.metric, timed(config), at_once)
+    return draw_run(folder, metrics, about.metric, timed(config), at_once)
 
 
 def _searched(config: Config) -> list[tuple[str, str]]:

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Literal
 
 from actors.messages import Search, SearchMode, derive_seed
+from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.table import Table, with_interval
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.text import recall_at_k
 from experiments.records.progress import Progress
@@ -76,11 +76,11 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
         sources *= 4
 
 
-def table(rows: Sequence[Recall]) -> Table:
+def table(rows: Sequence[Recall]) -> ResultTable:
     """A row per scope and search: recall@k with its interval, and the share of questions with all documents found."""
     ks = sorted({row.k for row in rows})
     cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
-    return Table(
+    return ResultTable(
         columns=("scope", "search", *(header for k in ks for header in (f"recall@{k} (95%)", "all"))),
         rows=[
             (scope, mode, *(cell for k in ks for cell in cells.get((scope, mode, k), ("", ""))))

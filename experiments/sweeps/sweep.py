@@ -25,12 +25,12 @@ from actors.errors import ClusterError, ModelGone, StoreError, UserError
 from actors.visible import visible
 from experiments.analysis.compare import POSITION, arms_of, compare_pairs, in_words, merge, natural_pairs, read_answers
 from experiments.analysis.figures import style
-from experiments.analysis.figures.sweeps import draw_sweep
-from experiments.analysis.report import sweep as report
+from experiments.analysis.figures.draw import draw_sweep
+from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
-from experiments.analysis.tables.evaluated import of_sweep
-from experiments.analysis.tables.write import tell, write_tables
+from experiments.analysis.tables.formats import print_paths, write_tables
+from experiments.analysis.tables.measured import Evaluated
 from experiments.config.config import Config, may_change
 from experiments.config.loading import Said, read, save
 from experiments.config.references import flat, kept
@@ -238,15 +238,15 @@ def _conclude(config: Config, first: Config, folder: Path, failed: Mapping[str, 
     compared = list(in_words(compare_pairs(natural_pairs(arms), config.seed), metric))
     pooled = any(POSITION in row.values for row in rows)
     shown = sweep_rows(folder, results, config.seed, over=[POSITION]) if pooled else rows
-    laid_out = write_tables(folder, config.experiment, of_sweep(folder, results), config.seed)
+    laid_out = write_tables(folder, config.experiment, Evaluated.of_sweep(folder, results), config.seed)
     notes = [*compared, *shared_notes(result.metrics for result in finished)]
     if len(shown) < len(rows):
         notes.append(f"Here trials that differ in {POSITION} alone are one row; {folder / 'sweep.csv'} has each.")
     settings = sweep_table(shown, metric, models_named(config), notes)
-    report.write(folder, results, metric, drawn, settings, compared, laid_out)
+    write_sweep_report(folder, results, metric, drawn, settings, compared, laid_out)
     print()
     settings.print(wide_notes=True)
-    tell(folder, laid_out)
+    print_paths(folder, laid_out)
 
 
 def _wait_for_writer(trial: Path) -> None:

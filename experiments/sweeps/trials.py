@@ -16,7 +16,7 @@ from actors.errors import UserError
 from actors.messages import derive_seed
 from actors.settings import shown
 from actors.visible import visible
-from experiments.analysis.setting_names import plain, short_keys
+from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config
 from experiments.config.loading import Said, varying
 from experiments.config.settings import MOST_TRIALS, SweepSettings

@@ -16,7 +16,7 @@ from typing import Any
 
 import run
 from actors.visible import visible
-from experiments.analysis.figures import run as figures
+from experiments.analysis.figures import draw as figures
 from tests.fuzz.loading import TooLong, bounded
 from tests.fuzz.mutations import ODD, RAW_TEXTS, SPARSE, Draw, pick
 from tests.fuzz.received import OUTSIDE, Watch, configured, make_outside
@@ -36,13 +36,13 @@ MADE = re.compile(
 
 def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
     """The exit code and what was said on standard error, without drawing figures. What was `printed` goes there."""
-    drawn, figures.draw = figures.draw, lambda *_: []  # type: ignore[assignment]
+    drawn, figures.draw_run = figures.draw_run, lambda *_: []  # type: ignore[assignment]
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed or io.StringIO()), contextlib.redirect_stderr(said), bounded(MEMORY):
             return run.main(list(words)), said.getvalue()
     finally:
-        figures.draw = drawn
+        figures.draw_run = drawn
         for handler in list(logging.root.handlers):
             if isinstance(handler, logging.FileHandler):
                 logging.root.removeHandler(handler)

@@ -10,7 +10,7 @@ import numpy as np
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import Arm, arms_of, read_answers
-from experiments.analysis.figures.sweeps import draw_sweep
+from experiments.analysis.figures.draw import draw_sweep
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS, TrialResult
 

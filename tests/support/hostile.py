@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from experiments.analysis.report import run as run_report
+from experiments.analysis.reports import write_run_report
 from experiments.records.recorder import RunFolder
 from tests.support.fake_run import METHODS
 
@@ -57,4 +57,4 @@ def write_report(run: RunFolder, text: Callable[[], str]) -> None:
     row |= {"edges": 1, "failed_turns": 0, "turns": 1, "read_at_once": 1, "read_after_repair": 0, "repairs": 0}
     metrics = {"experiment": text(), "model": text(), "dataset": text(), "questions": 2, "metric": text(), "paired": {}}
     metrics["methods"] = dict.fromkeys(METHODS, row)
-    run_report.write(run, metrics, text(), text(), [], facts=[(text(), text())])
+    write_run_report(run, metrics, text(), text(), [], facts=[(text(), text())])

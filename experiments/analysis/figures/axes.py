@@ -1,4 +1,4 @@
-"""Utility over whatever a sweep varied: lines over one key, heat maps over two and more (M3Prune's Figs. 17 and 18)."""
+"""Utility over what a sweep varied: lines over one setting, heat maps over more (M3Prune's Figs. 17 and 18)."""
 
 from __future__ import annotations
 
@@ -10,66 +10,68 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import Arm, is_number, merge
-from experiments.analysis.figures.edges import ABSENT
+from experiments.analysis.compare import Arm, is_number, merge, methods_in
 from experiments.analysis.figures.style import (
+    ABSENT,
     COLOURS,
     COLUMN,
     FAINT,
     LINES,
-    MARKERS,
     PAGE,
     SMALL,
     ink,
+    legend_above,
     nth,
+    offset,
     plain,
+    points,
     probabilities,
     styled,
+    trials,
 )
 
 MANY = 12  # more values than this on one axis are drawn as points, not as cells
 FEW = 5  # values that are all written at an axis
-WHAT = "95% interval"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatCell:
     """A mean and half the width of its 95% interval."""
 
     mean: float
     half: float
 
     @staticmethod
-    def of(arm: Arm) -> Cell:
+    def of(arm: Arm) -> HeatCell:
         low, high = arm.ci95
-        return Cell(arm.mean, (high - low) / 2)
+        return HeatCell(arm.mean, (high - low) / 2)
 
 
 def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
-    """Lines over one axis; heat maps over two, a row for each setting of further ones; points where values are many.
+    """Draws lines over one key, heat maps over more, points where values are many.
 
-    A heat map is drawn of the methods that the settings change; the last two keys with most values are its axes.
+    The two keys with most values are the axes of heat maps, which have a row for each setting of the other keys and
+    leave out methods that no setting changes.
     """
     # The share of the grid that was run: a random search leaves most cells of a heat map empty.
     filled = len({str(arm.values) for arm in arms}) / np.prod([len(values) for values in keys.values()])
     if len(keys) > 1 and (filled < 0.5 or max(map(len, keys.values())) > MANY):
-        return points(arms, keys, metric)
+        return search_points(arms, keys, metric)
     if len(keys) == 1:
         ((key, values),) = keys.items()
         return lines(arms, key, values, metric)
-    # `sorted` is stable, so of keys with equally many values the later ones become axes.
-    down, across = sorted(keys, key=lambda key: len(keys[key]))[-2:]
-    # Back in the sweep's own order, so that the figure does not depend on the numbers of values.
-    down, across = (key for key in keys if key in (down, across))
-    others = [key for key in keys if key not in (down, across)]
-    panels: dict[str, dict[tuple[str, str], Cell]] = {}
-    everyone = list(dict.fromkeys(arm.method for arm in arms))
+    # `sorted` is stable, so of keys with equally many values the later ones become axes, in the sweep's own order.
+    axes = sorted(keys, key=lambda key: len(keys[key]))[-2:]
+    down, across = (key for key in keys if key in axes)
+    others = [key for key in keys if key not in axes]
+    panels: dict[str, dict[tuple[str, str], HeatCell]] = {}
+    everyone = methods_in(arms)
     # A method that no setting changes would be a panel of one colour; it becomes a note instead.
     methods = [method for method in everyone if _changes(arms, method)] or everyone
     for setting, method in product(product(*(keys[key] for key in others)), methods):
         title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
         panels[title] = {
-            (shown(arm.values[down]), shown(arm.values[across])): Cell.of(arm)
+            (shown(arm.values[down]), shown(arm.values[across])): HeatCell.of(arm)
             for arm in arms
             # Lists are compared as they are: values may be unhashable.
             if arm.method == method and [arm.values[key] for key in others] == list(setting)
@@ -83,52 +85,35 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
 def _changes(arms: Sequence[Arm], method: str) -> bool:
     """True if a method's utility depends on what was varied, seed by seed."""
     means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
-    # Compared at the same seed: other seeds differ for reasons of their own.
+    # Compared at the same seed, because utilities of different seeds differ anyway.
     return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
 
 
 @styled
 def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> Figure:
-    """Each method's utility over the values of one key, with intervals and a faint point per trial."""
+    """Draws each method's utility over the values of one key, with intervals and a faint point per trial."""
     numeric = all(map(is_number, values))
     figure = Figure(figsize=(PAGE, 2.8), layout="constrained")
     axes = figure.add_subplot()
-    methods = list(dict.fromkeys(arm.method for arm in arms))
+    methods = methods_in(arms)
     places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
     # The smallest gap between values, so that methods moved aside stay nearer to their own value than to the next.
     step = float(np.diff(places).min())
     for i, method in enumerate(methods):
-        look: Any = {"color": nth(COLOURS, i), "marker": nth(MARKERS, i)}
-        # Intervals of several methods at one value would cover each other.
-        aside = 0.3 * step * ((i + 0.5) / len(methods) - 0.5)
-        group = [arm for arm in arms if arm.method == method]
-        xs = [places[values.index(arm.values[key])] + aside for arm in group]
         # Arms come in the order of trials, and a line must run from left to right.
-        order = np.argsort(xs)
-        ends = np.array([arm.ci95 for arm in group])
-        means = np.array([arm.mean for arm in group])
+        group = sorted(
+            (arm for arm in arms if arm.method == method), key=lambda arm: float(places[values.index(arm.values[key])])
+        )
+        xs = [places[values.index(arm.values[key])] + offset(i, len(methods), 0.3 * step) for arm in group]
         for x, arm in zip(xs, group, strict=True):
-            if len(arm.seeds) > 1:
-                axes.plot(
-                    [x + 0.03 * step] * len(arm.seeds),
-                    arm.trial_means,
-                    "o",
-                    color=look["color"],
-                    markersize=2.5,
-                    alpha=FAINT,
-                    markeredgewidth=0,
-                )
-        axes.vlines(xs, ends[:, 0], ends[:, 1], color=look["color"], linewidth=0.8)
+            trials(axes, x + 0.03 * step, arm.trial_means, nth(COLOURS, i))
         # No line between values that have no order.
         line = nth(LINES, i) if numeric else ""
-        axes.plot(
-            np.array(xs)[order], means[order], linestyle=line, linewidth=0.8, markersize=4.5, label=method, **look
-        )
-    axes.set_xticks(
-        places, [shown(value) for value in values], rotation=0 if max(len(shown(v)) for v in values) < 14 else 20
-    )
+        points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, line=line)
+    names = [shown(value) for value in values]
+    axes.set_xticks(places, names, rotation=0 if max(map(len, names)) < 14 else 20)
     axes.set_xlabel(key)
-    axes.set_ylabel(f"{metric} (bars: {WHAT})")
+    axes.set_ylabel(f"{metric} (bars: 95% interval)")
     plain(axes, grid="y")
     figure.legend(loc="outside right upper")
     return figure
@@ -136,24 +121,26 @@ def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> 
 
 @styled
 def heat_map(
-    panels: Mapping[str, Mapping[tuple[str, str], Cell]],
+    panels: Mapping[str, Mapping[tuple[str, str], HeatCell]],
     down: Sequence[str],
     across: Sequence[str],
     names: tuple[str, str],
     metric: str,
     note: str = "",
 ) -> Figure:
-    """A panel per title with its mean in every cell, and below it how far the interval reaches; hatched: not run.
+    """Draws a panel per title, with its mean and half its interval in every cell; hatched cells were not run.
 
-    names: of the axes down and across. note: stands above all panels.
+    Args:
+        names: labels of the axes down and across.
+        note: a line above all panels.
     """
     # Sizes below are in inches, fitted to the text of a cell at SMALL.
     wide = max(0.5 * len(across), 1.4)
     columns = max(1, min(len(panels), int((PAGE - 0.8) / (wide + 0.6))))
     # Integer division rounded up.
     rows = -(-len(panels) // columns)
-    beside = 0.06 * max(map(len, down))
-    width = COLUMN if columns == 1 and wide + beside + 1 < COLUMN else PAGE
+    labels = 0.06 * max(map(len, down))
+    width = COLUMN if columns == 1 and wide + labels + 1 < COLUMN else PAGE
     figure = Figure(figsize=(width, 0.5 + rows * (0.34 * len(down) + 0.55)), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     means = [cell.mean for cells in panels.values() for cell in cells.values()]
@@ -166,22 +153,14 @@ def heat_map(
         values = np.ma.masked_invalid(np.full((len(down), len(across)), np.nan))
         for (row, column), cell in cells.items():
             values[down.index(row), across.index(column)] = cell.mean
-        # The hatched background shows through where a cell is masked: no run had these values.
         axes.patch.set(**ABSENT)
         image = axes.pcolormesh(values, cmap=probabilities(), vmin=low, vmax=high, edgecolors="white", linewidth=0.8)
         for (row, column), cell in cells.items():
             # All means may be equal, and then there is no scale to place a value on.
             colour = ink(probabilities(), (cell.mean - low) / (high - low) if high > low else 0)
             place = (across.index(column) + 0.5, down.index(row) + 0.5)
-            axes.text(
-                *place,
-                f"{cell.mean:.3f}\n±{cell.half:.3f}",
-                ha="center",
-                va="center",
-                fontsize=SMALL,
-                color=colour,
-                linespacing=1.1,
-            )
+            look: Any = {"ha": "center", "va": "center", "fontsize": SMALL, "color": colour, "linespacing": 1.1}
+            axes.text(*place, f"{cell.mean:.3f}\n±{cell.half:.3f}", **look)
         axes.set_title(title, fontsize=SMALL)
         axes.set_xticks(np.arange(len(across)) + 0.5, across)
         axes.set_yticks(np.arange(len(down)) + 0.5, down)
@@ -192,29 +171,25 @@ def heat_map(
         figure.suptitle(note, fontsize=SMALL)
     figure.supylabel(names[0])
     figure.supxlabel(names[1])
-    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the {WHAT})")
+    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
     return figure
 
 
 @styled
-def points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
-    """Every arm of a search, over each key in a panel of its own."""
+def search_points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
+    """Draws every arm of a search as a point, over each key in its own panel."""
     columns = min(3, len(keys))
     rows = -(-len(keys) // columns)
     figure = Figure(figsize=(PAGE, 0.5 + 1.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    methods = list(dict.fromkeys(arm.method for arm in arms))
     for axes in grid.flat[len(keys) :]:
         axes.set_visible(False)
     for axes, (key, values) in zip(grid.flat, keys.items(), strict=False):
         numeric = all(map(is_number, values))
-        for i, method in enumerate(methods):
+        for i, method in enumerate(methods_in(arms)):
             group = [arm for arm in arms if arm.method == method]
             xs = [arm.values[key] if numeric else values.index(arm.values[key]) for arm in group]
-            ends = np.array([arm.ci95 for arm in group])
-            colour = nth(COLOURS, i)
-            axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.5, alpha=FAINT)
-            axes.plot(xs, [arm.mean for arm in group], nth(MARKERS, i), color=colour, markersize=3.5, label=method)
+            points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=FAINT)
         # With many numbers matplotlib chooses the ticks.
         if len(values) <= FEW or not numeric:
             axes.set_xticks(values if numeric else range(len(values)), [shown(value) for value in values])
@@ -222,13 +197,13 @@ def points(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) 
         axes.set_xlabel(key)
         plain(axes)
     for axes in grid[:, 0]:
-        axes.set_ylabel(f"{metric} ({WHAT})")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        axes.set_ylabel(f"{metric} (95% interval)")
+    legend_above(figure, grid[0, 0])
     return figure
 
 
 def shown(value: Any) -> str:
-    """A value as it stands beside an axis."""
+    """A value as an axis names it."""
     if value is None:
         return "default"
     if isinstance(value, list):

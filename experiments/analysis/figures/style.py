@@ -1,7 +1,7 @@
-"""Style and saving of all figures: for print, in grey and with any colour vision, and the same bytes every time.
+"""Style, common marks and saving of all figures: for print, in grey and with any colour vision, in equal bytes.
 
-Figures are objects of their own, never pyplot's, so that drawing has no global state. They are as wide as a column or
-a page of a two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
+Figures are made without pyplot, so that drawing has no global state. They are as wide as a column or a page of a
+two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -27,13 +29,14 @@ from actors.spawned import spawned
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
 SMALL, NORMAL = 7, 8  # points
 DPI = 220
-# Okabe and Ito's, which readers with any colour vision tell apart; the yellow comes last, for it is faint on white.
+# Okabe and Ito's palette for any colour vision; the yellow comes last, because it is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 GREY = "#808080"
 FAINT = 0.35  # opacity of single trials behind their mean
+ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch": "//////"}  # a cell without a value
 # Applied around drawing and saving alike: some settings are read only when a file is written.
 STYLE: dict[Any, Any] = {
     "font.size": NORMAL,
@@ -50,26 +53,26 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",  # looks the same where the font is missing
     "svg.hashsalt": "agora",  # ids in an SVG are random without it
 }
+styled = rc_context(STYLE)  # decorates functions that draw
 
 
 def check() -> None:
-    """Draws one letter in every format. Raises UserError where that cannot be: a run is to learn it at its start, not
-    when it draws its figures at its end."""
+    """Draws one letter in every format, so that a run fails at its start and not when it draws its figures.
+
+    Raises UserError where matplotlib, its fonts or its folder do not work.
+    """
     figure = Figure((1, 1))
     figure.text(0.5, 0.5, "a")
     try:
         with rc_context(STYLE):
             for name in ("pdf", "svg", "png"):
                 figure.savefig(BytesIO(), format=name)
-    # A font, a library or a folder that matplotlib needs: each fails in its own way.
+    # A font, a library or a folder that matplotlib needs: each fails with another class.
     except Exception as error:
         raise UserError(
-            f"figures cannot be drawn ({type(error).__name__}: {' '.join(str(error).split())[:200]}): install "
-            "matplotlib anew, with its fonts, and set MPLCONFIGDIR to a folder that can be written"
+            f"figures cannot be drawn ({type(error).__name__}: {' '.join(str(error).split())[:200]}): reinstall "
+            "matplotlib with its fonts, and set MPLCONFIGDIR to a writable folder"
         ) from error
-
-
-styled = rc_context(STYLE)  # decorates functions that draw
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
@@ -91,7 +94,7 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 def save_all(figures: Mapping[str, Figure], folder: Path, at_once: int = 1) -> list[Path]:
-    """Saves each by its name, `at_once` of them at the same time in processes of their own. Returns the PNGs' paths."""
+    """Saves figures by name, `at_once` of them in parallel processes. Returns the PNGs' paths."""
     if at_once == 1 or len(figures) == 1:
         return [save(figure, folder, name) for name, figure in figures.items()]
     with spawned([partial(save, figure, folder, name) for name, figure in figures.items()], at_once) as saved:
@@ -105,11 +108,21 @@ def probabilities() -> Colormap:
 
 
 def plain(axes: Axes, grid: str = "both") -> None:
-    """Leaves two spines and a faint grid; `grid` is the axis that gets lines."""
+    """Leaves two spines and a faint grid behind the data; `grid` is the axis that gets lines."""
     axes.spines[["top", "right"]].set_visible(False)
-    # The grid behind the data.
     axes.set_axisbelow(True)
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
+
+
+def stacked(panels: int, share_y: bool = False) -> tuple[Figure, list[Axes]]:
+    """Makes a figure of panels below each other, as wide as a page, that share the lowest one's x axis."""
+    figure = Figure(figsize=(PAGE, 0.5 + 2.0 * panels), layout="constrained")
+    return figure, list(figure.subplots(panels, 1, squeeze=False, sharex=True, sharey=share_y)[:, 0])
+
+
+def legend_above(figure: Figure, axes: Axes, columns: int = 6) -> None:
+    """Puts the legend of one panel above all of them."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
 
 
 def nth(palette: Sequence[str], i: int) -> str:
@@ -122,3 +135,40 @@ def ink(colour_map: Colormap, share: float) -> str:
     red, green, blue, _ = colour_map(share)
     # Luma of ITU-R BT.601: the eye takes green for brightest and blue for darkest.
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+
+
+def offset(i: int, count: int, width: float) -> float:
+    """The i-th of `count` places side by side within `width`, from the middle; marks of one place would overlap."""
+    return width * ((i + 0.5) / count - 0.5)
+
+
+def points(
+    axes: Axes,
+    i: int,
+    xs: npt.ArrayLike,
+    means: npt.ArrayLike,
+    intervals: Sequence[tuple[float, float]],
+    label: str = "",
+    line: str = "",
+    faint: float = 1.0,
+) -> None:
+    """Draws the i-th method's means with their intervals (vertical bars of opacity `faint`), joined by `line`."""
+    colour, ends = nth(COLOURS, i), np.array(intervals)
+    axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour, linewidth=0.8, alpha=faint)
+    look: Any = {"color": colour, "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
+    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, label=label, **look)
+
+
+def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], colour: str = "black") -> None:
+    """Draws a faint point for each trial; none for a single one, whose point is its mean."""
+    if len(values) > 1:
+        look: Any = {"color": colour, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
+        axes.plot(np.broadcast_to(xs, len(values)), values, "o", **look)
+
+
+def error_bar(axes: Axes, x: float, mean: float, ci95: Sequence[float], **look: Any) -> None:
+    """Draws a mean's 95% interval with caps."""
+    # A mean can lie outside its own interval by rounding, and a negative length is an error to matplotlib.
+    ends = [[max(mean - ci95[0], 0)], [max(ci95[1] - mean, 0)]]
+    style: Any = {"fmt": "none", "color": "black", "capsize": 2, "elinewidth": 0.8, **look}
+    axes.errorbar(x, mean, ends, **style)

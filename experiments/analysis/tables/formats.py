@@ -1,4 +1,4 @@
-"""A laid-out table as Markdown, LaTeX and HTML, and its figures as CSV."""
+"""Writes an experiment's tables: as Markdown and LaTeX, as HTML for a report, and their figures as CSV."""
 
 from __future__ import annotations
 
@@ -6,39 +6,67 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from html import escape as html_text
+from pathlib import Path
 
-from experiments.analysis import page
+from actors.visible import visible
+from experiments.analysis import html_page
+from experiments.analysis.result_table import ResultTable
 from experiments.analysis.summary import rounded
-from experiments.analysis.table import Table
-from experiments.analysis.tables.definition import Definition
-from experiments.analysis.tables.layout import Layout, Shown
-from experiments.analysis.tables.measured import Block
-from experiments.analysis.tables.reported import Figure
+from experiments.analysis.tables.layout import Layout, lay_out
+from experiments.analysis.tables.measured import Evaluated, MeasuredBlock, measure
+from experiments.analysis.tables.paper_table import PaperTable, ReportedFigure, reported, tables_of
+from experiments.records.atomic import write_atomically
 
+TABLES = "tables"
 CSV_HEADER = (
-    "table",
-    "source",
-    "model",
-    "system",
-    "label",
-    "column",
-    "value",
-    "ci95_low",
-    "ci95_high",
-    "questions",
-    "paper_questions",
-    "spread",
-    "doubt",
+    "table,source,model,system,label,column,value,ci95_low,ci95_high,questions,paper_questions,spread,doubt".split(",")
 )
+
+
+def write_tables(folder: Path, experiment: str, runs: Sequence[Evaluated], seed: int) -> list[Layout]:
+    """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment whose data the runs evaluated.
+
+    Args:
+        folder: the folder of the run or the sweep.
+        runs: finished runs.
+        seed: of the draws of intervals and tests.
+    """
+    written, tables = [], tables_of(experiment)
+    # A method in one table of the experiment must not turn up as unknown in another.
+    named = {row.method for table in tables for row in table.rows}
+    for table in tables:
+        if any(run.is_of(table.data) for run in runs):
+            figures, measured = reported(table.name), measure(table, runs, seed, named)
+            layout = lay_out(table, measured, figures, runs)
+            (folder / TABLES).mkdir(exist_ok=True)
+            path = folder / TABLES / table.name
+            write_atomically(path.with_suffix(".md"), markdown(layout).encode())
+            write_atomically(path.with_suffix(".tex"), latex(layout).encode())
+            write_atomically(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
+            written.append(layout)
+    return written
+
+
+def print_paths(folder: Path, written: Sequence[Layout]) -> None:
+    """Prints the paths of the tables."""
+    for layout in written:
+        print(f"In the form of the paper: {visible(str(folder / TABLES / layout.name))}.md, .tex and .csv")
 
 
 def markdown(layout: Layout) -> str:
     """The caption, one table with a heading row before each block, and the notes."""
-    headers = ["", *map(_plain, _headers(layout))]
-    lines = [f"**{_plain(layout.caption)}**", "", _row(headers), _row(["---", *["---:"] * len(layout.columns)])]
+
+    def line(*cells: str) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    blank = [""] * len(layout.columns)
+    lines = [f"**{_plain(layout.caption)}**", "", line("", *map(_plain, _headers(layout)))]
+    lines.append(line("---", *["---:" for _ in blank]))
     for block in layout.blocks:
-        lines.append(_row([f"**{_plain(block.heading)}**", *[""] * len(layout.columns)]))
-        lines += [_row([_plain(name), *(_bold(cell) for cell in cells)]) for name, cells in block.rows]
+        lines.append(line(f"**{_plain(block.heading)}**", *blank))
+        for name, cells in block.rows:
+            bold = (f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text) for cell in cells)
+            lines.append(line(_plain(name), *bold))
     return "\n".join([*lines, "", *(f"- {_plain(note)}" for note in layout.notes), ""])
 
 
@@ -46,14 +74,6 @@ def _headers(layout: Layout) -> list[str]:
     """Columns with their groups, for formats that have one row of headers."""
     over = [name for name, width in layout.groups for _ in range(width)]
     return [f"{group}: {column}" if group else column for group, column in zip(over, layout.columns, strict=True)]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _bold(cell: Shown) -> str:
-    return f"**{_plain(cell.text)}**" if cell.best else _plain(cell.text)
 
 
 def _plain(text: str) -> str:
@@ -66,6 +86,10 @@ def _plain(text: str) -> str:
 
 def latex(layout: Layout) -> str:
     """A float with booktabs' rules, as wide as the text (needs the packages booktabs and graphicx)."""
+
+    def line(*cells: str) -> str:
+        return f"    {' & '.join(cells)} \\\\"
+
     width = len(layout.columns) + 1
     lines = [
         # A comment in LaTeX, for whoever pastes the table into a paper.
@@ -79,35 +103,25 @@ def latex(layout: Layout) -> str:
         "    \\toprule",
     ]
     if any(name for name, _ in layout.groups):
-        lines += _latex_groups(layout)
-    lines.append(_latex_row(["", *map(escape, layout.columns)]))
+        # Column 1 holds the rows' names, so the first group starts at 2.
+        headings, rules, at = [""], [], 2
+        for name, columns in layout.groups:
+            headings.append(f"\\multicolumn{{{columns}}}{{c}}{{{escape(name)}}}")
+            # No rule over columns without a group.
+            if name:
+                rules.append(f"\\cmidrule(lr){{{at}-{at + columns - 1}}}")
+            at += columns
+        lines += [line(*headings), f"    {' '.join(rules)}"]
+    lines.append(line("", *map(escape, layout.columns)))
     for block in layout.blocks:
         lines += ["    \\midrule", f"    \\multicolumn{{{width}}}{{l}}{{\\emph{{{escape(block.heading)}}}}} \\\\"]
-        lines += [_latex_row([escape(name), *(_latex_cell(cell) for cell in cells)]) for name, cells in block.rows]
+        for name, cells in block.rows:
+            bold = (f"\\textbf{{{escape(cell.text)}}}" if cell.best else escape(cell.text) for cell in cells)
+            lines.append(line(escape(name), *bold))
     # The blank line ends the paragraph, so that the notes start below the table.
     lines += ["    \\bottomrule", "  \\end{tabular}}", "", "  \\raggedright\\footnotesize"]
     lines += [f"  {escape(note)}" for note in layout.notes]
     return "\n".join([*lines, "\\end{table*}", ""])
-
-
-def _latex_groups(layout: Layout) -> list[str]:
-    # Column 1 holds the rows' names, so the first group starts at 2.
-    cells, rules, at = [""], [], 2
-    for name, width in layout.groups:
-        cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape(name)}}}")
-        # No rule over columns without a group.
-        if name:
-            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
-        at += width
-    return [_latex_row(cells), f"    {' '.join(rules)}"]
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return f"    {' & '.join(cells)} \\\\"
-
-
-def _latex_cell(cell: Shown) -> str:
-    return f"\\textbf{{{escape(cell.text)}}}" if cell.best else escape(cell.text)
 
 
 # Replaced letter by letter in one pass, so that no escape is escaped again.
@@ -131,8 +145,8 @@ def escape(text: str) -> str:
     return "".join(ESCAPED.get(letter, letter) for letter in text)
 
 
-def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Figure]) -> str:
-    """A line for every figure, `source` measured (fractions, with intervals) or reported (as printed)."""
+def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
+    """A line for every figure; `source` is measured (fractions, with intervals) or reported (as printed)."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(CSV_HEADER)
@@ -156,19 +170,15 @@ def table_csv(table: Definition, measured: Sequence[Block], figures: Sequence[Fi
 
 
 def html(layout: Layout) -> Iterator[str]:
-    """The table and its notes as lines of HTML for a report's page."""
-    rows = [
-        row
-        for block in layout.blocks
-        for row in (
-            # HTML tables of a page have one kind of row, so a block's heading is a row with blank cells.
-            [page.Html(f"<em>{html_text(block.heading)}</em>"), *[""] * len(layout.columns)],
-            *([name, *(_strong(cell) for cell in cells)] for name, cells in block.rows),
-        )
-    ]
-    yield from page.table(layout.caption, Table(["", *_headers(layout)], rows))
-    yield from page.paragraphs(layout.notes)
-
-
-def _strong(cell: Shown) -> str:
-    return page.Html(f"<strong>{html_text(cell.text)}</strong>") if cell.best else cell.text
+    """Yields the table and its notes as lines of HTML for a report's page."""
+    rows: list[list[str]] = []
+    for block in layout.blocks:
+        # HTML tables of a page have one kind of row, so a block's heading is a row with blank cells.
+        rows.append([html_page.Html(f"<em>{html_text(block.heading)}</em>"), *[""] * len(layout.columns)])
+        for name, cells in block.rows:
+            strong = [
+                html_page.Html(f"<strong>{html_text(cell.text)}</strong>") if cell.best else cell.text for cell in cells
+            ]
+            rows.append([name, *strong])
+    yield from html_page.table(layout.caption, ResultTable(["", *_headers(layout)], rows))
+    yield from html_page.paragraphs(layout.notes)

@@ -5,28 +5,136 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import Arm, Comparison, compare_pairs
-from experiments.analysis.scores import as_matrix
-from experiments.analysis.setting_names import plain
-from experiments.analysis.statistics import Part, mean_interval
-from experiments.analysis.tables.definition import COSTS, STAND_IN, Column, Definition, Row
-from experiments.analysis.tables.evaluated import Evaluated
+from experiments.analysis.result_table import plain
+from experiments.analysis.scores import as_matrix, by_method
+from experiments.analysis.statistics import ScoreGroup, mean_interval
+from experiments.analysis.tables.paper_table import COSTS, GENERATED, JUDGED, PaperColumn, PaperRow, PaperTable
+from experiments.config.config import Config
 from experiments.config.loading import read
+from experiments.judging.judgements import judged
+from experiments.judging.rubric import GRADED
+from experiments.judging.scenes import similarities
+from experiments.metrics.paths import PATH_METRICS
+from experiments.metrics.text import strict_exact_match
+from experiments.records.recorder import RunFolder
+from experiments.records.records import Scored
+from experiments.records.trials import TRIALS, TrialResult
 
 FEWEST = 5  # questions; a mean of fewer is not shown
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """A finished run with its measurements.
+
+    values: what a sweep varied. judge: its name, "" without judgements. right: the judge's verdict on a right answer,
+    in words.
+    """
+
+    folder: RunFolder
+    values: Mapping[str, Any]
+    model: str
+    data: str
+    judge: str = ""
+    right: str = GRADED.right
+
+    @staticmethod
+    def of(folder: RunFolder, values: Mapping[str, Any], metrics: Mapping[str, Any]) -> Evaluated:
+        verdicts = metrics.get("judged", {})
+        judge, right = verdicts.get("judge", ""), verdicts.get("right", GRADED.right)
+        return Evaluated(folder, values, metrics["model"], metrics["dataset"], judge, right)
+
+    @staticmethod
+    def of_sweep(folder: Path, results: Sequence[TrialResult]) -> list[Evaluated]:
+        """The finished trials of a sweep; one that was stopped early has no evaluation."""
+        return [
+            Evaluated.of(RunFolder(folder / TRIALS / result.name), result.values, result.metrics)
+            for result in results
+            if not result.stopped
+        ]
+
+    @cached_property
+    def config(self) -> Config:
+        """The saved configuration. Raises UserError where it is damaged."""
+        return read(self.folder.config)
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, tuple[Mapping[str, str], Mapping[str, float]]]]:
+        """Tags and measures of each answer, by method and question (a group's questions count as one)."""
+        # Cached, because every column of every table reads these.
+        grades, similar = self._grades(), similarities(self.folder)
+        return {
+            method: {
+                id: (scored.tags, measures_of(scored, grades.get((method, id)), similar.get((method, id))))
+                for id, scored in answers.items()
+            }
+            for method, answers in by_method(self.folder).items()
+        }
+
+    def _grades(self) -> dict[tuple[str, str], float]:
+        """Grades by method and question: 1 where the judge called the answer correct; for a group, where all are."""
+        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
+        grades: dict[tuple[str, str], float] = {}
+        # Judgements do not name groups, scores do; without judgements the file need not be read.
+        for scored in self.folder.scores() if correct else ():
+            if (scored.method, scored.question) in correct:
+                key = scored.method, scored.group or scored.question
+                # The least of a group, as `by_question` does with utility.
+                grades[key] = min(grades.get(key, 1.0), correct[scored.method, scored.question])
+        return grades
+
+    def had(self, values: Mapping[str, Any]) -> bool:
+        """True if the run had a setting, among its varied values or else in its configuration."""
+        if all(key in self.values for key in values):
+            return all(self.values[key] == value for key, value in values.items())
+
+        def setting(key: str) -> Any:
+            config: Any = self.config
+            for part in key.split("."):
+                # None where the configuration lacks the key.
+                config = getattr(config, part, None)
+            return config
+
+        return all(setting(key) == value for key, value in values.items())
+
+    def is_of(self, data: Collection[str]) -> bool:
+        """True if the run evaluated one of these data sets, or the generated one in place of it."""
+        return self.data in data or GENERATED.get(self.data) in data
+
+
+def measures_of(scored: Scored, grade: float | None, similarity: float | None = None) -> dict[str, float]:
+    """Returns the measures of an answer by the names that columns use.
+
+    - Path metrics and the number of paths are there only where paths were followed, `acc_star` only where a judge gave
+      a grade, and `caption_similarity` only where descriptions were compared with people's.
+    - `strict_em` is the exact match of MultimodalQA's official script, computed from the answer where it was not
+      recorded; that data set's `utility` is the lenient one.
+    """
+    measures = {name: float(getattr(scored, name)) for name in ("utility", "f1", *COSTS) if name != "tokens"}
+    measures["tokens"] = measures["prompt_tokens"] + measures["completion_tokens"]
+    strict = scored.strict_em
+    if strict is None:
+        # No answer is a wrong answer.
+        strict = 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold)
+    paths = {name: getattr(scored, name) for name in (*PATH_METRICS, "path_count")}
+    optional = {**paths, JUDGED: grade, "caption_similarity": similarity}
+    return {**measures, "strict_em": strict, **{name: value for name, value in optional.items() if value is not None}}
+
+
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MeasuredCell:
     """One measured figure.
 
-    `mean` and `ci95` are fractions, or counts for costs; None where `questions` (those of one trial, the most) are
-    fewer than `FEWEST`. A mean of columns counts the questions that are in any of them.
+    `mean` and `ci95` are fractions, or counts for costs; None where `questions` (of the trial with the most) are fewer
+    than `FEWEST`. A mean of columns counts the questions that are in any of them.
     """
 
     mean: float | None
@@ -34,24 +142,28 @@ class Cell:
     questions: int
 
 
-EMPTY = Cell(None, None, 0)
-
-
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Measurements with one model and setting: rows with a cell for every column, and the row `ours` against each
-    other one, by data set."""
+class MeasuredBlock:
+    """Measurements with one model and setting: rows with a cell for every column.
+
+    compared: the row `ours` against each other one, by data set.
+    """
 
     label: str
-    rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[PaperRow, tuple[MeasuredCell, ...]], ...]
     compared: Mapping[str, tuple[Comparison, ...]]
 
 
-def measure(table: Definition, runs: Sequence[Evaluated], seed: int, elsewhere: Collection[str] = ()) -> list[Block]:
-    """Blocks of a table, in the order of the runs. `seed` is for the draws of intervals and tests.
+def measure(
+    table: PaperTable, runs: Sequence[Evaluated], seed: int, elsewhere: Collection[str] = ()
+) -> list[MeasuredBlock]:
+    """Measures the blocks of a table, in the order of the runs.
 
-    Methods that the table does not name come last, under their own names, except for those that another table of the
-    experiment names (`elsewhere`).
+    Methods that the table does not name come last, under their own names.
+
+    Args:
+        seed: of the draws of intervals and tests.
+        elsewhere: methods that another table of the experiment names, which are left out here.
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
     fixed = {key for row in table.rows for key in row.values}
@@ -59,103 +171,68 @@ def measure(table: Definition, runs: Sequence[Evaluated], seed: int, elsewhere: 
     for run in runs:
         rest = {k: v for k, v in run.values.items() if k not in fixed and k.partition(".")[0] != "data"}
         blocks.setdefault(json.dumps([run.model, rest], sort_keys=True), []).append(run)
-    labels = _labels(list(blocks))
+    models = [json.loads(key)[0] for key in blocks]
     named = {*elsewhere, *(row.method for row in table.rows)}
-    return [
-        _block(table, named, labels[key], own, derive_seed(seed, "table", table.name, key))
-        for key, own in blocks.items()
-    ]
+    measured = []
+    for (key, own), model in zip(blocks.items(), models, strict=True):
+        # The model's name, with all varied settings where several blocks share a model.
+        settings = [f"{name}={plain(value)}" for name, value in json.loads(key)[1].items()]
+        label = model if models.count(model) == 1 else ", ".join([model, *settings])
+        measured.append(_block(table, named, label, own, derive_seed(seed, "table", table.name, key)))
+    return measured
 
 
-def _labels(keys: Sequence[str]) -> dict[str, str]:
-    """Labels of blocks: the model's name, with all varied settings where several blocks share a model."""
-    models = [json.loads(key)[0] for key in keys]
-    return {
-        key: model if models.count(model) == 1 else ", ".join([model, *_settings(json.loads(key)[1])])
-        for key, model in zip(keys, models, strict=True)
-    }
-
-
-def _settings(values: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{key}={plain(value)}" for key, value in values.items())
-
-
-def _block(table: Definition, named: Collection[str], label: str, runs: Sequence[Evaluated], seed: int) -> Block:
+def _block(
+    table: PaperTable, named: Collection[str], label: str, runs: Sequence[Evaluated], seed: int
+) -> MeasuredBlock:
     others = dict.fromkeys(method for run in runs for method in run.answers if method not in named)
     # Rows without a run are left out; the notes list them.
     rows, runs_of = [], {}
-    for row in (*table.rows, *(Row(method, method, "not in the paper's table") for method in others)):
-        own = [run for run in runs if row.method in run.answers and _under(run, row.values)]
+    for row in (*table.rows, *(PaperRow(method, method, "not in the paper's table") for method in others)):
+        own = [run for run in runs if row.method in run.answers and run.had(row.values)]
         if own:
-            parts = {column.name: _part(table, column, row, own) for column in table.columns}
-            cells = tuple(_cell(column, parts, derive_seed(seed, row.key, column.name)) for column in table.columns)
+            groups = {column.name: _group(table, column, row, own) for column in table.columns}
+            cells = tuple(_cell(column, groups, derive_seed(seed, row.key, column.name)) for column in table.columns)
             rows.append((row, cells))
             runs_of[row.key] = own
-    return Block(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], runs_of, seed)))
+    return MeasuredBlock(label, tuple(rows), dict(_compared(table, [row for row, _ in rows], runs_of, seed)))
 
 
-def _under(run: Evaluated, values: Mapping[str, Any]) -> bool:
-    """True if a run had a row's setting, among its varied values or else in its configuration."""
-    if all(key in run.values for key in values):
-        return all(run.values[key] == value for key, value in values.items())
-    # Reads a file, so only where the varied values cannot tell.
-    config = read(run.folder.config)
-    return all(_setting(config, key) == value for key, value in values.items())
-
-
-def _setting(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        # None where the configuration lacks the key.
-        config = getattr(config, part, None)
-    return config
-
-
-def _counts(table: Definition, column: Column, run: Evaluated) -> bool:
+def _counts(table: PaperTable, column: PaperColumn, run: Evaluated) -> bool:
     data = (column.data,) if column.data else table.data
-    of_it = run.data in data or STAND_IN.get(run.data) in data
-    return of_it and column.split in ("", run.split)
+    return run.is_of(data) and column.split in ("", run.config.data.split)
 
 
-def _part(table: Definition, column: Column, row: Row, runs: Sequence[Evaluated]) -> Part | None:
+def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[Evaluated]) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set; None for means and where there are none."""
     of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
-    # All questions of the data set, not the column's alone: parts of one origin need the same columns.
+    # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})
     values = as_matrix([_scores(run, row.method, [column], column.measure) for run in of_it], questions)
-    return Part(f"{column.data} {column.split}", values) if values.size and np.isfinite(values).any() else None
+    return ScoreGroup(f"{column.data} {column.split}", values) if np.isfinite(values).any() else None
 
 
-def _cell(column: Column, parts: Mapping[str, Part | None], seed: int) -> Cell:
+def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: int) -> MeasuredCell:
     names = column.mean_of or (column.name,)
-    measured = [part for name in names if (part := parts[name]) is not None]
+    measured = [group for name in names if (group := groups[name]) is not None]
     # A mean of fewer columns than the paper's would be another measure.
     if len(measured) < len(names):
-        return EMPTY
-    questions = _together(measured)
-    if any(_most(part) < FEWEST for part in measured):
-        return Cell(None, None, questions)
-    return Cell(sum(part.mean for part in measured) / len(measured), mean_interval(measured, seed), questions)
-
-
-def _most(part: Part) -> int:
-    """The number of questions of the trial with the most."""
-    return int(np.isfinite(part.values).sum(axis=1).max())
-
-
-def _together(parts: Sequence[Part]) -> int:
-    """The number of questions of one trial that are in any of the parts, over all data sets."""
-    total = 0
-    for origin in dict.fromkeys(part.origin for part in parts):
+        return MeasuredCell(None, None, 0)
+    questions = 0
+    for origin in dict.fromkeys(group.origin for group in measured):
         # A question that counts in several columns (a hop and a modality) is counted once.
-        asked = np.array([np.isfinite(part.values) for part in parts if part.origin == origin]).any(axis=0)
-        total += int(asked.sum(axis=1).max())
-    return total
+        asked = np.array([np.isfinite(group.values) for group in measured if group.origin == origin]).any(axis=0)
+        questions += int(asked.sum(axis=1).max())
+    if any(np.isfinite(group.values).sum(axis=1).max() < FEWEST for group in measured):
+        return MeasuredCell(None, None, questions)
+    mean = sum(group.mean for group in measured) / len(measured)
+    return MeasuredCell(mean, mean_interval(measured, seed), questions)
 
 
 def _compared(
-    table: Definition, rows: Sequence[Row], runs: Mapping[str, Sequence[Evaluated]], seed: int
+    table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[Evaluated]], seed: int
 ) -> Iterator[tuple[str, tuple[Comparison, ...]]]:
-    """Comparisons of the row `ours` (or else the last that ran) with each other one, by data set.
+    """Compares the row `ours` (or else the last that ran) with each other one, by data set.
 
     Over all questions of the data set that any column counts, Holm-adjusted within the data set.
     """
@@ -165,25 +242,18 @@ def _compared(
         # One measure per data set: more of them would be more tests, and less power for each.
         chosen = "utility" if "utility" in measures else measures[0] if measures else ""
         counted = [column for column in columns if column.measure == chosen]
-        trials: list[tuple[Row, list[tuple[int, dict[str, float]]]]] = []
+        trials: list[tuple[PaperRow, list[tuple[int, dict[str, float]]]]] = []
         for row in rows:
             of_data = [run for run in runs[row.key] if any(_counts(table, column, run) for column in counted)]
-            by_seed = [(run.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
+            by_seed = [(run.config.seed, _scores(run, row.method, counted, chosen)) for run in of_data]
             if by_seed := [(seed, scores) for seed, scores in by_seed if scores]:
                 trials.append((row, by_seed))
         # The same columns for all rows, as `compare_pairs` expects.
         asked = sorted({question for _, by_seed in trials for _, scores in by_seed for question in scores})
-        arms = {
-            row.key: Arm(
-                row.label,
-                {},
-                tuple(seed for seed, _ in by_seed),
-                (),
-                (),
-                as_matrix([scores for _, scores in by_seed], asked),
-            )
-            for row, by_seed in trials
-        }
+        arms = {}
+        for row, by_seed in trials:
+            seeds, matrix = tuple(seed for seed, _ in by_seed), as_matrix([scores for _, scores in by_seed], asked)
+            arms[row.key] = Arm(row.label, {}, seeds, (), (), matrix)
         if len(arms) > 1:
             ours = table.ours if table.ours in arms else list(arms)[-1]
             pairs = [(arms[ours], arm) for key, arm in arms.items() if key != ours]
@@ -191,7 +261,7 @@ def _compared(
                 yield data, tuple(compared)
 
 
-def _scores(run: Evaluated, method: str, columns: Sequence[Column], measure: str) -> dict[str, float]:
+def _scores(run: Evaluated, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
     """Scores by question, for the questions that any of the columns counts."""
     return {
         question: measures[measure]

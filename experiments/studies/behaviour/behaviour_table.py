@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from actors.messages import Usage, derive_seed
+from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, About, Metrics, rounded, verdicts
-from experiments.analysis.table import Table, with_interval
+from experiments.analysis.summary import Metrics, RunFacts, model_notes, rounded, verdicts
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.records import usage
@@ -23,14 +23,14 @@ HOP = "hop"  # the tag with the number of hops, in data sets that have it
 COLUMNS = ("condition", "single hop", "several hops", "gives the wrong\nanswer named", "turned from\nright to it")
 
 
-def about(config: Config, dataset: Dataset, answering: str) -> About:
+def about(config: Config, dataset: Dataset, answering: str) -> RunFacts:
     """Presents the conditions as methods of a run: each but the first is compared with the relevant evidence alone.
 
     Args:
         answering: the model's name.
     """
     named = [condition.name for condition in conditions(config.behaviour)]
-    return About(
+    return RunFacts(
         experiment=config.experiment,
         model=answering,
         dataset=config.data.kind,
@@ -63,7 +63,7 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
 
 
-def show(run: RunFolder, metrics: Metrics, spent: Usage, about: About) -> None:
+def show(run: RunFolder, metrics: Metrics, spent: Usage, about: RunFacts) -> None:
     """Writes behaviour.json atomically, and prints the table and the run's usage."""
     found = behaviour(run, metrics, about.seed)
     write_atomically(run.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
@@ -71,10 +71,10 @@ def show(run: RunFolder, metrics: Metrics, spent: Usage, about: About) -> None:
     behaviour_table(found, metrics, about.metric).print(further=usage.notes(spent))
 
 
-def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> Table:
+def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTable:
     """Returns a row per condition, with the paired tests as notes."""
     names = ("utility_single", "utility_multi", "taken_over", "turned")
-    return Table(
+    return ResultTable(
         columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
         rows=[
             (condition, *(_cell(row.get(name)) for name in ("utility", *names)))
@@ -92,8 +92,7 @@ def _notes(metrics: Metrics, metric: str) -> Iterator[str]:
     )
     yield "Turned: of the questions that are answered right with the relevant documents alone."
     yield from verdicts(metrics["paired"], metric)
-    if EMBEDDED in metrics["model"].split(MODELS):
-        yield EMBEDDED_NOTE
+    yield from model_notes(metrics["model"])
 
 
 def _cell(value: Metrics | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from experiments.analysis.summary import EMBEDDED, EMBEDDED_NOTE, MODELS, Metrics, verdicts
-from experiments.analysis.table import Table, with_interval
+from experiments.analysis.result_table import ResultTable, with_interval
+from experiments.analysis.summary import Metrics, model_notes, verdicts
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase, total
@@ -37,24 +37,24 @@ def conclude(run: RunFolder, tracker: Tracker) -> None:
     last.print(further=spent(run))
 
 
-def tables(metrics: Metrics) -> tuple[Table, ...]:
+def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
     """Shares by kind, learners against them, and the graphs that are left, with what stands below them all."""
     metric = metrics["metric"]
     learners = [
         (f"{estimator}, {kind}", row) for estimator, kinds in metrics["learners"].items() for kind, row in kinds.items()
     ]
     return (
-        Table(
+        ResultTable(
             ("edges", "number", "redundant", "share", "no answer\nchanged", "harmful", "useful", "largest\neffect"),
             [_share(kind, row) for kind, row in metrics["kinds"].items()],
             title="Redundant edges (Definition 1)",
         ),
-        Table(
+        ResultTable(
             ("learner", "edges", "cut", *COMPARED, "rank\ncorr.", "rank corr.,\nreceiver"),
             [(name, *_counts(row, "edges", "cut"), *_compared(row, ""), *_ranks(row)) for name, row in learners],
             title="Pruning against them",
         ),
-        Table(
+        ResultTable(
             ("learner", "edges", "cut", "removed", *COMPARED),
             [
                 (name, *_counts(row, "edges", "cut", "greedy_redundant"), *_compared(row, "greedy_"))
@@ -62,7 +62,7 @@ def tables(metrics: Metrics) -> tuple[Table, ...]:
             ],
             title="Pruning against greedy removal",
         ),
-        Table(
+        ResultTable(
             ("graph", "edges", "readers", f"{metric} (95% interval)", f"{metric}, measured\nquestions", *SPENT),
             [_graph(metrics, method) for method in metrics["methods"]],
             tuple(_notes(metrics)),
@@ -131,8 +131,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         f"questions does not fall, {greedy['tokens_saved']:.0%} and {greedy['difference']:+.3f} (held-out questions)."
     )
     yield from verdicts(metrics["paired"], metric)
-    if EMBEDDED in metrics["model"].split(MODELS):
-        yield EMBEDDED_NOTE
+    yield from model_notes(metrics["model"])
 
 
 def spent(run: RunFolder) -> Iterator[str]:

@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from experiments.analysis.figures.curves import learning_curves
-from experiments.analysis.figures.edges import edge_heatmaps
-from experiments.analysis.figures.run import draw
+from experiments.analysis.figures.costs import utility_against_tokens
+from experiments.analysis.figures.draw import draw_run
+from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import PAGE, SMALL, save
-from experiments.analysis.figures.tokens import utility_against_tokens
 from experiments.analysis.summary import Metrics, summarise
 from experiments.records.recorder import RunFolder
 from tests.experiments.analysis.test_summary import ABOUT
@@ -79,7 +78,7 @@ def test_a_run_that_learned_nothing_has_only_the_cost_figure(tmp_path: Path, met
     run = RunFolder.create(tmp_path, "x")
     assert edge_heatmaps(run.learned("m3prune")) == {}
     assert learning_curves(run.learned("m3prune")) is None
-    assert [path.name for path in draw(run, metrics, "EM")] == ["utility-against-tokens.png"]
+    assert [path.name for path in draw_run(run, metrics, "EM")] == ["utility-against-tokens.png"]
 
 
 def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFolder) -> None:
@@ -119,7 +118,7 @@ def test_figures_can_be_read_in_print(run: RunFolder, metrics: Metrics, spatial:
 
 
 def test_a_run_draws_every_figure_with_fonts_inside(run: RunFolder, metrics: Metrics) -> None:
-    paths = draw(run, metrics, "EM")
+    paths = draw_run(run, metrics, "EM")
     assert [path.stem for path in paths] == [
         "m3prune-edges-spatial",
         "m3prune-edges-temporal",

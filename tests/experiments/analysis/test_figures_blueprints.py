@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.messages import Message, Status, Trace
-from experiments.analysis.figures.blueprints import DEBATE, changes, condensation
+from experiments.analysis.figures.systems import DEBATE, changes, condensation
 from experiments.datasets.item import Score
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.fake_run import item

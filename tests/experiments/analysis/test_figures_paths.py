@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.messages import Question, Status, Trace
-from experiments.analysis.figures.paths import by_paths, followed
+from experiments.analysis.figures.systems import by_paths, path_answers
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
@@ -41,7 +41,7 @@ def results(tmp_path: Path) -> list[TrialResult]:
 def test_questions_with_so_many_paths_are_counted_for_methods_that_follow_any(
     tmp_path: Path, results: list[TrialResult]
 ) -> None:
-    answers = followed(tmp_path, results)
+    answers = path_answers(tmp_path, results)
     assert [(answered.method, answered.most, answered.reached) for answered in answers] == [
         ("mh_mmkg", 1, 2),
         ("mh_mmkg", 2, 1),
@@ -49,7 +49,7 @@ def test_questions_with_so_many_paths_are_counted_for_methods_that_follow_any(
 
 
 def test_lines_are_accuracy_and_bars_the_questions(tmp_path: Path, results: list[TrialResult]) -> None:
-    lines, bars = by_paths(followed(tmp_path, results), "EM").axes
+    lines, bars = by_paths(path_answers(tmp_path, results), "EM").axes
     assert [list(line.get_ydata()) for line in lines.lines] == [[0.0, pytest.approx(1 / 3)]]
     assert [bar.get_height() for bar in bars.patches] == [2, 1]
     assert lines.get_ylabel().startswith("EM")

@@ -15,8 +15,8 @@ from actors.errors import UserError
 from experiments.analysis.compare import merge, varied
 from experiments.analysis.figures.attacks import against_clean, by_kind
 from experiments.analysis.figures.axes import by_setting
-from experiments.analysis.figures.seconds import Timed, utility_and_seconds
-from experiments.analysis.figures.supporting import f1_by_supporting
+from experiments.analysis.figures.costs import Timed, utility_and_seconds
+from experiments.analysis.figures.systems import f1_by_supporting
 from experiments.config.loading import load
 from experiments.records.records import Scored
 from experiments.records.trials import TrialResult

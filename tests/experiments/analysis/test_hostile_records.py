@@ -18,9 +18,9 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.visible import visible
-from experiments.analysis.report import sweep as sweep_report
+from experiments.analysis.reports import write_sweep_report
+from experiments.analysis.result_table import ResultTable
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
-from experiments.analysis.table import Table
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
 from experiments.records.progress import Progress
@@ -111,7 +111,7 @@ def test_a_sweep_s_report_shows_every_field_as_text(
         for row in result.metrics["methods"].values():
             row["edges"] = 1.0
     table = sweep_table(sweep_rows(folder, results, 0), text, text, [text])
-    sweep_report.write(folder, results, text, [], table, [text])
+    write_sweep_report(folder, results, text, [], table, [text])
     check_harmless((folder / "report.html").read_text())
 
 
@@ -130,7 +130,7 @@ def test_nothing_reaches_a_terminal_as_a_command_to_it(text: str) -> None:
     for terminal in (True, False):
         out = io.StringIO()
         console = Console(file=out, force_terminal=terminal, color_system=None, width=200)
-        Table((text, "n"), [(text, text)], notes=(text,), title=text).print(console, further=[text])
+        ResultTable((text, "n"), [(text, text)], notes=(text,), title=text).print(console, further=[text])
         with Progress(console) as progress:
             progress.print(text)
             progress.phase(text, 1, note=text).advance()

@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from actors.messages import Question, Trace
-from experiments.analysis.report import run as report
-from experiments.analysis.report import sweep
+from experiments.analysis.reports import write_run_report, write_sweep_report
 from experiments.analysis.summary import summarise
 from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.attacks.metrics import Harm
@@ -43,7 +42,7 @@ def opened() -> Iterator[Browser]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten thousand turns of five methods, three of which discuss."""
     run = make_run(tmp_path_factory.mktemp("large"), steps=1, questions=QUESTIONS)
-    return report.write(run, summarise(run, ABOUT), "EM", "m3prune", [])
+    return write_run_report(run, summarise(run, ABOUT), "EM", "m3prune", [])
 
 
 def attacked(number: int) -> Trace:
@@ -79,7 +78,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             recorder.evaluated(told, item, Score(1 - success, 1 - success), Harm(success))
         recorder.evaluated(ugly, Item(Question(ugly.question, UGLY), gold=(UGLY,), tags={UGLY: UGLY}), Score(0, 0))
     metrics = summarise(run, replace(ABOUT, methods=("m3prune",), pairs=()))
-    return report.write(run, metrics, "EM", "m3prune", [])
+    return write_run_report(run, metrics, "EM", "m3prune", [])
 
 
 def shown(page: Page) -> str:
@@ -228,7 +227,7 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
     settings = sweep_table(sweep_rows(tmp_path, results, seed=0), "EM", "reader")
-    sweep.write(tmp_path, results, "EM", [], settings)
+    write_sweep_report(tmp_path, results, "EM", [], settings)
     page = browser.open(tmp_path / "report.html")
     column = "[...document.querySelectorAll('#trials tbody tr')].map(row => row.cells[1].textContent).join()"
     assert page.evaluate(column) == "2,8,4,16"

@@ -13,14 +13,14 @@ from rich.console import Console
 
 from experiments.analysis.run_table import run_table
 from experiments.analysis.statistics import holm
-from experiments.analysis.summary import EMBEDDED_NOTE, About, Metrics, summarise, verdicts, write
+from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, RunFacts, summarise, verdicts, write
 from experiments.datasets.item import Score
 from experiments.records import progress as progress_module
 from experiments.records.progress import Progress, plain
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.fake_run import METHODS, carry_on, cut, evaluate, item, make_run, trace
 
-ABOUT = About(
+ABOUT = RunFacts(
     experiment="fake",
     model="reader",
     dataset="sample",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.analysis.report import sweep as report
+from experiments.analysis.reports import write_sweep_report
 from experiments.analysis.summary import summarise
 from experiments.analysis.sweep_table import sweep_rows, sweep_table, write
 from experiments.datasets.item import Score
@@ -42,7 +42,7 @@ def test_strict_exact_match_is_a_mean_over_all_trials_of_a_row_or_left_out(tmp_p
     assert all(len(row) == len(table.columns) for row in table.rows)
     write(tmp_path, rows, {}, "fake")
     assert "utility,strict_em,f1" in (tmp_path / "sweep.csv").read_text()
-    report.write(tmp_path, results, "EM", [], table)
+    write_sweep_report(tmp_path, results, "EM", [], table)
     page = (tmp_path / "report.html").read_text()
     assert page.count('<th scope="col">strict EM</th>') == 2
     assert "<td>0.250</td>" in page

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from actors.messages import Message, Status, Trace
-from experiments.analysis.report import run as report
+from experiments.analysis.reports import write_run_report
 from experiments.analysis.run_table import run_table
 from experiments.analysis.summary import Metrics, summarise
 from experiments.analysis.turn_counts import MOST_REASONS, UNREAD, by_phase, count_turns, reasons_table, turns_table
@@ -126,7 +126,7 @@ def test_a_report_says_of_methods_and_training_how_turns_ended_and_why(tmp_path:
     assert list(phases) == ["single", "full", "learning m3prune, stage 1", "learning m3prune, stage 2"]
     cells = ("full", "4", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "200 (40.0%)")
     assert turns_table(phases).rows[1] == cells
-    page = report.write(run, metrics, "EM", "full", []).read_text()
+    page = write_run_report(run, metrics, "EM", "full", []).read_text()
     assert "How turns ended" in page
     assert f"<td>1</td><td>{UNREAD}</td>" in page
     assert "timed out after N s" in page

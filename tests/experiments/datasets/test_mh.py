@@ -16,7 +16,7 @@ from rich.console import Console
 from actors.errors import UserError
 from actors.messages import Kind, Question, Status, Trace
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import About, summarise
+from experiments.analysis.summary import RunFacts, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh
@@ -223,7 +223,7 @@ def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_p
             for id, gold in (("q1", ("A", "B")), ("q2", ("A",))):
                 item = replace(labelled(gold), question=Question(id, "Which?"))
                 recorder.evaluated(replace(answered(paths), method=method, question=id), item, Score(1.0, 1.0))
-    about = About("x", "reader", "mh", "EM", ("mh_vanilla", "mh_mmkg"), (("mh_mmkg", "mh_vanilla"),))
+    about = RunFacts("x", "reader", "mh", "EM", ("mh_vanilla", "mh_mmkg"), (("mh_mmkg", "mh_vanilla"),))
     metrics = summarise(run, about)
     assert not set(PATH_METRICS) & metrics["methods"]["mh_vanilla"].keys()
     assert [metrics["methods"]["mh_mmkg"][name] for name in PATH_METRICS] == [0.25, 0.5, 0.5, 1.0]

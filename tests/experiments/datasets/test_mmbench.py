@@ -12,8 +12,8 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace
-from experiments.analysis.by_tag import by_tag
-from experiments.analysis.summary import About, summarise
+from experiments.analysis.scores import by_tag
+from experiments.analysis.summary import RunFacts, summarise
 from experiments.config.loading import load
 from experiments.datasets.mmbench import MmBench
 from experiments.records.recorder import Recorder, RunFolder
@@ -121,7 +121,7 @@ def test_a_question_is_right_only_when_every_rotation_is_and_costs_what_all_do(t
     folder = RunFolder.create(tmp_path, "cot")
     always_b = dict.fromkeys(("1", "1000001", "2000001", "2", "1000002"), "B")
     record(folder, dataset, always_b | {"1000001": "A", "2000001": "C"})
-    metrics = summarise(folder, About("cot", "reader", "mmbench", "accuracy", ("cot",)))
+    metrics = summarise(folder, RunFacts("cot", "reader", "mmbench", "accuracy", ("cot",)))
     assert metrics["questions"] == 2
     assert metrics["methods"]["cot"]["utility"] == 0.5  # two of five answers say B where the rule would pay B
     assert metrics["methods"]["cot"]["prompt_tokens"] == 25.0

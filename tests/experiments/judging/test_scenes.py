@@ -11,7 +11,7 @@ from actors.errors import UserError
 from actors.messages import Question, Status, Trace
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.analysis.judged import notes, summarise
-from experiments.analysis.tables.evaluated import Evaluated
+from experiments.analysis.tables.measured import Evaluated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge

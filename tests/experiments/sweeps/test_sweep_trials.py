@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.errors import UserError
-from experiments.analysis.setting_names import short_keys
+from experiments.analysis.result_table import short_keys
 from experiments.config.config import is_sweep
 from experiments.config.loading import experiments, load
 from experiments.conformance.scripted import SYSTEMS as PAPERS

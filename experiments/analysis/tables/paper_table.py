@@ -1,11 +1,17 @@
-"""A paper's table as data: its rows, its columns, and how many questions it was measured on.
+"""A paper's table as data: its rows, columns and sizes, and the figures that the paper reports.
 
-The definitions lie beside this file, one YAML for each experiment of the same name, with the figures that the papers
-report in `reported/<table>.csv`.
+The definitions are YAML files of this folder, one for each experiment of the same name. Reported figures are in
+`reported/<table>.csv`, transcribed digit for digit: shown next to measured ones and never computed with. A line has
+
+- `system` (and its setting, as `PaperRow.key`) and the `model` that the paper names,
+- `column` of the table here, `value` and its `spread` (after ±) as printed,
+- the `paper` and the number of its `table`,
+- `doubt`: why a figure may not be what the authors measured.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,15 +21,15 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-# A generated data set fills the columns of a real one with the same kinds of questions; tables say so.
-STAND_IN = {"sample": "mmqa"}
+# A generated data set fills the columns of a real one with the same kinds of questions; captions name it.
+GENERATED = {"sample": "mmqa"}
 JUDGED = "acc_star"
 # Measures that are counts: shown without interval, never bold and never tested.
 COSTS = ("prompt_tokens", "completion_tokens", "tokens", "calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PaperRow:
     """A method under a setting (dotted keys of the configuration; none: whatever it ran with)."""
 
     method: str
@@ -38,7 +44,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PaperColumn:
     """The mean of a measure over some questions, or the unweighted mean of other columns.
 
     Args:
@@ -47,8 +53,8 @@ class Column:
         where, without: values of tags that a question must have one of, and must not have; a tag such as `IMG+TXT`
             has both values.
         split: the split that must have been evaluated, where the data set has several.
-        mean_of: names of columns, instead of a measure of its own.
-        size: questions that the paper evaluated here, None where it does not say.
+        mean_of: names of columns whose mean this one is.
+        size: questions that the paper evaluated here, None where the paper does not state it.
     """
 
     name: str
@@ -63,17 +69,16 @@ class Column:
 
     def takes(self, tags: Mapping[str, str]) -> bool:
         """True if a question with these tags counts in this column."""
-        # A question needs one value of every tag in `where`, and none of any in `without`.
-        needed = all(_values(tags, tag) & set(values) for tag, values in self.where.items())
-        return needed and not any(_values(tags, tag) & set(values) for tag, values in self.without.items())
 
+        def has_one(tag: str, values: Sequence[str]) -> bool:
+            return not set(tags.get(tag, "").split("+")).isdisjoint(values)
 
-def _values(tags: Mapping[str, str], tag: str) -> set[str]:
-    return set(tags.get(tag, "").split("+"))
+        needed = all(has_one(tag, values) for tag, values in self.where.items())
+        return needed and not any(has_one(tag, values) for tag, values in self.without.items())
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class PaperTable:
     """A table's rows and columns, and how the paper prints it.
 
     Args:
@@ -88,16 +93,12 @@ class Definition:
     paper: str
     number: str
     caption: str
-    rows: tuple[Row, ...]
-    columns: tuple[Column, ...]
+    rows: tuple[PaperRow, ...]
+    columns: tuple[PaperColumn, ...]
     ours: str
     percent: bool = True
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-
-    @property
-    def digits(self) -> int:
-        return 2 if self.percent else 4
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -106,20 +107,24 @@ class Definition:
 
 
 @cache
-def tables_of(experiment: str) -> tuple[Definition, ...]:
-    """The tables of an experiment; none where it is not one of a paper's tables.
+def tables_of(experiment: str) -> tuple[PaperTable, ...]:
+    """Reads the tables of an experiment; none where it reproduces no paper's table.
 
     Raises ValueError for a definition that names a column twice or averages one that is not there.
     """
     path = FOLDER / f"{experiment}.yaml"
-    return tuple(_definition(fields) for fields in yaml.safe_load(path.read_text())) if path.is_file() else ()
+    return tuple(_table(fields) for fields in yaml.safe_load(path.read_text())) if path.is_file() else ()
 
 
-def _definition(fields: Mapping[str, Any]) -> Definition:
-    defaults = fields.get("defaults", {})
-    rows = tuple(Row(**row) for row in fields["rows"])
-    # A column's own fields come last and override the table's defaults.
-    columns = tuple(Column(**{**defaults, **_averaged(column)}) for column in fields["columns"])
+def _table(fields: Mapping[str, Any]) -> PaperTable:
+    rows, columns = tuple(PaperRow(**row) for row in fields["rows"]), []
+    for column in fields["columns"]:
+        own = dict(column)
+        # A mean of columns has no data set.
+        if "mean_of" in own:
+            own = {"data": "", **own, "mean_of": tuple(own["mean_of"])}
+        # A column's own fields come last and override the table's defaults.
+        columns.append(PaperColumn(**{**fields.get("defaults", {}), **own}))
     rest = {key: value for key, value in fields.items() if key not in ("rows", "columns", "defaults")}
     for key in ("notes", "missing"):
         rest[key] = tuple(rest.get(key, ()))
@@ -131,11 +136,32 @@ def _definition(fields: Mapping[str, Any]) -> Definition:
             f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
         )
     # YAML reads `number: 3` as an int, and `number: 1, 6` as text.
-    return Definition(**{**rest, "number": str(fields["number"]), "rows": rows, "columns": columns})
+    return PaperTable(**{**rest, "number": str(fields["number"]), "rows": rows, "columns": tuple(columns)})
 
 
-def _averaged(column: Mapping[str, Any]) -> dict[str, Any]:
-    """A column's fields, `mean_of` as a tuple; a mean of columns belongs to no data set of its own."""
-    if "mean_of" not in column:
-        return dict(column)
-    return {"data": "", **column, "mean_of": tuple(column["mean_of"])}
+@dataclass(frozen=True, slots=True)
+class ReportedFigure:
+    """One figure of a paper; numbers as they are printed."""
+
+    system: str
+    model: str
+    column: str
+    value: str
+    spread: str
+    paper: str
+    table: str
+    doubt: str
+
+    @property
+    def shown(self) -> str:
+        # Text and not a number: the printed digits show how precise the authors were.
+        return self.value + (f" ± {self.spread}" if self.spread else "") + ("?" if self.doubt else "")
+
+
+def reported(table: str) -> tuple[ReportedFigure, ...]:
+    """Reads the reported figures of a table, in the paper's order; none where nothing was transcribed."""
+    path = FOLDER / "reported" / f"{table}.csv"
+    if not path.is_file():
+        return ()
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(ReportedFigure(**line) for line in csv.DictReader(file))

@@ -1,29 +1,29 @@
-"""A table of text with notes below it; `page.table` turns it into HTML."""
+"""A table of results as text with notes below it, and the texts of its cells; `html_page.table` turns it into HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table
 from rich.text import Text
 
 from actors.visible import visible
 
-# Characters of a line in a log or a pipe, where no terminal gives a width.
-WIDTH_PLAIN = 110
+WIDTH_PLAIN = 110  # characters of a line in a log or a pipe, where no terminal gives a width
 WIDEST = 400  # characters of a table that is not shown on a terminal
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """Rows with a cell for each column.
 
     Args:
         columns: a line break in a header is kept where the table is printed.
-        names: leading columns that say what a row is about, aligned left; the others hold numbers.
-        total: the place of the row that sums up the others, printed in bold.
+        names: leading columns that name a row, aligned left; the others hold numbers.
+        total: the index of the row that sums up the others, printed in bold.
     """
 
     columns: Sequence[str]
@@ -41,7 +41,7 @@ class Table:
         """
         console, grid = console or Console(), self._grid()
         if not console.is_terminal:
-            # A new console: the given one belongs to the caller and must keep its width.
+            # A new console: the caller's must keep its width.
             console = Console(file=console.file, width=WIDTH_PLAIN)
         narrow = wide = console.width
         if not console.is_terminal:
@@ -58,15 +58,11 @@ class Table:
             # Notes contain square brackets, which rich would read as markup.
             console.print(visible(note), markup=False, highlight=False)
 
-    def _grid(self) -> Grid:
-        grid = Grid(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    def _grid(self) -> Table:
+        grid = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
         for i, name in enumerate(self.columns):
-            grid.add_column(
-                Text("\n".join(map(visible, name.split("\n")))),
-                justify="left" if i < self.names else "right",
-                no_wrap=True,
-                vertical="bottom",
-            )
+            header = Text("\n".join(map(visible, name.split("\n"))))
+            grid.add_column(header, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")
         for i, row in enumerate(self.rows):
             # As Text: rich would read square brackets as markup.
             grid.add_row(*(Text(visible(cell)) for cell in row), style="bold" if i == self.total else None)
@@ -82,3 +78,35 @@ def with_interval(mean: float, ci95: Sequence[float]) -> str:
 def tenths(number: float) -> str:
     """A number with one decimal, which is left out where it is zero."""
     return f"{number:,.1f}".removesuffix(".0")
+
+
+def short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Short forms by key: the last part, or as many of the last parts as tell a key from the others."""
+    short = {}
+    for key in keys:
+        parts = key.split(".")
+        # From the shortest ending on.
+        endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
+        short[key] = next(
+            # A key that is the ending of another one (`model` of `judge.model`) has no ending for itself and stays.
+            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1),
+            key,
+        )
+    return short
+
+
+def plain(value: Any) -> str:
+    """A setting's value as short text, for names and tables."""
+    match value:
+        case None:
+            return "null"
+        # Lower case as in the YAML and on the command line, where such a value can be pasted back.
+        case bool():
+            return str(value).lower()
+        case list():
+            # A plus sign, because commas separate settings in a trial's name.
+            return "+".join(map(plain, value)) or "none"
+        case dict():
+            return "+".join(f"{key}={plain(part)}" for key, part in value.items()) or "none"
+        case _:
+            return str(value)

@@ -1,0 +1,90 @@
+"""Draws the figures of a run and of a sweep, from their records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from actors.spawned import cores
+from experiments.analysis.compare import KIND, POSITION, TrialAnswers, arms_of, merge, varied
+from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
+from experiments.analysis.figures.axes import by_setting
+from experiments.analysis.figures.costs import Timed, sweep_costs, utility_against_tokens, utility_and_seconds
+from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
+from experiments.analysis.figures.style import save_all
+from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_answers
+from experiments.analysis.scores import by_method, seconds_per_question
+from experiments.analysis.summary import Metrics
+from experiments.records.recorder import RunFolder
+from experiments.records.trials import TRIALS, TrialResult
+
+
+def draw_run(run: RunFolder, metrics: Metrics, metric: str, timed: bool = False, at_once: int = 1) -> list[Path]:
+    """Draws every figure that a run has records for, as PDF, SVG and PNG in its folder. Returns the PNGs' paths.
+
+    Args:
+        metric: the name of the data set's utility (EM, accuracy).
+        timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
+        at_once: figures saved in parallel.
+    """
+    figures: dict[str, Figure] = {}
+    for graph in run.all_learned():
+        figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
+        if curves := learning_curves(graph):
+            figures[f"{graph.name}-learning-curves"] = curves
+    if DEBATE in metrics["methods"] and (blueprints := condensation(run)):
+        figures["blueprint-changes"] = blueprints
+    figures["utility-against-tokens"] = utility_against_tokens(metrics, metric)
+    if timed:
+        seconds = seconds_per_question(run, by_method(run))
+        rows = metrics["methods"].items()
+        bars = [Timed(name, "", (seconds[name],), row["utility"], tuple(row["ci95"])) for name, row in rows]
+        figures["utility-and-seconds"] = utility_and_seconds(bars, metric)
+    return save_all(figures, run.figures, at_once)
+
+
+def draw_sweep(
+    folder: Path, results: Sequence[TrialResult], answers: Sequence[TrialAnswers], metric: str, timed: bool = False
+) -> list[Path]:
+    """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
+
+    - Attacks by kind and by the attacker's position (M3Prune's Figs. 5 and 23).
+    - Other settings as lines over one axis or heat maps over more (Figs. 17 and 18).
+    - F1 by the number of supporting documents (MMAPG's Fig. 4), where only the data was varied.
+    - Accuracy by the number of paths through a knowledge graph (MH-MMKG's Fig. 6a).
+    - The cost of answers in tokens, and in seconds (BDoG's Fig. 5) where trials are `timed` as in `draw_run`.
+
+    Intervals are over questions and trials; each trial is a faint point. Trials without an evaluation are left out.
+
+    Args:
+        answers: what the trials recorded (`read_answers`).
+
+    Raises UserError when the records of a trial are missing.
+    """
+    arms = arms_of(answers, results)
+    if not arms:
+        return []
+    keys = varied(results)
+    figures: dict[str, Figure] = {}
+    if KIND in keys:
+        # The position has its own figure; elsewhere its trials count as repetitions, as seeds do.
+        if POSITION in keys:
+            figures["attackers-position"] = by_position(arms, keys, metric)
+            arms = merge(arms, over=[POSITION])
+        figures["attacks"] = by_kind(arms, keys[KIND], metric)
+        figures["attacks-against-clean"] = against_clean(arms, keys[KIND], metric)
+    # Without any axis there is one setting only, and costs say all.
+    elif keys:
+        figures["settings"] = by_setting(arms, keys, metric)
+    if all(key.partition(".")[0] == "data" for key in keys):
+        trials = [by_method(RunFolder(folder / TRIALS / result.name)) for result in results]
+        if supporting := f1_by_supporting(trials):
+            figures["f1-by-supporting"] = supporting
+    if PATHS in keys and (followed := path_answers(folder, results)):
+        figures["paths"] = by_paths(followed, metric)
+    figures["utility-against-tokens"] = sweep_costs(arms, metric)
+    if timed:
+        figures["utility-and-seconds"] = utility_and_seconds([Timed.of(arm) for arm in arms], metric)
+    return save_all(figures, folder / "figures", cores())

@@ -1,0 +1,198 @@
+"""How a graph is learned: heat maps of its edges' weights (M3Prune's Figs. 3, 19 and 20), and the learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from experiments.analysis.figures.style import (
+    ABSENT,
+    COLOURS,
+    GREY,
+    LINES,
+    PAGE,
+    SMALL,
+    nth,
+    plain,
+    probabilities,
+    styled,
+)
+from experiments.records.recorder import RunFolder
+from experiments.records.records import LearningStep
+from topologies.wiring import Bools, Floats
+
+MOMENTS = 4  # snapshots per stage: its start, two between, and its end
+NAMED_AGENTS = 16  # more names than this along one panel cannot be read
+CURVE_COLUMNS = 3
+LEFT = "edges left"
+
+_Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
+
+
+@styled
+def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
+    """Draws a grid of snapshots for each kind of edge: a row per stage, from its start over its thirds to its end.
+
+    Senders are down and receivers across, by modality. A pruned edge looks different from one that the stage lacks.
+    """
+    stages, earlier = _snapshots(run)
+    if not stages:
+        return {}
+    return {
+        f"edges-{kind.replace(', ', '-').replace(' ', '-')}": _grid(kind, stages, earlier[kind])
+        for kind in stages[0][0].probabilities
+    }
+
+
+def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list[Bools]]]:
+    """Returns the steps to show by stage, and by kind and stage the edges that existed at or before its start."""
+    # Two passes over the file instead of a list: a record holds whole matrices, and only a few are shown.
+    counts: dict[int, int] = {}
+    for step in run.learning():
+        counts[step.stage] = counts.get(step.stage, 0) + 1
+    moments = {
+        # A set, because a stage shorter than MOMENTS would show one step twice.
+        stage: {round(moment * (count - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
+        for stage, count in counts.items()
+    }
+    chosen: dict[int, list[LearningStep]] = {stage: [] for stage in counts}
+    seen = dict.fromkeys(counts, 0)
+    existed: dict[str, list[Bools]] = {}
+    for step in run.learning():
+        # Only a stage's first record adds edges; later ones can only lose them.
+        if not seen[step.stage]:
+            for kind in step.probabilities:
+                before = existed.setdefault(kind, [])
+                # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
+                before.append(np.isfinite(_matrix(step, kind)) | (before[-1] if before else False))
+        if seen[step.stage] in moments[step.stage]:
+            chosen[step.stage].append(step)
+        seen[step.stage] += 1
+    return list(chosen.values()), existed
+
+
+def _matrix(step: LearningStep, kind: str) -> Floats:
+    """Probabilities [senders, receivers], NaN where there is no edge."""
+    return np.array(step.probabilities[kind], dtype=float)
+
+
+def _grid(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
+    first = stages[0][0]
+    names = []
+    # Agents are the same in all stages. Their modality is written once, along its block.
+    if len(first.agents) <= NAMED_AGENTS:
+        pairs = zip(first.agents, first.modalities, strict=True)
+        names = [agent.removeprefix(f"{modality}_").replace("_", " ") for agent, modality in pairs]
+    # Inches that the longest name takes, at 0.06 a letter.
+    room = 0.06 * max(map(len, names), default=0)
+    side = (PAGE - 1.1 - room) / MOMENTS
+    figure = Figure(figsize=(PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
+    panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
+    for n, (row, steps, before) in enumerate(zip(panels, stages, existed, strict=True)):
+        last = n == len(stages) - 1
+        # A short stage has fewer snapshots than places.
+        for panel in row[len(steps) :]:
+            panel.set_visible(False)
+        for panel, step in zip(row, steps, strict=False):
+            image = _panel(panel, step, kind, before)
+            _name(panel.xaxis, step, names if last else [], room, rotation=90)
+            _name(panel.yaxis, step, names if panel is row[0] else [], room, rotation=0)
+            panel.set_xlabel("receiver" if last else "")
+        row[0].set_ylabel(f"stage {steps[0].stage}: sender")
+    figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
+    cross = Line2D([], [], linestyle="", marker="x", color=GREY, markersize=4)
+    figure.legend([cross, Patch(**ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
+    return figure
+
+
+def _name(axis: Axis, step: LearningStep, names: list[str], room: float, rotation: int) -> None:
+    """Names agents as major ticks and, further out, each block's modality as minor ones; nothing without names."""
+    axis.set_ticks([i + 0.5 for i in range(len(names))], names, rotation=rotation)
+    borders = [0, *_borders(step), len(step.agents)] if names else []
+    axis.remove_overlapping_locs = False  # a block's middle can be an agent's
+    middles = [(start + end) / 2 for start, end in pairwise(borders)]
+    blocks = [step.modalities[start] for start in borders[:-1]]
+    axis.set_ticks(middles, blocks, minor=True, rotation=90 - rotation, va="center" if not rotation else "top")
+    # 72 points to the inch: beyond the names that `room` is for.
+    axis.set_tick_params(which="minor", length=0, pad=4 + 72 * room, labelsize=SMALL)
+    axis.set_tick_params(which="major", length=0, pad=2)
+
+
+def _borders(step: LearningStep) -> list[int]:
+    return [i for i, (a, b) in enumerate(pairwise(step.modalities), start=1) if a != b]
+
+
+def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMesh:
+    values = np.ma.masked_invalid(_matrix(step, kind))
+    n = len(values)
+    pruned = existed & np.ma.getmaskarray(values)
+    # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
+    panel.patch.set(**ABSENT)
+    panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
+    # Between the tiny cells of a large team, white lines would hide the colours.
+    line = 0.5 if n <= NAMED_AGENTS else 0
+    image = panel.pcolormesh(values, cmap=probabilities(), vmin=0, vmax=1, edgecolors="white", linewidth=line)
+    rows, columns = np.nonzero(pruned)
+    panel.scatter(columns + 0.5, rows + 0.5, marker="x", s=(40 / n) ** 2, color=GREY, linewidth=min(0.7, 9 / n))
+    panel.set_aspect("equal")
+    # The first sender on top, as in a printed matrix.
+    panel.invert_yaxis()
+    for border in _borders(step):
+        panel.axhline(border, color="black", linewidth=1)
+        panel.axvline(border, color="black", linewidth=1)
+    panel.set_title(f"step {step.step}: {values.count()} edges", fontsize=SMALL)
+    return image
+
+
+@styled
+def learning_curves(run: RunFolder) -> Figure | None:
+    """Draws a panel per term of the objective, and one for the edges of every block; None where nothing was learned."""
+    panels: dict[str, dict[str, _Curve]] = {}
+    starts: dict[int, int] = {}
+    # Counted over all records: a step's own number starts again with each stage.
+    for n, step in enumerate(run.learning()):
+        # Keeps the first step of a stage only.
+        starts.setdefault(step.stage, n)
+        values = [(name, name, value) for name, value in step.terms.items()]
+        values += [(LEFT, name, value) for name, value in step.edges.items()]
+        for panel, name, value in values:
+            panels.setdefault(panel, {}).setdefault(name, {}).setdefault(step.stage, []).append((n, value))
+    if not panels:
+        return None
+    # One more place than panels: the legend of the edges takes the last one.
+    rows = -(-(len(panels) + 1) // CURVE_COLUMNS)
+    figure = Figure(figsize=(PAGE, 0.5 + 1.3 * rows), layout="constrained")
+    grid = figure.subplots(rows, CURVE_COLUMNS, squeeze=False, sharex=True)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, curves) in zip(grid.flat, panels.items(), strict=False):
+        for i, (name, curve) in enumerate(curves.items()):
+            style: Any = {"color": nth(COLOURS, i), "linestyle": nth(LINES, i), "linewidth": 1, "label": name}
+            # One line per stage: a new stage starts from other edges, and a joined line would show that as progress.
+            for points in curve.values():
+                axes.plot(*zip(*points, strict=True), **style)
+                # The legend names a curve once, not once per stage.
+                style.pop("label", None)
+        for start in list(starts.values())[1:]:
+            # Between the last step of one stage and the first of the next.
+            axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
+        axes.set_title(title.replace("_", " "), loc="left")
+        # Shared axes label the lowest row only, and that row may end before this column.
+        axes.tick_params(labelbottom=True)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+        plain(axes)
+        if title == LEFT:
+            grid.flat[-1].legend(*axes.get_legend_handles_labels(), loc="upper left", title=LEFT, alignment="left")
+    figure.supxlabel("training step (dotted line: the next stage begins)")
+    return figure

@@ -1,1 +1,0 @@
-"""Report pages (report.html) of runs and sweeps."""
