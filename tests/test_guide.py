@@ -28,7 +28,7 @@ BLOCK = re.compile(r"```(?:python|yaml)\n# (mine/[\w.]+)\n(.*?)```", re.DOTALL)
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The guide's files as a package of the user's own, in a folder that Python looks in."""
     (tmp_path / "mine").mkdir()
-    for name, content in BLOCK.findall((ROOT / "README.md").read_text()):
+    for name, content in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
         (tmp_path / name).write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
     for module in [name for name in sys.modules if name == "mine" or name.startswith("mine.")]:
