@@ -18,8 +18,8 @@ from typing import Any
 
 import psutil
 
-from tests.benchmarks.around import Around
-from tests.benchmarks.recorded import records, records_in
+from tests.instruments.benchmarks.around import Around
+from tests.instruments.benchmarks.recorded import records, records_in
 from tests.support.paths import ROOT
 
 MARK = "DISTURBED_RUN"  # in the environment of every process that a run starts

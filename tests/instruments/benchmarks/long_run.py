@@ -1,6 +1,6 @@
 """Does a run of many turns stay as it was at its beginning: its memory, its speed, its use of the disk?
 
-    python -m tests.benchmarks.long_run [--turns 1000000] [--sample-s 2] [key=value ...]
+    python -m tests.instruments.benchmarks.long_run [--turns 1000000] [--sample-s 2] [key=value ...]
 
 Runs `experiment=mmqa_prune` on the embedded reader with so many discussions a step that training takes at least so many
 turns, and looks at it from outside every few seconds: the memory of each kind of process, and the files that grow. Its

@@ -1,6 +1,6 @@
 """What one step of learning costs: draw K wirings, learn from their scores, prune.
 
-    python -m tests.benchmarks.learner_step [--agents 10 30 100 1000] [--threads 1] [--profile 100]
+    python -m tests.instruments.benchmarks.learner_step [--agents 10 30 100 1000] [--threads 1] [--profile 100]
 
 Scores are at hand, so that nothing but the learner is timed; half of the agents are textual, half visual, and steps of
 both stages count, so cuts and the end of a stage are among them. `per_edge_loop` is how published code takes such a

@@ -1,6 +1,6 @@
 """What one more agent costs: a discussion along a sparse wiring and a step of learning, at 10 to 10,000 agents.
 
-    python -m tests.benchmarks.scale [--agents 10 100 1000 10000] [--figure scale.png]
+    python -m tests.instruments.benchmarks.scale [--agents 10 100 1000 10000] [--figure scale.png]
 
 Agents are instances of four roles, each role one Ray actor, over one replica of the embedded reader; a random graph of
 four neighbours each, two rounds, every turn taken, and ten agents whom the decision agent reads. Seconds are those of

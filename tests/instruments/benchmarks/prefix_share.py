@@ -1,6 +1,6 @@
 """How much of the prompts of a run a prefix cache would serve, counted without an engine.
 
-    python -m tests.benchmarks.prefix_share [--tokenizer FOLDER] [--block 16] [--bounded 100000] [key=value ...]
+    python -m tests.instruments.benchmarks.prefix_share [--tokenizer FOLDER] [--block 16] [--bounded 100000] [key=value ...]
 
 A run of `experiment=mmqa_prune` in one process, with few questions unless `key=value` say otherwise (settings of the
 run, such as `methods=[effects]`), in which the embedded reader answers. Every prompt that reaches the model is laid out
@@ -171,10 +171,10 @@ class CountingReader:
 def measure(words: Sequence[str], pieces: Pieces, block: int = 16, bounded: int = 100_000) -> dict[str, Any]:
     """The report of one run, by phase."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
-        own = ("model=tests.benchmarks.prefix_share:CountingReader", "runtime=inline", f"output={folder}")
+        own = ("model=tests.instruments.benchmarks.prefix_share:CountingReader", "runtime=inline", f"output={folder}")
         config = load(["experiment=mmqa_prune", *QUICK, *words, *own])
         # The module that the model is found in, which is not this one where it is run as a program.
-        from tests.benchmarks import prefix_share as here
+        from tests.instruments.benchmarks import prefix_share as here
 
         here.counted.append(Prompts(pieces, counter_for(config).picture, *caches(block, bounded)))
         run(config, run_folder := open_folder(config))

@@ -1,6 +1,6 @@
 """How much of the prompts a prefix cache serves, with our layout and with the usual one, on real vLLM engines.
 
-    python -m tests.benchmarks.prefix_cache [--replicas 2] [--questions 4] [key=value ...]
+    python -m tests.instruments.benchmarks.prefix_cache [--replicas 2] [--questions 4] [key=value ...]
 
 Nine agents and a decision agent discuss with the evidence that retrieval finds and its pictures, through real agent
 and replica actors. The engines run a tiny random Qwen2.5-VL on vLLM's CPU build with a tokenizer trained on the data
@@ -183,7 +183,7 @@ if __name__ == "__main__":
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--questions", type=int, default=4)
     parser.add_argument("words", nargs="*", metavar="key=value")
-    here = str(Path(__file__).parents[1] / "vllm")
+    here = str(Path(__file__).parents[2] / "vllm")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     import tests.vllm.sitecustomize  # noqa: F401
 

@@ -1,6 +1,6 @@
 """Milliseconds per request of the embedded reader, as nine agents times samples times rounds call it.
 
-    python -m tests.benchmarks.reader [--questions 50] [--requests 60]
+    python -m tests.instruments.benchmarks.reader [--questions 50] [--requests 60]
 
 Each question has eight passages of some sixty words, a table of eight rows and eight described pictures; every request
 hears six colleagues. The last line is one JSON object.

@@ -1,6 +1,6 @@
 """A whole run on three Ray nodes: where its processes are, and what travels per turn.
 
-    python -m tests.benchmarks.nodes [key=value ...]
+    python -m tests.instruments.benchmarks.nodes [key=value ...]
 
 The nodes are on this machine, each with a working directory of its own in which nothing lies; the run is started in
 another one and writes to a relative output folder there. Bytes are what the run's processes have sent to each other on

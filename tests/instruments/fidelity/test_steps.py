@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments.running.methods import METHODS
-from tests.fidelity.table import FOLDER, Compared, Ran, Same, compared, markdown
+from tests.instruments.fidelity.table import FOLDER, Compared, Ran, Same, compared, markdown
 from tests.support.paths import ROOT
 
 SYSTEMS = compared()
@@ -72,7 +72,7 @@ def test_systems_whose_authors_published_code_are_compared_with_it() -> None:
 
 def test_the_table_is_printed_with_every_system_and_step() -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "tests.fidelity"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tests.instruments.fidelity"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert said == markdown(SYSTEMS)
     # Nothing in a cell breaks its row.

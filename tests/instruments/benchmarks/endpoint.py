@@ -15,7 +15,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.around import Around
+from tests.instruments.benchmarks.around import Around
 from tests.support.endpoint import Asked, Server, Told, completion
 
 TIMEOUT_S = 3

@@ -1,6 +1,6 @@
 """What the actor runtime costs per turn with a model that answers at once.
 
-    python -m tests.benchmarks.throughput [--turns 20000] [--repository gptswarm <its python> <its folder>] ...
+    python -m tests.instruments.benchmarks.throughput [--turns 20000] [--repository gptswarm <its python> <its folder>] ...
 
 Nine agents over two rounds, 18 spatial edges and all temporal ones, and a decision agent: 19 turns a discussion, each
 through the driver, an agent's actor and a replica's, with prompts built, memories kept and traces made. Turns per
@@ -34,8 +34,8 @@ from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import AgentTeam, Runtime
 from actors.settings import AgentSettings, RaySettings
-from tests.benchmarks import repositories
-from tests.benchmarks.peers import TASK, peers
+from tests.instruments.benchmarks import repositories
+from tests.instruments.benchmarks.peers import TASK, peers
 from topologies.edge_lists import Wiring
 from topologies.topology import Wired, discussion_id
 

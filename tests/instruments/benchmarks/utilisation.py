@@ -1,6 +1,6 @@
 """How much of what a model could do the runtime asks of it, through real agent and replica actors.
 
-    python -m tests.benchmarks.utilisation [--replicas 1 2 8]
+    python -m tests.instruments.benchmarks.utilisation [--replicas 1 2 8]
 
 The discussions of `throughput`, 19 turns each.
 
@@ -35,8 +35,8 @@ from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import AgentTeam, Runtime
 from actors.settings import AgentSettings, RaySettings
-from tests.benchmarks.emulated_engine import EmulatedEngine, Pace
-from tests.benchmarks.throughput import REPLY, ROLES, TURNS, workload
+from tests.instruments.benchmarks.emulated_engine import EmulatedEngine, Pace
+from tests.instruments.benchmarks.throughput import REPLY, ROLES, TURNS, workload
 from topologies.topology import discussion_id
 
 MODEL_S = 0.02

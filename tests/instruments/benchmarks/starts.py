@@ -1,6 +1,6 @@
 """From the command to the first discussion on record, and to the line that refuses a wrong word, on a warm disk.
 
-    python -m tests.benchmarks.starts [--runs 5] [--beside <another checkout>] [key=value ...]
+    python -m tests.instruments.benchmarks.starts [--runs 5] [--beside <another checkout>] [key=value ...]
 
 What is compared takes turns within a round; each run ends once its first discussion is recorded. Beside them stands a
 script that starts Ray and nine actors that do nothing. Medians; the last line is one JSON object.

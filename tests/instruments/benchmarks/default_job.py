@@ -1,6 +1,6 @@
 """The default job over Ray beside the same job in one process on one core.
 
-    python -m tests.benchmarks.default_job [--runs 3] [key=value ...]
+    python -m tests.instruments.benchmarks.default_job [--runs 3] [key=value ...]
 
 Each run starts with empty caches. Medians; the last line is one JSON object.
 """

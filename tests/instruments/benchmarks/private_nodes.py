@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks.around import Around
+from tests.instruments.benchmarks.around import Around
 from tests.support.paths import ROOT
 
 NODES = 3

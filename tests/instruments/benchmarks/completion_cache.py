@@ -1,6 +1,6 @@
 """What the cache of completions costs, and how fast it answers, beside a plain dict and the library `diskcache`.
 
-    python -m tests.benchmarks.completion_cache [--requests 20000] [--words 1500]
+    python -m tests.instruments.benchmarks.completion_cache [--requests 20000] [--words 1500]
 
 Every request has a prompt of `--words` words; the model answers at once, so that all time is overhead. Per second:
 

@@ -1,4 +1,4 @@
-"""What search costs: `python -m tests.benchmarks.retrieval [rows ...]` indexes so many made-up sources and times it.
+"""What search costs: `python -m tests.instruments.benchmarks.retrieval [rows ...]` indexes so many made-up sources and times it.
 
 Prints seconds to hash, build and find an index again, its size, the process's peak memory, and milliseconds per search
 in a pool of 25 documents and over the whole corpus, alone and from eight threads.

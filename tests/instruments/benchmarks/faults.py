@@ -1,6 +1,6 @@
 """Runs small jobs, disturbs each at random moments, resumes it where that ended it, and compares what it wrote.
 
-    python -m tests.benchmarks.faults [--faults 20] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
+    python -m tests.instruments.benchmarks.faults [--faults 20] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
         [--at-once 2] [--record faults.jsonl]
 
 A seed decides the moments (after which of its records) and the victims. A run meets up to four faults of a kind, one
@@ -31,11 +31,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.benchmarks.around import Around, Clock
-from tests.benchmarks.disturbed import Disturbed
-from tests.benchmarks.endpoint import Endpoint
-from tests.benchmarks.private_nodes import PrivateNodes
-from tests.benchmarks.recorded import records_in, twice_recorded, written
+from tests.instruments.benchmarks.around import Around, Clock
+from tests.instruments.benchmarks.disturbed import Disturbed
+from tests.instruments.benchmarks.endpoint import Endpoint
+from tests.instruments.benchmarks.private_nodes import PrivateNodes
+from tests.instruments.benchmarks.recorded import records_in, twice_recorded, written
 
 SMALL = ["experiment=mmqa_prune", "pruning.steps=3", "training.samples=4", "concurrency=8", "ray.hung_s=10"]
 SMALL += ["topology.text=[critic,scientist]", "topology.visual=[critic]", "completions.reuse=false"]

@@ -1,6 +1,6 @@
 """A sweep over Ray beside the same sweep with one process per core, each of which holds its own agents.
 
-    python -m tests.benchmarks.sweep [experiment=mmqa_attack key=value ...]
+    python -m tests.instruments.benchmarks.sweep [experiment=mmqa_attack key=value ...]
 
 Both start with empty caches. The last line is one JSON object.
 """

@@ -1,0 +1,1 @@
+"""Measuring instruments: benchmarks, and how faithfully systems follow their authors.."""
