@@ -1,7 +1,7 @@
 """Runs small jobs, disturbs each at random moments, resumes it where that ended it, and compares what it wrote.
 
-    python -m tests.instruments.benchmarks.faults [--faults 20] [--kinds agent-killed disk-full ...] [--jobs training sweep ...]
-        [--at-once 2] [--record faults.jsonl]
+    python -m tests.instruments.benchmarks.faults [--faults 20]
+        [--kinds agent-killed disk-full ...] [--jobs training sweep ...] [--at-once 2] [--record faults.jsonl]
 
 A seed decides the moments (after which of its records) and the victims. A run meets up to four faults of a kind, one
 after another, and only one where nothing is left to break. They are survived where all metrics and traces are those of

@@ -1,6 +1,7 @@
 """How much of the prompts of a run a prefix cache would serve, counted without an engine.
 
-    python -m tests.instruments.benchmarks.prefix_share [--tokenizer FOLDER] [--block 16] [--bounded 100000] [key=value ...]
+    python -m tests.instruments.benchmarks.prefix_share [--tokenizer FOLDER] [--block 16]
+        [--bounded 100000] [key=value ...]
 
 A run of `experiment=mmqa_prune` in one process, with few questions unless `key=value` say otherwise (settings of the
 run, such as `methods=[effects]`), in which the embedded reader answers. Every prompt that reaches the model is laid out

@@ -1,7 +1,9 @@
-"""What search costs: `python -m tests.instruments.benchmarks.retrieval [rows ...]` indexes so many made-up sources and times it.
+"""Measures what a search costs.
 
-Prints seconds to hash, build and find an index again, its size, the process's peak memory, and milliseconds per search
-in a pool of 25 documents and over the whole corpus, alone and from eight threads.
+    python -m tests.instruments.benchmarks.retrieval [rows ...]
+
+Indexes that many invented sources. Prints seconds to hash, build and find an index again, its size, the process's peak
+memory, and milliseconds per search in a pool of 25 documents and over the whole corpus, alone and from eight threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the actor runtime costs per turn with a model that answers at once.
 
-    python -m tests.instruments.benchmarks.throughput [--turns 20000] [--repository gptswarm <its python> <its folder>] ...
+    python -m tests.instruments.benchmarks.throughput [--turns 20000]
+        [--repository gptswarm <its python> <its folder>] ...
 
 Nine agents over two rounds, 18 spatial edges and all temporal ones, and a decision agent: 19 turns a discussion, each
 through the driver, an agent's actor and a replica's, with prompts built, memories kept and traces made. Turns per
