@@ -46,9 +46,8 @@ from experiments.studies import recall
 from experiments.studies.behaviour import behaviour_table
 from experiments.studies.behaviour.measure import Behaviour
 from experiments.studies.behaviour.measure import check as check_behaviour
-from experiments.studies.redundancy import summary as redundancy_summary
-from experiments.studies.redundancy import table as redundancy_table
-from experiments.studies.redundancy.measure import Redundancy
+from experiments.studies.redundancy import redundancy_summary, redundancy_table
+from experiments.studies.redundancy.removal import Redundancy
 from topologies.discussion import Team
 from topologies.learning.peers import VARIANTS
 

@@ -21,8 +21,11 @@ Scope = Literal["pool", "corpus"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Means over questions with known supporting documents: the share of them among the best k documents
-    (`recall`), with its 95% bootstrap interval, and whether all of them are there (`complete`)."""
+    """Means over questions with known supporting documents, for one scope, search mode and k.
+
+    recall: the share of these among the best k documents, with its 95% bootstrap interval.
+    complete: the share of questions with all of them among the best k.
+    """
 
     scope: Scope
     mode: SearchMode
@@ -43,7 +46,7 @@ def recall_report(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> list[Recall]:
-    """Recall on the evaluation split, or on its first `limit` questions that name supporting documents.
+    """Measures recall on the evaluation split, or on its first `limit` questions that name supporting documents.
 
     seed: of the bootstrap.
     """
@@ -58,12 +61,18 @@ def recall_report(
                 ranked.append(best_documents(item, store, max(ks), scope, mode))
                 if bar:
                     bar.advance()
-            rows += _recall(items, ranked, ks, scope, mode, seed)
+            for k in ks:
+                shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
+                # No questions with supporting documents: recall 0 of 0 questions instead of an error.
+                count, draws = max(1, len(shares)), derive_seed(seed, "recall", scope, mode, k)
+                interval = bootstrap_interval(shares, draws) if shares else (0.0, 0.0)
+                complete = sum(share == 1 for share in shares) / count
+                rows.append(Recall(scope, mode, k, sum(shares) / count, interval, complete, len(shares)))
     return rows
 
 
 def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchMode) -> list[str]:
-    """The k best documents, each ranked by its best source."""
+    """Finds the k best documents, each ranked by its best source."""
     space = SearchSpace(item.pool if scope == "pool" else None, item.withheld)
     # Several sources, such as rows of a table, are one document, so k sources are often too few.
     sources = 2 * k
@@ -77,7 +86,7 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
 
 
 def table(rows: Sequence[Recall]) -> ResultTable:
-    """A row per scope and search: recall@k with its interval, and the share of questions with all documents found."""
+    """Makes a row per scope and search: recall@k with its interval, and the share of questions with all found."""
     ks = sorted({row.k for row in rows})
     cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
     return ResultTable(
@@ -92,22 +101,3 @@ def table(rows: Sequence[Recall]) -> ResultTable:
         ),
         names=2,
     )
-
-
-def _recall(
-    items: Sequence[Item],
-    ranked: Sequence[Sequence[str]],
-    ks: Sequence[int],
-    scope: Scope,
-    mode: SearchMode,
-    seed: int,
-) -> list[Recall]:
-    rows = []
-    for k in ks:
-        shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
-        # No questions with supporting documents: recall 0 of 0 questions instead of an error.
-        count = max(1, len(shares))
-        interval = bootstrap_interval(shares, derive_seed(seed, "recall", scope, mode, k)) if shares else (0.0, 0.0)
-        complete = sum(share == 1 for share in shares) / count
-        rows.append(Recall(scope, mode, k, sum(shares) / count, interval, complete, len(shares)))
-    return rows

@@ -1,4 +1,4 @@
-"""The edges of the full graph one by one, and the graph without some of them (Definition 1, Eq. 2)."""
+"""Edges of the full graph one by one, and the graph without some of them (Definition 1, Eq. 2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topologies.wiring import KINDS, Bools, Ints
 
 
 class Edge(NamedTuple):
-    """One edge, in all rounds that it is in. Agents are indices; the decision agent's is the number of the others."""
+    """One edge, in all rounds that have it. Agents are indices; the decision agent's is the number of the others."""
 
     kind: str
     sender: int
@@ -29,7 +29,7 @@ class Edge(NamedTuple):
 
 
 def full_graph(agents: int, rounds: int) -> Wiring:
-    """The graph that edges are taken from: `complete`, in the team's order, and a decision agent that reads everyone.
+    """The graph that edges are removed from: `complete`, in the team's order, and a decision agent that reads everyone.
 
     The spatial edges of a round form a DAG: of i > j and j > i the complete graph has the one that follows the order.
     """
@@ -48,7 +48,7 @@ def edges_of(wiring: Wiring) -> tuple[Edge, ...]:
 
 
 def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
-    """The graph without these edges, in every round. Only the remaining edges could have been drawn."""
+    """Removes edges from a graph, in every round. Only the remaining edges could have been drawn."""
     # A copy: the full graph is used again for every other edge.
     spatial, temporal, decision = wiring.spatial, wiring.temporal, wiring.decision.copy()
     for kind, sender, receiver in edges:
@@ -58,14 +58,9 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
             spatial = spatial[~_of_pair(spatial, sender, receiver)]
         else:
             temporal = temporal[~_of_pair(temporal, sender, receiver)]
+    # None as candidates: exactly the edges present could have been drawn.
     return replace(
-        # None means that exactly the edges present could have been drawn.
-        wiring,
-        spatial=spatial,
-        temporal=temporal,
-        decision=decision,
-        allowed_spatial=None,
-        allowed_temporal=None,
+        wiring, spatial=spatial, temporal=temporal, decision=decision, allowed_spatial=None, allowed_temporal=None
     )
 
 

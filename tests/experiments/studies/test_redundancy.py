@@ -28,17 +28,17 @@ from experiments.running.launch import learned_methods, learner_options, team_ro
 from experiments.running.launched import Launched
 from experiments.running.opening import open_dataset, open_store
 from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, full_graph, without
-from experiments.studies.redundancy.figure import draw, edge_effects
-from experiments.studies.redundancy.measure import Redundancy
-from experiments.studies.redundancy.statistics import (
+from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
+from experiments.studies.redundancy.redundancy_summary import (
+    FILE,
     agreement,
     least_questions,
-    mean_effects,
+    measured_effects,
     rank_correlation,
-    redundant,
     split_half,
+    write,
 )
-from experiments.studies.redundancy.summary import FILE, write
+from experiments.studies.redundancy.removal import Redundancy, redundant
 from run import main
 from topologies.learning.learner import Learner
 
@@ -97,27 +97,27 @@ def test_an_effect_is_shown_on_just_as_many_questions_as_are_said_to_be_needed()
     assert needed == 13
     effects = np.zeros((edges, questions))
     effects[0, :needed], effects[1, : needed - 2], effects[2, :needed] = 1, 1, -1
-    shown = [effect.shown for effect in mean_effects(effects)]
+    shown = [effect["shown"] for effect in measured_effects(effects)]
     assert shown == [True, False, True, *[False] * (edges - 3)]
 
 
 def test_no_edge_of_many_is_shown_where_effects_are_noise() -> None:
     draw = np.random.default_rng(3)
     effects = draw.choice([-1.0, 0, 0, 1], size=(126, 40))
-    tested = mean_effects(effects)
-    assert min(effect.p_value for effect in tested) < 0.05
-    assert not any(effect.shown for effect in tested)
+    tested = measured_effects(effects)
+    assert min(effect["p_value"] for effect in tested) < 0.05
+    assert not any(effect["shown"] for effect in tested)
 
 
 def test_halves_agree_on_real_effects_and_not_on_noise() -> None:
     draw = np.random.default_rng(4)
     noise = draw.choice([-1.0, 0, 1], size=(60, 200))
     real = noise + np.linspace(-2, 2, 60)[:, None]
-    assert abs(split_half(noise, seed=1).rank_correlation or 0) < 0.3
+    assert abs(split_half(noise, seed=1)["rank_correlation"] or 0) < 0.3
     reliable = split_half(real, seed=1)
-    assert (reliable.rank_correlation or 0) > 0.9
-    assert (reliable.whole or 0) > (reliable.rank_correlation or 0)
-    assert (reliable.redundant_again or 0) > 0.9 > reliable.redundant
+    assert (reliable["rank_correlation"] or 0) > 0.9
+    assert (reliable["whole"] or 0) > (reliable["rank_correlation"] or 0)
+    assert (reliable["redundant_again"] or 0) > 0.9 > reliable["redundant"]
 
 
 def test_precision_and_recall_of_cuts_beside_those_of_as_many_random_ones_of_each_kind() -> None:
@@ -125,15 +125,15 @@ def test_precision_and_recall_of_cuts_beside_those_of_as_many_random_ones_of_eac
     is_redundant = np.array([1, 1, 1, 0, 1, 0, 0, 0], dtype=bool)
     cut = np.array([1, 1, 0, 0, 0, 0, 0, 1], dtype=bool)
     compared = agreement(cut, is_redundant, kinds, seed=1)
-    assert compared.precision == pytest.approx(2 / 3)
-    assert compared.recall == pytest.approx(2 / 4)
-    assert compared.chance == pytest.approx((2 * 3 / 4 + 1 * 1 / 4) / 3)
-    assert compared.chance95 == pytest.approx((1 / 3, 1.0))
+    assert compared["precision"] == pytest.approx(2 / 3)
+    assert compared["recall"] == pytest.approx(2 / 4)
+    assert compared["chance"] == pytest.approx((2 * 3 / 4 + 1 * 1 / 4) / 3)
+    assert compared["chance95"] == pytest.approx((1 / 3, 1.0))
 
 
 def test_cutting_nothing_has_no_precision() -> None:
     compared = agreement(np.zeros(2, dtype=bool), np.array([True, False]), ["spatial"] * 2, seed=1)
-    assert (compared.precision, compared.recall, compared.chance) == (None, 0.0, None)
+    assert (compared["precision"], compared["recall"], compared["chance"]) == (None, 0.0, None)
 
 
 def test_rank_correlation_shares_ranks_among_ties_and_knows_when_there_is_none() -> None:

@@ -22,7 +22,6 @@ from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
 from experiments.running.launch import learner_settings
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
-from experiments.studies.redundancy.statistics import ROUNDING, redundant
 from topologies.edge_lists import Wiring
 from topologies.learning.scheme import resolved
 from topologies.learning.settings import Decision
@@ -32,11 +31,12 @@ from topologies.wiring import Bools, Floats
 # Names of methods in the records: a resumed run finds its answers by them.
 FULL, WITHOUT, GREEDY = "full", "without", "greedy"
 AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
+ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """One learner's result: its graph, and for each edge [edges] if it could be cut, if it was, and its score.
+    """One learner's result: its graph, and by edge [edges] whether it could be cut, whether it was, and its score.
 
     The score is NaN where the learner has none.
     """
@@ -51,9 +51,9 @@ class Pruned:
 class Findings:
     """The measurements of the job.
 
-    utility, tokens: [1 + edges, questions], FULL's row first and then one per edge taken away. removed: the edges that
-    greedy removal took away, in its order. readers: by graph that answered the held-out questions too, the
-    number of agents that its decision agent reads.
+    utility, tokens: [1 + edges, questions], FULL's row first and then one per missing edge.
+    removed: the edges that greedy removal removed, in its order.
+    readers: the number of agents that the decision agent reads, by graph that answered the held-out questions too.
     """
 
     edges: tuple[Edge, ...]
@@ -67,8 +67,17 @@ class Findings:
     scores: Mapping[str, Mapping[str, Scored]]
 
 
+def redundant(effects: Floats) -> Bools:
+    """Redundant edges by Definition 1 (Eq. 2), bool [edges]: without the edge the graph scores as much or more.
+
+    effects: [edges, questions], the score with the edge minus the score without it.
+    """
+    no_less: Bools = effects.mean(1) <= ROUNDING
+    return no_less
+
+
 class Redundancy:
-    """The job, on agents and learners that others have launched."""
+    """The job, on launched agents and learners."""
 
     def __init__(self, job: Job) -> None:
         """Raises UserError when no question is left to check the measurements on."""
@@ -85,7 +94,9 @@ class Redundancy:
             )
         self._items, self._measured = items, items[:measured]
         self._graph = full_graph(len(self._agents), context.config.topology.rounds)
-        self.edges = edges_of(self._graph)
+        self._edges = edges_of(self._graph)
+        # The methods of the records that are the graphs without one edge each.
+        self._without = [f"{WITHOUT}.{edge.name(self._agents)}" for edge in self._edges]
         self._scores: dict[str, dict[str, Scored]] = {}
 
     async def run(self) -> Findings:
@@ -97,32 +108,36 @@ class Redundancy:
         for scored in self._context.recorder.run.scores():
             self._scores.setdefault(scored.method, {})[scored.question] = scored
         await self._job.learn()
-        pruned = {method: await self._verdict(method) for method in self._job.learners}
-        await self._take_each_away()
-        removed = await self._remove_greedily()
+        pruned = {method: await self._pruned(method) for method in self._job.learners}
+        singles = {
+            method: without(self._graph, [edge]) for method, edge in zip(self._without, self._edges, strict=True)
+        }
+        await self._phase("taking edges away", {FULL: self._graph, **singles}, self._measured)
+        measured = [FULL, *self._without]
+        utility, tokens = (np.array([of(method) for method in measured]) for of in (self._utility, self._tokens))
+        removed = await self._remove_greedily(utility[1:], tokens[1:])
+        can_go = redundant(utility[:1] - utility[1:])
         graphs = {
             FULL: self._graph,
-            AT_ONCE: without(self._graph, self._redundant()),
+            AT_ONCE: without(self._graph, [edge for edge, gone in zip(self._edges, can_go, strict=True) if gone]),
             GREEDY: without(self._graph, removed),
             **{method: learned.wiring for method, learned in pruned.items()},
         }
-        bar = self._bar("evaluating what is left", graphs, self._items)
-        with self._job.usage.phase("evaluating what is left"):
-            await self._answer(graphs, self._items, bar)
+        await self._phase("evaluating what is left", graphs, self._items)
         ids = [item.question.id for item in self._items]
         return Findings(
-            edges=self.edges,
+            edges=self._edges,
             questions=tuple(ids[: len(self._measured)]),
             held_out=tuple(ids[len(self._measured) :]),
-            utility=np.array([self._utility(method) for method in self._measured_methods()]),
-            tokens=np.array([self._tokens(method) for method in self._measured_methods()]),
+            utility=utility,
+            tokens=tokens,
             removed=tuple(removed),
             pruned=pruned,
             readers={method: int(graph.decision.sum()) for method, graph in graphs.items()},
             scores=self._scores,
         )
 
-    async def _verdict(self, method: str) -> Pruned:
+    async def _pruned(self, method: str) -> Pruned:
         """Reads a learner's verdict on every edge of the full graph."""
         job, learner = self._job, self._job.learners[method]
         spatial, temporal = await learner.edge_scores()
@@ -131,59 +146,56 @@ class Redundancy:
         if resolved(learner_settings(self._context.config, method)[0]).decision == Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
-        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self.edges])
+        scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self._edges])
         # Minus infinity marks pairs that the learner has no edge for.
         scores[np.isneginf(scores)] = np.nan
         # A pruned edge ranks below zero; the decision agent reads one that was pruned with probability zero.
-        cut = np.where([edge.kind == "decision" for edge in self.edges], scores <= 0, scores < 0)
+        cut = np.where([edge.kind == "decision" for edge in self._edges], scores <= 0, scores < 0)
         return Pruned(job.learned[method].wiring, ~np.isnan(scores), cut, scores)
 
-    async def _take_each_away(self) -> None:
-        graphs = {
-            FULL: self._graph,
-            **{self.method(edge): without(self._graph, [edge]) for edge in self.edges},
-        }
-        bar = self._bar("taking edges away", graphs, self._measured)
-        with self._job.usage.phase("taking edges away"):
-            await self._answer(graphs, self._measured, bar)
-
-    async def _remove_greedily(self) -> list[Edge]:
+    async def _remove_greedily(self, utility: Floats, tokens: Floats) -> list[Edge]:
         """Removes edges in one pass, the most harmful first and among equals the most expensive.
 
         An edge is removed for good if the utility of the graph so far does not fall without it (Definition 1 again).
+        `utility` and `tokens` are [edges, questions], without each edge.
         """
         # lexsort: the last key counts most.
-        order = np.lexsort((self._tokens_without(), -self._utility_without()))
+        order = np.lexsort((tokens.sum(1), -utility.sum(1)))
         removed: list[Edge] = []
-        utility = self._utility(FULL).sum()
+        left = self._utility(FULL).sum()
         bar = self._bar("removing greedily", [f"{GREEDY}.{n}" for n in range(len(order))], self._measured)
         with self._job.usage.phase("removing greedily"):
             for n, index in enumerate(order):
-                method, edge = f"{GREEDY}.{n}", self.edges[index]
+                method, edge = f"{GREEDY}.{n}", self._edges[index]
                 if not matters(without(self._graph, removed), edge):
                     removed.append(edge)  # no path leads from it to the answer any more, so no question needs asking
                     bar.advance(len(self._measured))
                     continue
                 # One graph at a time: the next one depends on this one's utility.
                 await self._answer({method: without(self._graph, [*removed, edge])}, self._measured, bar)
-                left = self._utility(method).sum()
+                now = self._utility(method).sum()
                 # Equal counts as no fall; the tolerance is for sums that differ in their last bits.
-                if left >= utility - ROUNDING:
+                if now >= left - ROUNDING:
                     removed.append(edge)
-                    utility = left
+                    left = now
         return removed
+
+    async def _phase(self, name: str, graphs: Mapping[str, Wiring], items: Sequence[Item]) -> None:
+        bar = self._bar(name, list(graphs), items)
+        with self._job.usage.phase(name):
+            await self._answer(graphs, items, bar)
 
     async def _answer(self, graphs: Mapping[str, Wiring], items: Sequence[Item], bar: Bar) -> None:
         """Asks every question along every graph, unless its answer is recorded already."""
         job, context = self._job, self._context
-        walks = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
+        wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
         team, seed = CountedTeam(job.agents.team, bar), context.config.seed
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
             question = await context.evidence.question(item)
             return await job.attack.run_discussion(
-                walks[method], item, question, team, seed, phase="evaluate", number=number
+                wired[method], item, question, team, seed, phase="evaluate", number=number
             )
 
         # A generator: requests are made as discussions finish, and `_scores` is read at that time.
@@ -198,14 +210,7 @@ class Redundancy:
             self._scores.setdefault(method, {})[item.question.id] = scored
             bar.advance()
 
-    def method(self, edge: Edge) -> str:
-        """The method that stands for the graph without this edge in the records."""
-        return f"{WITHOUT}.{edge.name(self._agents)}"
-
-    def _measured_methods(self) -> list[str]:
-        return [FULL, *map(self.method, self.edges)]
-
-    def _bar(self, name: str, methods: Mapping[str, Wiring] | Sequence[str], items: Sequence[Item]) -> Bar:
+    def _bar(self, name: str, methods: Sequence[str], items: Sequence[Item]) -> Bar:
         done = sum(item.question.id in self._scores.get(method, {}) for method in methods for item in items)
         return self._context.progress.phase(name, total=len(methods) * len(items), done=done)
 
@@ -215,13 +220,3 @@ class Redundancy:
     def _tokens(self, method: str) -> Floats:
         scored = [self._scores[method][item.question.id] for item in self._measured]
         return np.array([float(record.prompt_tokens + record.completion_tokens) for record in scored])
-
-    def _utility_without(self) -> Floats:
-        return np.array([self._utility(self.method(edge)).sum() for edge in self.edges])
-
-    def _tokens_without(self) -> Floats:
-        return np.array([self._tokens(self.method(edge)).sum() for edge in self.edges])
-
-    def _redundant(self) -> list[Edge]:
-        effects = self._utility(FULL) - np.array([self._utility(self.method(edge)) for edge in self.edges])
-        return [edge for edge, can_go in zip(self.edges, redundant(effects), strict=True) if can_go]

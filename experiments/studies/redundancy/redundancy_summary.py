@@ -1,0 +1,327 @@
+"""redundancy.json, from the findings and the recorded discussions.
+
+An effect is the score with an edge minus the score without it, of one question: positive where the edge helps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from math import ceil, log2
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import spearmanr
+
+from actors.messages import Trace, derive_seed
+from experiments.analysis.statistics import bootstrap_interval, holm, paired_test
+from experiments.analysis.summary import Metrics, paired_tests, rounded
+from experiments.datasets.item import Dataset, Item
+from experiments.records.atomic import write_atomically
+from experiments.records.recorder import RunFolder
+from experiments.running.context import RunContext
+from experiments.running.models import models_named
+from experiments.studies.redundancy.edges import Edge, by_kind
+from experiments.studies.redundancy.removal import FULL, ROUNDING, WITHOUT, Findings, redundant
+from topologies.wiring import Bools, Floats
+
+FILE = "redundancy.json"
+SPLITS = 400  # random halvings of the questions
+LEVEL = 0.05  # of tests, after correction
+
+
+def write(context: RunContext, findings: Findings) -> None:
+    """Writes redundancy.json into the run folder."""
+    content = json.dumps(summarise(context, findings), indent=1) + "\n"
+    write_atomically(context.recorder.run.path / FILE, content.encode())
+
+
+def summarise(context: RunContext, findings: Findings) -> Metrics:
+    """Returns redundancy.json as a dict. It holds no times and nothing that caches decide: one seed gives one file."""
+    config, dataset, agents, edges = context.config, context.dataset, context.agents, findings.edges
+    seed = config.seed
+    # Row 0 is the full graph: positive where the edge helps.
+    effects = findings.utility[:1] - findings.utility[1:]
+    own = receiver_effects(context.recorder.run, dataset, findings, agents)
+    tested, own_tested = measured_effects(effects), measured_effects(own)
+    can_go = redundant(effects)
+    saved = (findings.tokens[:1] - findings.tokens[1:]).mean(1)
+    rows = [
+        {
+            **edge._asdict(),
+            "name": edge.name(agents),
+            "redundant": bool(can_go[i]),
+            "tokens_saved": rounded(saved[i]),
+            "answer_effect": rounded(tested[i]),
+            "receiver_effect": rounded(own_tested[i]),
+            "removed_greedily": edge in findings.removed,
+        }
+        for i, edge in enumerate(edges)
+    ]
+    return {
+        "experiment": config.experiment,
+        "model": models_named(config),
+        "dataset": dataset.name,
+        "metric": dataset.metric,
+        "agents": list(agents),
+        "questions": len(findings.questions),
+        "held_out": len(findings.held_out),
+        "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
+        "least_questions": least_questions(len(edges)),
+        "edges": rows,
+        "kinds": {
+            kind: _counts(members, effects, can_go, tested, own_tested) for kind, members in by_kind(edges).items()
+        },
+        "reliability": {
+            "answer": rounded(split_half(effects, derive_seed(seed, "halves"))),
+            "receiver": rounded(split_half(own, derive_seed(seed, "halves"))),
+        },
+        "learners": _learners(findings, effects, own, can_go, seed),
+        "methods": {method: _graph(findings, method, seed) for method in findings.readers},
+        "paired": _paired(findings, seed),
+    }
+
+
+def receiver_effects(run: RunFolder, dataset: Dataset, findings: Findings, agents: Sequence[str]) -> Floats:
+    """Returns the gain of the receiver's own answers by the edge, float [edges, questions].
+
+    It is a mean over the rounds that the edge leads into; of an edge to the decision agent, the effect on the final
+    answer.
+    """
+    place = {question: i for i, question in enumerate(findings.questions)}
+    items = {item.question.id: item for item in dataset.evaluate() if item.question.id in place}
+    # Graphs differ by one edge, so most answers recur and are scored once.
+    known: dict[tuple[str, str | None], float] = {}
+
+    def score(item: Item, answer: str | None) -> float:
+        key = item.question.id, answer
+        if key not in known:
+            known[key] = dataset.score(item, answer).utility
+        return known[key]
+
+    def own(method: str, receivers: Iterable[Edge]) -> dict[Edge, Floats]:
+        means = {edge: np.zeros(len(place)) for edge in receivers}
+        for trace in run.traces(f"evaluate-{method}"):
+            if trace.question in place:
+                item = items[trace.question]
+                for edge, row in means.items():
+                    answers = _receivers_answers(trace, edge)
+                    row[place[trace.question]] = np.mean([score(item, answer) for answer in answers])
+        return means
+
+    # The full graph's traces are read once for all edges.
+    with_all = own(FULL, findings.edges)
+    return np.array([with_all[e] - own(f"{WITHOUT}.{e.name(agents)}", [e])[e] for e in findings.edges])
+
+
+def _receivers_answers(trace: Trace, edge: Edge) -> list[str | None]:
+    """Answers of an edge's receiver in the rounds that the edge leads into."""
+    if edge.kind == "decision":
+        return [trace.answer]
+    # Rounds count from 1, and temporal edges lead into the second and later ones.
+    first = 2 if edge.kind == "temporal" else 1
+    receiver = trace.agents[edge.receiver]
+    return [turn.answer for turn in trace.turns if turn.agent == receiver and turn.round >= first]
+
+
+def measured_effects(effects: Floats) -> list[Metrics]:
+    """Tests the mean effect of each edge of `effects` [edges, questions].
+
+    Each has its `mean`, its paired bootstrap interval `ci95`, the `p_value` of a sign-flip test, `adjusted_p` by Holm's
+    correction for the number of edges, and `shown`: whether that is below LEVEL. The order of edges and questions does
+    not matter.
+    """
+    # A sign-flip test of d draws gives no p below 1 / (d + 1), which must still be far below LEVEL after correction.
+    draws = max(10_000, 200 * len(effects))
+    # One seed for all edges, so that equal rows give equal results.
+    tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws) for row in effects]
+    adjusted = holm([test["p_value"] for test in tests])
+    return [
+        {
+            "mean": test["difference"],
+            "ci95": test["ci95"],
+            "p_value": test["p_value"],
+            "adjusted_p": p,
+            "shown": p < LEVEL,
+        }
+        for test, p in zip(tests, adjusted, strict=True)
+    ]
+
+
+def least_questions(edges: int) -> int:
+    """The fewest questions in which an edge must make the same difference, and none the opposite, to be shown.
+
+    For p < LEVEL after correction for this many edges, by a two-sided sign test: p = 2 / 2^n.
+    """
+    # Solved for n: 2 / 2^n < LEVEL / edges.
+    return ceil(1 + log2(max(edges, 1) / LEVEL))
+
+
+def split_half(effects: Floats, seed: int) -> Metrics:
+    """Measures how far one half of the questions agrees with the other on `effects` [edges, questions].
+
+    All are means over random halvings, None where no halving has a value:
+
+    - rank_correlation: Spearman's, of the edges' effects in both halves.
+    - whole: what it would be between two sets of all the questions (Spearman and Brown).
+    - redundant_again, useful_again: the share of one half's redundant (useful) edges that are so in the other.
+    - redundant, useful: the share of all edges.
+
+    Raises ValueError for fewer than two questions.
+    """
+    questions = effects.shape[1]
+    if questions < 2:
+        raise ValueError("one question cannot be halved: set redundancy.questions to 2 at least")
+    draw = np.random.default_rng(seed)
+    rows: dict[str, list[float | None]] = {}
+    for _ in range(SPLITS):
+        order = draw.permutation(questions)
+        halves = effects[:, order[: questions // 2]], effects[:, order[questions // 2 :]]
+        first, second = (redundant(half) for half in halves)
+        halving = {
+            "rank_correlation": rank_correlation(*(half.mean(1) for half in halves)),
+            "redundant_again": _mean(second[first]),
+            "redundant": _mean(second),
+            "useful_again": _mean(~second[~first]),
+            "useful": _mean(~second),
+        }
+        for name, value in halving.items():
+            rows.setdefault(name, []).append(value)
+    means = {name: _mean([value for value in values if value is not None]) for name, values in rows.items()}
+    half = means.pop("rank_correlation")
+    # Spearman and Brown's formula for twice the length, which is for halves that measure the same.
+    whole = None if half is None or half < 0 else 2 * half / (1 + half)
+    return {"rank_correlation": half, "whole": whole, **means}
+
+
+def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
+    """Spearman's, with mean ranks for ties; None where either is constant or has fewer than two values."""
+    # Rounded, or sums that differ in their last bit would not tie.
+    first, second = (np.asarray(values, dtype=np.float64).round(9) for values in (a, b))
+    if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
+        return None
+    return float(spearmanr(first, second).statistic)
+
+
+def _mean(values: Sequence[float] | Bools) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) -> Metrics:
+    """Compares the cut edges with the redundant ones, among the edges [n] that could be cut.
+
+    - edges, cut, redundant: numbers of edges.
+    - precision: the share of the cut edges that are redundant, None if none was cut.
+    - recall: the share of the redundant edges that were cut, None if none is redundant.
+    - chance: the precision of cutting as many edges of each kind at random, which is the base rate.
+    - chance95: the range in which 95% of such random cuts fall.
+    """
+    total, hits = int(cut.sum()), int((cut & is_redundant).sum())
+    chance, chance95 = None, None
+    if total:
+        draw, drawn, expected = np.random.default_rng(seed), np.zeros(10_000), 0.0
+        # By kind: a learner that cuts mostly temporal edges must not gain from there being more redundant ones.
+        for kind in dict.fromkeys(kinds):
+            members = np.array([k == kind for k in kinds])
+            good, cuts = int(is_redundant[members].sum()), int(cut[members].sum())
+            # The number of redundant ones among `cuts` drawn without replacement.
+            drawn += draw.hypergeometric(good, int(members.sum()) - good, cuts, size=len(drawn))
+            expected += cuts * float(is_redundant[members].mean())
+        low, high = np.quantile(drawn / total, [0.025, 0.975])
+        chance, chance95 = expected / total, (float(low), float(high))
+    return {
+        "edges": len(cut),
+        "cut": total,
+        "redundant": int(is_redundant.sum()),
+        "precision": hits / total if total else None,
+        "recall": hits / int(is_redundant.sum()) if is_redundant.any() else None,
+        "chance": chance,
+        "chance95": chance95,
+    }
+
+
+def _counts(
+    members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics], own: Sequence[Metrics]
+) -> Metrics:
+    """Counts one kind's edges: redundant ones, those that change no answer at all, and effects that are shown."""
+    mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
+    return {
+        "edges": n,
+        "redundant": gone,
+        "share": rounded(gone / n),
+        "no_answer_changed": int((effects[members] == 0).all(1).sum()),
+        "harmful": int((can_go[members] & (mean < -ROUNDING)).sum()),
+        "useful": n - gone,
+        "largest": rounded(np.abs(mean).max()),
+        **{
+            f"{name}_{side}_shown": sum(rows[i]["shown"] and rows[i]["mean"] * sign > 0 for i in members)
+            for name, rows in (("answer", tested), ("receiver", own))
+            for side, sign in (("harmful", -1), ("useful", 1))
+        },
+    }
+
+
+def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, seed: int) -> Metrics:
+    """Agreement with Definition 1, with greedy removal (`greedy_...`) and rank correlations, by learner and kind."""
+    by_learner = {}
+    # The stricter comparison: edges that can all go together, not each one alone.
+    taken = np.array([edge in findings.removed for edge in findings.edges])
+    for learner, learned in findings.pruned.items():
+        kinds = {}
+        for kind, members in by_kind(findings.edges).items():
+            candidates = np.array([i for i in members if learned.candidate[i]], dtype=np.int64)
+            if not len(candidates):
+                continue
+            names = [findings.edges[i].kind for i in candidates]
+            drawn = derive_seed(seed, "chance", learner, kind)
+            alone, greedy = (
+                agreement(learned.cut[candidates], gone[candidates], names, drawn) for gone in (can_go, taken)
+            )
+            scores = learned.scores[candidates]
+            kinds[kind] = rounded(
+                {
+                    **alone,
+                    **{f"greedy_{name}": value for name, value in greedy.items() if name not in ("edges", "cut")},
+                    "rank_correlation": rank_correlation(scores, effects[candidates].mean(1)),
+                    "receiver_rank_correlation": rank_correlation(scores, own[candidates].mean(1)),
+                }
+            )
+        by_learner[str(learner)] = kinds
+    return by_learner
+
+
+def _graph(findings: Findings, method: str, seed: int) -> Metrics:
+    """Measures one graph on the held-out questions, with its utility on those by which edges were chosen."""
+    scored = [findings.scores[method][question] for question in findings.held_out]
+    utility = [record.utility for record in scored]
+    chosen_by = [findings.scores[method][question].utility for question in findings.questions]
+    row: Metrics = rounded(
+        {
+            "utility": float(np.mean(utility)),
+            "ci95": bootstrap_interval(utility, derive_seed(seed, "bootstrap", method)),
+            # Too high for graphs that these questions chose: the difference shows by how much.
+            "measured_utility": float(np.mean(chosen_by)),
+            "tokens": float(np.mean(_tokens(findings, method))),
+            "edges": float(np.mean([record.edges for record in scored])),
+            "readers": findings.readers[method],
+        }
+    )
+    return row
+
+
+def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
+    """Tests every graph against the full one on the held-out questions, with the share of the tokens that it saves."""
+    graphs = [method for method in findings.readers if method != FULL]
+    utilities = {m: [findings.scores[m][question].utility for question in findings.held_out] for m in findings.readers}
+    tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")
+    full = sum(_tokens(findings, FULL))
+    return {
+        pair: test | rounded({"tokens_saved": 1 - float(sum(_tokens(findings, method)) / full)})
+        for method, (pair, test) in zip(graphs, tests.items(), strict=True)
+    }
+
+
+def _tokens(findings: Findings, method: str) -> list[int]:
+    """Tokens of each held-out question."""
+    scored = (findings.scores[method][question] for question in findings.held_out)
+    return [record.prompt_tokens + record.completion_tokens for record in scored]
