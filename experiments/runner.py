@@ -49,7 +49,7 @@ from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.redundancy import redundancy_summary, redundancy_table
 from experiments.studies.redundancy.removal import Redundancy
 from topologies.discussion import Team
-from topologies.learning.peers import VARIANTS
+from topologies.learning.variants import VARIANTS
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +134,8 @@ def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
 def _planted(config: Config, folder: RunFolder) -> None:
     from experiments.studies.planted import job as planted  # imports PyTorch
 
-    for peer in config.planted.learners:
-        check_samples(VARIANTS[peer].settings(config.learner, config.pruning)[0], config.training.samples)
+    for learned in config.planted.learners:
+        check_samples(VARIANTS[learned], config.training.samples)
     with _tracked(config, folder) as tracker:
         samples = config.training.samples
         planted.run(folder, config.planted, config.learner, config.pruning, samples, config.seed, tracker)

@@ -33,18 +33,24 @@ METHODS = "methods=[single,random,{}]"
 CASES: dict[str, list[str]] = {
     "default": ["experiment=mmqa_prune", *SMALL],
     "reinforce": [
-        *("experiment=mmqa_prune", *SMALL, "learner.estimator=reinforce", "pruning.clock=round"),
+        *("experiment=mmqa_prune", *SMALL),
         "methods=[single,random,m3prune]",
     ],
     "rloo": [
-        *("experiment=mmqa_prune", *SMALL, "learner.estimator=rloo", "learner.per_round=true"),
+        *("experiment=mmqa_prune", *SMALL, "pruning.rate=0.4"),
         *("topology.inference=sampled", "ablation=no_alignment", "training.questions_per_step=2"),
-        *("learner.likelihood=present", "learner.init=gumbel", "agents.budget_words=12"),
+        "agents.budget_words=12",
         "methods=[single,random,m3prune_rloo]",
     ],
-    "staged": ["experiment=mmqa_prune", *SMALL, "learner.staged=true", "learner.decision=connected", "seed=3"],
+    "staged": [
+        "experiment=mmqa_prune",
+        *SMALL,
+        "learner.decision=learned",
+        "methods=[single,random,m3prune]",
+        "seed=3",
+    ],
     "no_inter": [
-        *("experiment=mmqa_prune", *SMALL, "ablation=no_inter", "learner.estimator=reinforce"),
+        *("experiment=mmqa_prune", *SMALL, "ablation=no_inter"),
         "methods=[single,random,m3prune]",
     ],
     "dummies": ["experiment=mmqa_prune", *SMALL, "ablation=dummy_visual", "topology.rounds=3"],

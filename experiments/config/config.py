@@ -25,7 +25,7 @@ from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
 from experiments.studies.planted.settings import PlantedSettings
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.settings import DefenceSettings, SystemSettings
 
 MOST_SEED = 2**63 - 1

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from actors.errors import UserError
 from actors.settings import at_least, setting
-from topologies.learning.settings import Graph, Inference
+from topologies.learning.learner_settings import Graph, Inference
 
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 

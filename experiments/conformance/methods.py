@@ -35,9 +35,9 @@ from experiments.records.traces import encode
 from experiments.running.methods import make_topology, methods_of
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import LearnedTopology
-from topologies.learning.settings import Inference
+from topologies.learning.learner_settings import Inference
 from topologies.method import Method
 from topologies.topology import Topology, Wired
 

@@ -29,7 +29,7 @@ from actors.messages import (
 from actors.models import Model
 from experiments.config.config import Config
 from experiments.running.methods import METHODS, make_topology
-from topologies.learning.pruned import LearnedTopology
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.library import Library
 from topologies.topology import Topology
 

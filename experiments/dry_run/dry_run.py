@@ -31,7 +31,7 @@ from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED
 from experiments.running.calibration import watched_items, watched_topology
 from experiments.running.extracting import check_extraction, left_to_extract
-from experiments.running.launch import launched_roles, learned_methods, learner_settings, team_roles
+from experiments.running.launch import launched_roles, learned_methods, team_roles
 from experiments.running.launched import donors, make_learners
 from experiments.running.methods import METHODS, make_topology, methods_of
 from experiments.running.models import answer_rubric, by_key, model_backend, role_backends
@@ -41,9 +41,8 @@ from experiments.studies.redundancy.edges import edges_of, full_graph
 from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
-from topologies.learning.pruned import LearnedTopology
-from topologies.learning.scheme import resolved
-from topologies.learning.settings import Decision
+from topologies.learning.learned_topology import LearnedTopology
+from topologies.learning.learner_settings import Decision
 from topologies.method import Method
 from topologies.topology import Topology, Wired
 
@@ -254,7 +253,7 @@ class _DryRun:
 
     def _reads_everyone(self, method: Method) -> bool:
         learned = method.learner or learned_methods(self._config)[0]
-        return resolved(learner_settings(self._config, learned)[0]).decision == Decision.ALL
+        return self._learners[learned].spec.decision is Decision.ALL
 
     async def _bounds(self, question: Question, bounds: Sequence[PhaseCounts], every_turn: bool) -> None:
         for wiring, counts in zip(self._extremes, bounds, strict=True):

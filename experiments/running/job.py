@@ -41,7 +41,7 @@ from experiments.running.slots import Slots
 from experiments.running.student import Student
 from retrieval.extract import BY_RULES
 from topologies.graphs import to_networkx
-from topologies.learning.pruned import LearnedTopology
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.topology import Topology
 from topologies.wiring import Edges
 
@@ -159,7 +159,7 @@ class Job:
     async def _needed(self, method: str) -> int:
         """The discussions that a learner can hold at once."""
         training = self.context.config.training
-        ahead: int = await self.learners[method].foresight()
+        ahead: int = await self.learners[method].lookahead()
         return training.samples * training.questions_per_step * (1 + ahead)
 
     async def _learn(self, method: str, beside: Sequence[str], needed: int) -> None:

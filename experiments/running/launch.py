@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
@@ -19,9 +19,7 @@ from experiments.evidence.web import check_web
 from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models, replicas
-from topologies.learning.peers import VARIANTS
-from topologies.learning.scheme import ESTIMATOR_TRAITS
-from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
+from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
 from topologies.systems.bdog.blueprints import read_blueprints
 
 
@@ -165,50 +163,29 @@ def learned_methods(config: Config) -> tuple[str, ...]:
     """The methods of a run that learn a graph: those that are named, or else M3Prune's, where another needs one."""
     methods = methods_of(config)
     learned = tuple(method.name for method in methods if method.learner)
-    return learned or ((str(Peer.M3PRUNE),) if any(method.needs_graph for method in methods) else ())
+    return learned or ((str(LearnedMethod.M3PRUNE),) if any(method.needs_graph for method in methods) else ())
 
 
 def learner_options(config: Config, method: str) -> dict[str, Any]:
-    """The arguments of a method's learner, with what an ablation takes away. Raises UserError where that was not
-    there."""
-    settings, pruning = learner_settings(config, method)
-    if config.ablation == "no_alignment" and not ESTIMATOR_TRAITS[settings.estimator].has_alignment:
-        able = " or ".join(name for name, estimator in ESTIMATOR_TRAITS.items() if estimator.has_alignment)
-        raise UserError(
-            f"ablation=no_alignment: {method} learns with {settings.estimator}, which has no alignment term to go "
-            f"without; leave it out of methods, or choose learner.estimator={able}"
-        )
-    check_samples(settings, config.training.samples)
-    # The settings are copies, so the configuration that is saved and compared stays as it is.
-    if config.ablation == "no_inter":
-        settings.inter = False
-    if config.ablation == "no_alignment":
-        settings.align_weight = 0.0
-    rounds = config.topology.rounds
-    return {"rounds": rounds, "seed": config.seed, "settings": settings, "pruning": pruning}
+    """The arguments of a method's learner, without the parts that an ablation removes.
 
-
-def learner_settings(config: Config, method: str) -> tuple[LearnerSettings, PruningSettings]:
-    """The settings of a method's learning and pruning: as configured, where they are not its own.
-
-    Raises UserError for a setting that was chosen and that the method has another way.
+    Raises UserError where the learner has no such part, or too few samples of each question.
     """
-    peer = Peer(method)
-    adopted = VARIANTS[peer].settings(config.learner, config.pruning)
-    for group, configured, adopted_group in (
-        ("learner", config.learner, adopted[0]),
-        ("pruning", config.pruning, adopted[1]),
-    ):
-        defaults = type(configured)()
-        for f in fields(configured):
-            value, adopted_value = getattr(configured, f.name), getattr(adopted_group, f.name)
-            # A value equal to the default cannot be told from one that was never set, so it passes.
-            if value not in (adopted_value, getattr(defaults, f.name)):
-                raise UserError(
-                    f"{group}.{f.name}={value}: {peer} always has {adopted_value}; leave the setting out, "
-                    f"or {peer} out of methods"
-                )
-    return adopted
+    variant = VARIANTS[LearnedMethod(method)]
+    check_samples(variant, config.training.samples)
+    if config.ablation == "no_inter":
+        variant = replace(variant, inter=False)
+    if config.ablation == "no_alignment":
+        if not variant.estimator.is_gradient:
+            raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
+        variant = replace(variant, terms=variant.terms - {"alignment"})
+    return {
+        "rounds": config.topology.rounds,
+        "seed": config.seed,
+        "variant": variant,
+        "settings": config.learner,
+        "pruning": config.pruning,
+    }
 
 
 def _check_dropped(config: Config) -> None:
@@ -221,12 +198,12 @@ def _check_dropped(config: Config) -> None:
         )
 
 
-def check_samples(settings: LearnerSettings, samples: int) -> None:
-    """Raises UserError where an estimator gets too few samples of each question to learn from."""
-    if samples < (least := ESTIMATOR_TRAITS[settings.estimator].least_samples):
+def check_samples(variant: Variant, samples: int) -> None:
+    """Raises UserError where a learner gets too few samples of each question."""
+    if samples < (least := variant.estimator.least_samples):
         raise UserError(
-            f"training.samples={samples}: {settings.estimator} compares the samples of a question with each other and "
-            f"needs {least}; raise it, or choose another estimator"
+            f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
+            f"{least}; raise it, or leave {variant.name} out"
         )
 
 

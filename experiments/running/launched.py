@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,10 +29,9 @@ from experiments.running.launch import launched_roles, learned_methods, learner_
 from experiments.running.models import COMPLETIONS, by_key, judge_backend, model_backend, role_backends
 from experiments.running.pools import Pool, check_gpus, check_memory, gpu_memory, plan_pools
 from topologies.discussion import Team
-from topologies.learning import sharing
-from topologies.learning.candidate_graphs import around, graph_of
-from topologies.learning.scheme import DENSE, LearnerSpec, Scheme
-from topologies.learning.settings import Graph
+from topologies.learning.learner_settings import Graph
+from topologies.learning.making import candidates_along, graph_of, make_learner
+from topologies.learning.spec import DENSE, LearnerSpec, shared_training
 
 if TYPE_CHECKING:
     from topologies.learning.learner import Learner
@@ -136,39 +136,33 @@ def _launch_team(
     return runtime.launch_agents(roles, config.agents, kept[model_backend(config).key], others=others)
 
 
-def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, Scheme]:
-    """What the learner of each learned method goes by. Raises UserError for settings that one cannot have."""
-    return {method: scheme for method, (_, scheme) in _checked(config, roles).items()}
+def check_learners(config: Config, roles: Sequence[Role]) -> dict[str, LearnerSpec]:
+    """The specification of each learned method. Raises UserError for settings that a learner cannot have."""
+    specs = {}
+    for method in learned_methods(config):
+        specs[method] = _learner_spec(config, roles, method)
+        try:
+            specs[method].check()
+        except UserError as error:
+            raise UserError(f"{method}: {error}") from error
+    return specs
 
 
 def donors(config: Config, roles: Sequence[Role]) -> dict[str, str]:
     """By learned method, the one whose discussions it learns from instead of its own (`training.share`)."""
-    if not config.training.share:
-        return {}
-    return sharing.donors(check_learners(config, roles))
+    return shared_training(check_learners(config, roles)) if config.training.share else {}
 
 
 def launch_learners(config: Config, roles: Sequence[Role], runtime: Runtime) -> Mapping[str, Any]:
-    """The learner of each learned method, by its name, all in the topology actor, for most of what a process of theirs
-    takes is PyTorch. Raises UserError for settings that one cannot have."""
-    made = {method: spec for method, (spec, _) in _checked(config, roles).items()}
+    """Launches the learner of each learned method, by its name, all in the topology actor: most of the memory of such a
+    process is PyTorch. Raises UserError for settings that a learner cannot have."""
+    made = {method: partial(make_learner, spec) for method, spec in check_learners(config, roles).items()}
     return runtime.launch("the topology actor", made) if made else {}
 
 
 def make_learners(config: Config, roles: Sequence[Role]) -> dict[str, Learner]:
-    """The learners in this process, by method. Raises UserError for settings that one cannot have."""
-    return {method: spec() for method, (spec, _) in _checked(config, roles).items()}
-
-
-def _checked(config: Config, roles: Sequence[Role]) -> dict[str, tuple[LearnerSpec, Scheme]]:
-    checked = {}
-    for method in learned_methods(config):
-        spec = _learner_spec(config, roles, method)
-        try:
-            checked[method] = spec, spec.scheme()
-        except ValueError as error:
-            raise UserError(f"{method}: {error}") from error
-    return checked
+    """Makes the learners in this process, by method. Raises UserError for settings that a learner cannot have."""
+    return {method: make_learner(spec) for method, spec in check_learners(config, roles).items()}
 
 
 def _learner_spec(config: Config, roles: Sequence[Role], method: str) -> LearnerSpec:
@@ -184,7 +178,7 @@ def _learner_spec(config: Config, roles: Sequence[Role], method: str) -> Learner
         return spec
     return replace(
         spec,
-        candidates=around(graph_of(topology.candidates, len(roles), config.seed)),
+        candidates=candidates_along(graph_of(topology.candidates, len(roles), config.seed)),
         roles=[role.played for role in roles] if topology.tied else None,
     )
 

@@ -24,7 +24,7 @@ from experiments.running.counted import CountedTeam
 from experiments.running.slots import Slots
 from experiments.running.student import Scores, Student
 from topologies.discussion import Team
-from topologies.learning.step_report import StepReport
+from topologies.learning.spec import StepReport
 from topologies.wiring import Wirings
 
 log = logging.getLogger(__name__)
@@ -130,14 +130,14 @@ class Training:
             learned: tuple[int, list[StepReport | None], int] | None = None
             recorded: asyncio.Task[None] | None = None
             for number in range(first, len(items)):
-                # No discussions are under way at a look, so that none is held in vain.
-                if all([await student.settled(stage) for student in self._all]):
-                    line = f"{self.student.method}, stage {stage}: settled after {number} of {len(items)} steps"
+                # No discussions are under way at an interim analysis, so that none is held in vain.
+                if all([await student.may_stop(stage) for student in self._all]):
+                    line = f"{self.student.method}, stage {stage}: stopped early after {number} of {len(items)} steps"
                     log.info(line)
                     self.context.progress.print(line)
                     break
                 # Limited by concurrency, by what the estimator can sample ahead, and by the end of the stage.
-                foreseen = min(number + fill, number + await self.student.learner.foresight(), len(items) - 1)
+                foreseen = min(number + fill, number + await self.student.learner.lookahead(), len(items) - 1)
                 for later in range(number + len(under_way), foreseen + 1):
                     asked = await (upcoming or self._questions(items[later]))
                     upcoming = group.create_task(self._questions(items[later + 1])) if later + 1 < len(items) else None

@@ -14,7 +14,7 @@ from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
 from topologies import fixed, single
 from topologies.defences import agreement, anomaly, challenger, inspector, majority
-from topologies.learning import peers
+from topologies.learning import variants
 from topologies.library import Library, Reach
 from topologies.method import LearnedGraph, Method, MethodContext
 from topologies.systems import (
@@ -47,7 +47,7 @@ METHODS = (
     majority.METHOD,
     agreement.METHOD,
     anomaly.METHOD,
-    *peers.METHODS,
+    *variants.METHODS,
     *direct.METHODS,
     self_correction.METHOD,
     ddcot.METHOD,

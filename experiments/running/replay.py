@@ -30,7 +30,7 @@ from experiments.records.traces import decode
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
 from experiments.running.opening import open_dataset
-from topologies.learning.pruned import TRAINING
+from topologies.learning.learned_topology import TRAINING
 
 # Keys that may differ between a run and its replay, with everything below them: none changes what an agent is asked.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.

@@ -14,9 +14,9 @@ from experiments.records.recorder import LearningRecorder
 from experiments.records.records import LearningStep, matrix
 from experiments.running.context import RunContext
 from experiments.running.in_thread import to_its_end
-from experiments.running.launch import learner_settings
-from topologies.learning.pruned import LearnedTopology
-from topologies.learning.step_report import StepReport
+from topologies.learning.learned_topology import LearnedTopology
+from topologies.learning.spec import StepReport
+from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.wiring import Wirings
 
 
@@ -94,12 +94,12 @@ class Student:
         # Tokens count once, with those who held the discussions.
         await self._record(stage, step, terms | {"tokens": 0.0 if self.source else float(tokens)}, report.edges)
 
-    async def settled(self, stage: int) -> bool:
-        """Whether the stage may end here, before its last step (`learner.settled`)."""
-        if self.context.config.learner.settled is None:
+    async def may_stop(self, stage: int) -> bool:
+        """Whether the stage may end here, before its last step (`learner.early_stop`)."""
+        if self.context.config.learner.early_stop is None:
             return False  # not asked in vain: a learner is another process
         # A run that was killed as the next stage began goes on from there.
-        return self.reached[0] > stage or bool(await self.learner.settled())
+        return self.reached[0] > stage or bool(await self.learner.may_stop())
 
     async def end(self, stage: int) -> None:
         """Leaves a stage; one that is there already, or is past it, stays where it is."""
@@ -109,7 +109,7 @@ class Student:
     async def _record(self, stage: int, step: int, terms: Mapping[str, float], edges: Mapping[str, int]) -> None:
         context = self.context
         matrices = (await self.learner.probabilities())._asdict()
-        if learner_settings(context.config, self.method)[0].per_round:
+        if VARIANTS[LearnedMethod(self.method)].per_round:
             for number in range(1, context.config.topology.rounds + 1):
                 for kind, p in (await self.learner.probabilities(number))._asdict().items():
                     if kind == "spatial" or number > 1:  # no round comes before the first

@@ -42,7 +42,7 @@ from experiments.running.methods import methods_of
 from experiments.running.models import models_named
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from topologies.learning.learner import Learner
-from topologies.learning.step_report import StepReport
+from topologies.learning.spec import StepReport
 
 KEPT = 8  # data sets that are open at once, each with its index
 

@@ -1,14 +1,12 @@
-"""A learner's state of every edge: whether it is left, its logit, and when it was cut."""
+"""State of a learner's edges: whether each is left, its logit, and when it was cut."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from topologies.learning.blocks import AnyBlock
-from topologies.learning.draws import gumbel_probability
 from topologies.wiring import KINDS, Floats
 
 BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
@@ -17,34 +15,27 @@ BETA_1, BETA_2 = 0.9, 0.999  # as recommended for Adam (Kingma and Ba 2015)
 class EdgeState:
     """Masks and logits, by kind of edge, all [sender, receiver].
 
-    mask: bool; the edges that are left. Rounds share it, or each has its own, [rounds, sender, receiver].
+    mask: bool, the edges that are left; rounds share it, or have one each, [rounds, sender, receiver].
     logits: float [rounds or 1, sender, receiver]; zero is a probability of one half.
     cut: float, of the mask's shape; 0 while an edge is left, else tick + p at the moment it was pruned.
-    mean, square, steps: Adam's moments of the gradient, of the logits' shape, and their number of steps; none without
-        Adam.
     """
 
-    def __init__(
-        self, masks: Mapping[str, Tensor], copies: Mapping[str, int], adam: bool = False, by_round: bool = False
-    ) -> None:
-        """`masks`: the edges at the start; `copies`: rounds with logits of their own; `adam`: keep moments;
-        `by_round`: whether these rounds have masks of their own too."""
-        self.logits = {kind: torch.zeros(copies[kind], *mask.shape) for kind, mask in masks.items()}
-        shape = {kind: theta.shape if by_round else theta.shape[1:] for kind, theta in self.logits.items()}
+    def __init__(self, masks: Mapping[str, Tensor], rounds: int | None = None) -> None:
+        """`masks`: edges at the start; `rounds`: their number where each has masks and logits of its own."""
+        copies = {"spatial": rounds, "temporal": max(1, rounds - 1)} if rounds else {}
+        self.by_round = rounds is not None
+        self.logits = {kind: torch.zeros(copies.get(kind, 1), *mask.shape) for kind, mask in masks.items()}
+        shape = {kind: theta.shape if self.by_round else theta.shape[1:] for kind, theta in self.logits.items()}
         self.mask = {kind: mask.expand(shape[kind]).clone() for kind, mask in masks.items()}
         self.cut = {kind: torch.zeros(shape[kind], dtype=torch.float64) for kind in masks}
-        self.by_round = by_round
-        self.adam = adam
+        # Adam's moments of the gradient, of the logits' shape, and their number of steps.
         self._moments: dict[str, dict[str, Tensor]] = {}
         self.forget_gradients()
 
     def probability(self, kind: str) -> Tensor:
-        """Sigmoid of the logits, of the mask's shape: each round's own, or the mean over rounds that share a mask."""
-        return self.of_masks(kind, self.logits[kind].sigmoid())
-
-    def of_masks(self, kind: str, values: Tensor) -> Tensor:
-        """Values [rounds or 1, sender, receiver] in the mask's shape: each round's own, or the mean over rounds."""
-        return values if self.by_round else values.mean(0)
+        """Sigmoid of the logits, of the mask's shape."""
+        p = self.logits[kind].sigmoid()
+        return p if self.by_round else p[0]
 
     def present(self, kind: str, p: Tensor, round: int | None = None) -> Tensor:
         """p [rounds or 1, sender, receiver] where edges are left, else 0, [sender, receiver]: of one round (from 1; of
@@ -59,14 +50,11 @@ class EdgeState:
         return mask[[row(kind, round)]] if round is not None and len(mask) > 1 else mask
 
     def climb(self, kind: str, gradient: Tensor, learning_rate: float, trained: Tensor) -> None:
-        """Takes one step along a gradient [rounds or 1, sender, receiver]: plain, or Adam's (2015, Alg. 1).
+        """Takes one step of Adam (2015, Alg. 1) along a gradient [rounds or 1, sender, receiver].
 
         trained: bool, of the mask's shape; the edges that move. Momentum would go on moving others.
         """
         gradient = gradient * trained
-        if not self.adam:
-            self.logits[kind] += learning_rate * gradient
-            return
         mean, square, steps = (self._moments[name][kind] for name in ("mean", "square", "steps"))
         steps += 1
         mean += (1 - BETA_1) * (gradient - mean)
@@ -82,8 +70,6 @@ class EdgeState:
 
     def forget_gradients(self) -> None:
         """Starts the optimiser anew."""
-        if not self.adam:
-            return
         zeros = {kind: torch.zeros_like(theta) for kind, theta in self.logits.items()}
         self._moments = {
             "mean": {kind: zero.clone() for kind, zero in zeros.items()},
@@ -91,22 +77,15 @@ class EdgeState:
             "steps": {kind: torch.zeros(()) for kind in self.logits},
         }
 
-    def start_from_noise(self, block: AnyBlock, start: Mapping[str, Tensor], tau: float, generator: Generator) -> None:
-        """Sets one matrix's probabilities by Eq. 4 as printed; start: the edges that exist."""
-        exists, theta = block.of(start[block.kind]), self.logits[block.kind]
-        p = gumbel_probability(exists.expand(len(theta), *exists.shape), tau, generator)
-        # At 0 or 1 an edge would have no finite logit, and no gradient to come back by.
-        theta[(..., *block.cells)] = p.clamp(1e-3, 1 - 1e-3).logit()
-
     def keep(self, kind: str, kept: Tensor, tick: int) -> None:
-        """Cuts the edges that are not kept; bool, of the mask's shape."""
+        """Cuts all edges but those in `kept`, bool, of the mask's shape."""
         gone = self.mask[kind] & ~kept
         self.mask[kind] = self.mask[kind] & kept
         self.cut[kind] += (tick + self.probability(kind).double()) * gone
 
     def rank_anew(self, kind: str, last: Tensor) -> None:
-        """Ranks the edges that were cut by their present p, not by when they were cut; those in `last`, bool [sender,
-        receiver], below all others."""
+        """Ranks cut edges by their present p instead of their time; edges in `last`, bool [sender, receiver], below all
+        others."""
         cut = self.cut[kind]
         self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
 
@@ -124,11 +103,11 @@ class EdgeState:
         return scores
 
     def tensors(self) -> dict[str, Tensor]:
-        """Copies of all of it, by `<part>.<kind>`."""
+        """Copies the state, by `<part>.<kind>`."""
         return {f"{part}.{kind}": values[kind].clone() for part, values in self._parts().items() for kind in KINDS}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restores what `tensors` gave."""
+        """Restores a state from `tensors`."""
         for part, values in self._parts().items():
             values.update({kind: tensors[f"{part}.{kind}"].clone() for kind in KINDS})
 

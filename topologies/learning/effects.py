@@ -1,8 +1,16 @@
-"""The effects of edges: sampled wirings as a randomised experiment, with empirical Bayes shrinkage.
+"""Effects of edges: sampled wirings as a randomised experiment, with empirical Bayes shrinkage.
 
-Whether an edge was drawn depends on nothing but its probability, so the score of a receiver with the edge, minus that
-without it, is the edge's effect and no confounder's. One edge is seen too rarely to be judged alone; the other edges of
-its sender, and how good that sender's own answers are, say what to expect of it.
+An edge is drawn by its own probability alone, so the score of a receiver with the edge, minus the score without it, is
+the edge's effect and not that of a confounder. One edge is seen too rarely to be judged alone: the other edges of its
+sender, and how good that sender's own answers are, say what to expect of it.
+
+Certainty holds at every interim analysis. An edge's coin e of chance p is tossed without knowing the discussion. If the
+edge had no effect, the sum S of (e - p) c over samples, c being the credit of the turn that it leads to, would be a
+fair game. With U the sum of c^2 / 4, for every l (Hoeffding),
+
+    E exp(l S - l^2 U / 2) <= 1
+
+Mixed over l, this bounds S at all times at once (Robbins 1970). Nothing is estimated, and nothing assumed of scores.
 """
 
 from __future__ import annotations
@@ -13,6 +21,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+# About U of one edge after 100 samples with credits of .45: there the bound is tightest. Fixed beforehand.
+TIGHTEST_AT = 5.0
 
 
 class Estimate(NamedTuple):
@@ -42,7 +53,7 @@ def credited_sum(each: Tensor, credit: Tensor) -> Tensor:
     """The sum over samples of each x credit, [rounds, sender, receiver]; each: [k, rounds, sender, receiver], credit:
     [k, rounds, receiver]."""
     total = torch.zeros(each.shape[1:], dtype=torch.float64)
-    # Sample by sample: an einsum first turns `each` so that samples stand last, which takes twenty times as long.
+    # Sample by sample: an einsum first moves samples to the last dimension, which takes twenty times as long.
     for sample, credits in zip(each, credit.double()[:, :, None], strict=True):
         total.addcmul_(sample.double(), credits)
     return total
@@ -79,10 +90,10 @@ def regression(values: Estimate, covariates: Tensor, extra_variance: Tensor) -> 
 
 
 def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) -> Tensor:
-    """The variance of values about what was expected beyond their own variances (DerSimonian and Laird).
+    """Variance of values about their expectation beyond their own variances (DerSimonian and Laird).
 
     One shape; a value of infinite variance counts for nothing. The estimate of moments is often 0, which would be
-    certainty that all are alike: it is kept at least half its standard error above (Chung et al., 2013, say why).
+    certainty that all are alike: it is kept at least half its standard error above 0 (Chung et al. 2013).
     """
     weight = (1 / values.variance).flatten()
     total, free = weight.sum(), int((weight > 0).sum()) - fitted_parameters
@@ -94,7 +105,7 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
 
 
 def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
-    """Each value drawn towards its prior by scatter / (scatter + variance), and the variance that is left.
+    """Draws each value towards its prior by scatter / (scatter + variance); returns it with the variance left.
 
     The prior's own variance counts with the weight that the prior has in the value.
     """
@@ -105,7 +116,7 @@ def shrink(values: Estimate, prior: Estimate, scatter: Tensor) -> Estimate:
 
 
 def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
-    """Each sender's score beside the mean of its modality [senders]; visual: bool [senders].
+    """Each sender's score minus the mean of its modality [senders]; visual: bool [senders].
 
     The specialists of the modality that fewer questions are about score less without being worse.
     """
@@ -128,7 +139,7 @@ def sender_effects(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
 
 
 def posterior(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
-    """Step (4): every edge's effect given all of them [senders, receivers]; of an edge never drawn, its sender's."""
+    """Step (4): every edge's effect given all edges [senders, receivers]; for one never drawn, its sender's."""
     senders = sender_effects(edges, scores, visual)
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
@@ -138,9 +149,8 @@ def posterior(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
 def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor, visual: Tensor) -> dict[str, Estimate]:
     """`posterior` of the edges of several kinds and rounds together, each [rounds or 1, sender, receiver].
 
-    A sender's edges of all kinds are judged together, the decision agent being one more receiver: each says how far the
-    sender can be trusted. Alone, the decision column holds too little evidence; noise would now and then keep the one
-    agent that misleads.
+    A sender's edges of all kinds are judged together, with the decision agent as one more receiver. Alone, the decision
+    column has too little evidence: noise would now and then keep the one agent that misleads.
     """
     columns = {kind: Estimate(*(part.transpose(0, 1).flatten(1) for part in edges)) for kind, edges in raw.items()}
     widths = [edges.mean.shape[1] for edges in columns.values()]
@@ -150,3 +160,35 @@ def posterior_by_kind(raw: Mapping[str, Estimate], scores: Tensor, visual: Tenso
         kind: Estimate(*(part.unflatten(1, (len(edges.mean), -1)).transpose(0, 1) for part in parts))
         for (kind, edges), parts in zip(raw.items(), split, strict=True)
     }
+
+
+class Sums(NamedTuple):
+    """S and U of edges, or of groups of edges, of one shape."""
+
+    total: Tensor
+    spread: Tensor
+
+    def over(self, *dimensions: int) -> Sums:
+        """Sums of groups: all edges along some dimensions together."""
+        return Sums(self.total.sum(dimensions), self.spread.sum(dimensions))
+
+
+def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float) -> Tensor:
+    """Whether an effect is surely below zero, however many interim analyses there are; bool.
+
+    Of `tests` such sums without effect, any is ever called harmful in `error_rate` of all runs at most.
+    edges: the number of edges in each sum.
+    """
+    mixed = TIGHTEST_AT * edges.clamp(min=1)
+    bound = 2 * torch.tensor(tests / error_rate).log() + ((sums.spread + mixed) / mixed).log()
+    harm: Tensor = (sums.total < 0) & (sums.total**2 / (sums.spread + mixed) >= bound)
+    return harm
+
+
+def chance_of(sums: Sums) -> float:
+    """The chance of sums that are together this large without any effect (chi-squared); 1 without samples."""
+    known = sums.spread > 0
+    if not bool(known.any()):
+        return 1.0
+    squared = (sums.total[known] ** 2 / sums.spread[known]).sum()
+    return float(torch.special.gammaincc(known.sum().double() / 2, squared.double() / 2))

@@ -1,7 +1,6 @@
-"""The estimators: how the scores of sampled wirings become the edges' logits.
+"""Estimators of the policy gradient: how scores of sampled wirings become the edges' logits (Eq. 8).
 
-To add one, write a class with the same methods as `Reinforce`, name it in `ESTIMATORS`, and say in scheme.py what
-others go by of it.
+To add one, write a class with the methods of `Reinforce`, name it in `ESTIMATORS` and in `Estimator` (variants.py).
 """
 
 from __future__ import annotations
@@ -11,23 +10,23 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from topologies.learning.blocks import Stage
+from topologies.learning.early_stopping import end_of_climb
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.randomised import Effects, drawn_tensors
-from topologies.learning.settings import Estimator, LearnerSettings
-from topologies.learning.settling import end_of_climb
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.stages import Stage
+from topologies.learning.variants import Estimator
 from topologies.wiring import KINDS, Wirings
 
 
 class Reinforce:
     """Gradient ascent on the objective (Eqs. 7, 8, 11): the paper's estimator."""
 
-    def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
-        """`visual`: bool [agents], those whose modality is pictures."""
-        self.settings, self.edges = settings, edges
-        # Of the stage's gradients and of their squares, by kind; kept where it is asked whether they have settled.
+    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
+        self.spec, self.settings, self.edges = spec, spec.settings, edges
+        # Sums of the stage's gradients and of their squares, by kind, for early stopping.
         self.climbed: dict[str, Tensor] = {}
         self._forget()
 
@@ -35,8 +34,8 @@ class Reinforce:
         """The probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
         return {kind: self.edges.logits[kind].sigmoid() for kind in stage.drawn}
 
-    def foresight(self, steps_left: int) -> int:
-        """The number of later steps of a stage that can be sampled before the next one is learned from."""
+    def lookahead(self, steps_left: int) -> int:
+        """Number of later steps of a stage that can be sampled before the next one is learned from."""
         return 0
 
     def learn(
@@ -58,51 +57,49 @@ class Reinforce:
         return gradient, terms
 
     def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
-        """The logits at the end of a stage of which `steps` are done and some are left, by kind."""
-        rate, adam = self.settings.learning_rate, self.edges.adam
+        """Forecasts the logits, by kind, for the end of a stage with `steps` done and some left."""
+        rate = self.settings.learning_rate
         return {
-            kind: end_of_climb(
-                theta, self.climbed[f"total.{kind}"], self.climbed[f"squares.{kind}"], steps, left, rate, adam
-            )
+            kind: end_of_climb(theta, self.climbed[f"total.{kind}"], self.climbed[f"squares.{kind}"], steps, left, rate)
             for kind, theta in self.edges.logits.items()
         }
 
     def _forget(self) -> None:
-        if self.settings.settled is not None:
+        if self.settings.early_stop is not None:
             for kind, theta in self.edges.logits.items():
                 zeros = torch.zeros_like(theta, dtype=torch.float64)
                 self.climbed |= {f"total.{kind}": zeros, f"squares.{kind}": zeros.clone()}
 
     def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
-        """The weight of each wiring's log-probability, [k]; [k, rounds] where the draws of its rounds have others."""
+        """Weights of each wiring's log-probability, [k]; [k, rounds] where its rounds have different baselines."""
         return utility
 
     def _terms(self, stage: Stage) -> tuple[Terms, dict[str, Tensor]]:
         """The objective's other terms, and their gradient by kind."""
         logits = {kind: theta.clone().requires_grad_() for kind, theta in self.edges.logits.items()}
         terms = terms_of(stage, self.edges.mask, logits, self.settings)
-        weighted = terms.weighted(self.settings, stage.number)
+        weighted = terms.weighted(self.settings, self.spec.variant, stage.number)
         if not weighted.requires_grad:  # a stage without any edge has no such terms
             return terms, {kind: torch.zeros(()) for kind in KINDS}
         slopes = torch.autograd.grad(weighted, [logits[kind] for kind in KINDS], materialize_grads=True)
         return terms, dict(zip(KINDS, slopes, strict=True))
 
     def _expected(self, wirings: Wirings, credit: Tensor) -> dict[str, Tensor]:
-        """The gradient of expected utility by kind (Eq. 8), over all edges, those frozen or always present included."""
+        """The gradient of expected utility by kind (Eq. 8), over all edges, frozen ones included."""
         return {
             kind: self._slope(kind, allowed, taken, credit) for kind, (allowed, taken) in drawn_tensors(wirings).items()
         }
 
     def _slope(self, kind: str, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
-        theta, likelihood = self.edges.logits[kind], self.settings.likelihood
+        theta = self.edges.logits[kind]
         if credit.dim() == 1:
-            return credited_slope(theta, allowed, taken, credit, likelihood)
-        # The last rounds are those that there are of this kind: none leads into the first, one to the decision agent.
+            return credited_slope(theta, allowed, taken, credit)
+        # Temporal edges have no first round, and edges to the decision agent have the last one alone.
         last, slope = credit[:, credit.shape[1] - allowed.shape[1] :], torch.zeros_like(theta)
         for t in range(allowed.shape[1]):
             place = slice(t, t + 1) if len(theta) > 1 else slice(0, 1)
             of_round = allowed[:, t : t + 1], taken[:, t : t + 1]
-            slope[place] += credited_slope(theta[place], *of_round, last[:, t], likelihood)
+            slope[place] += credited_slope(theta[place], *of_round, last[:, t])
         return slope
 
     def begin(self, stage: Stage) -> None:
@@ -110,19 +107,19 @@ class Reinforce:
         self._forget()
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
-        """The edges that are certain to harm by now, bool [sender, receiver] by kind; no gradient says."""
+        """Edges that are certain to harm by now, bool [sender, receiver] by kind; with gradients there are none."""
         return {}
 
     def certain_harm(self) -> dict[str, Tensor]:
-        """The edges that `harmful` has named so far, by kind."""
+        """Edges that `harmful` has named so far, by kind."""
         return {}
 
     def evidence(self) -> float | None:
-        """The chance of what was seen where no edge has an effect; None where that is not known."""
+        """The chance of scores like these if no edge had an effect; None where that is unknown."""
         return None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Copies of all that changes while learning, beside the edges."""
+        """Copies what changes while learning, except for the edges."""
         return {f"climbed.{name}": total.clone() for name, total in self.climbed.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -131,12 +128,12 @@ class Reinforce:
 
 
 class Rloo(Reinforce):
-    """Eq. 8 with a leave-one-out baseline: what all samples of a question share moves no logit."""
+    """Eq. 8 with a leave-one-out baseline: a utility that all samples of a question share moves no logit."""
 
     def credit(self, wirings: Wirings, utility: Tensor, group: Tensor) -> Tensor:
         if wirings.draws is None:
             return leave_one_out(utility, group)
-        # What a draw is compared with must not have the same draw in it.
+        # A draw is compared with samples that do not have the same draw.
         rounds = torch.tensor(wirings.draws).T
         return torch.stack([leave_one_out(utility, group, of_round) for of_round in rounds], dim=1)
 

@@ -12,11 +12,11 @@ round, [k, rounds, agents], and how good the final answers were, [k]:
         learner.learn(wirings, turn_scores, utilities)
     spatial, temporal = learner.inference()
 
-Each pass is one question (or several: say which with `groups`). All K wirings of a question should be discussed with
-the same question, so that they can be compared. Stages pass by themselves, each after `pruning.steps` passes;
-`next_stage()` ends one early, for which `settled()` may be the reason. `edge_scores()` ranks all edges,
-`inference_wirings().decision` says whom the decision agent reads. Both, and `inference()`, may be asked for at any
-time.
+Each pass is one question (or several, named by `groups`). All K wirings of a question should be discussed with the
+same question, so that they can be compared. Stages pass by themselves, each after `pruning.steps` passes;
+`next_stage()` ends one early, for which `may_stop()` may be the reason. `edge_scores()` ranks all edges,
+`inference_wirings().decision` names the agents that the decision agent reads. Both, and `inference()`, may be called
+at any time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from torch import Generator, Tensor
 
 from actors.messages import Modality, derive_seed
 from topologies.graphs import acyclic, as_wirings
-from topologies.learning.blocks import Stage, listened_to, stages_of
-from topologies.learning.draws import Common, sample_wirings
+from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.estimators import ESTIMATORS, Reinforce
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.pruning_rules import RULES
 from topologies.learning.randomised import Effects
-from topologies.learning.scheme import Scheme
-from topologies.learning.settings import Decision, Init, LearnerSettings, Optimiser, PruningSettings
-from topologies.learning.settling import misjudged
-from topologies.learning.step_report import StepReport
-from topologies.wiring import KINDS, Bools, Edges, Floats, Wirings, check_shapes
+from topologies.learning.sampling import CommonDraws, sample_wirings
+from topologies.learning.spec import LearnerSpec, StepReport
+from topologies.learning.stages import Stage, stages_of
+from topologies.learning.variants import EFFECTS, Variant
+from topologies.wiring import Bools, Edges, Floats, Wirings, check_shapes
 
 __all__ = ["Learner", "LearnerSettings", "PruningSettings", "StepReport"]
 
@@ -61,56 +61,50 @@ class Learner:
         *,
         rounds: int = 2,
         seed: int = 0,
+        variant: Variant = EFFECTS,
         settings: LearnerSettings | None = None,
         pruning: PruningSettings | None = None,
     ) -> None:
-        """`modalities`: "text" or "visual" for every agent, in the agents' order. Raises ValueError on bad settings."""
-        self.scheme = Scheme.of(modalities, rounds, settings or LearnerSettings(), pruning or PruningSettings())
-        self.settings, self.pruning = settings, pruning = self.scheme.settings, self.scheme.pruning
-        self.modalities, self.stages = self.scheme.modalities, self.scheme.stages
-        self.rounds, self.seed, self.agents = rounds, seed, len(self.modalities)
+        """`modalities`: "text" or "visual" for every agent, in the agents' order. Raises UserError on bad settings."""
+        settings, pruning = settings or LearnerSettings(), pruning or PruningSettings()
+        self._start(LearnerSpec(tuple(modalities), rounds, seed, variant, settings, pruning))
+
+    def _start(self, spec: LearnerSpec) -> None:
+        spec.check()
+        self.spec = spec
+        self.rounds, self.seed, self.agents, self.stages = spec.rounds, spec.seed, len(spec.modalities), spec.stages
+        self.pruning = spec.pruning
         self.stage, self.step, self._over = 1, 0, False
-
-        visual = torch.tensor([modality is Modality.VISUAL for modality in self.modalities])
-        self._stages = self._stages_of(visual, self.scheme.rule.whole)
-
-        own = {"spatial": rounds, "temporal": max(1, rounds - 1), "decision": 1}
-        copies = own if settings.per_round else dict.fromkeys(KINDS, 1)
-        by_round = settings.per_round and self.scheme.rule.by_round
-        self._edges = EdgeState(self._stages[1].start, copies, settings.optimiser == Optimiser.ADAM, by_round)
-        if settings.init == Init.GUMBEL:
-            generator = Generator().manual_seed(derive_seed(seed, "gumbel"))
-            for stage in self._stages.values():
-                for block in stage.blocks:
-                    self._edges.start_from_noise(block, stage.start, settings.tau, generator)
-        self._estimator = self._estimate(visual)
-        self._rule = RULES[pruning.rule](pruning, self._edges, rounds, self.scheme.estimator.each_step)
+        self._stages = self._stages_of()
+        self._edges = EdgeState(self._stages[1].start, spec.rounds if spec.variant.per_round else None)
+        self._estimator = self._estimate()
+        self._rule = RULES[spec.variant.rule](spec.pruning, self._edges, spec.variant.estimator.is_gradient)
 
     @property
     def finished(self) -> bool:
-        """Whether all stages are over. To learn on is no mistake: what is left is learned and pruned further."""
+        """Whether all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
     def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings:
         """Draws `k` wirings, of the next stage where `pruning.steps` steps of this one are done.
 
-        They are for so many `questions`, as many consecutive ones for each, which have in common what the settings say.
-
-        The same stage, step and `draw` give the same ones, also after `load`. `ahead` asks for those of a later step,
-        so many steps after the next one. Raises ValueError when k is below 1 or `ahead` above `foresight()`.
+        They are for so many `questions`, as many consecutive ones for each. The same stage, step and `draw` give the
+        same wirings, also after `load`. `ahead` asks for wirings of a later step, so many steps after the next one.
+        Raises ValueError when k is below 1 or `ahead` above `lookahead()`.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         if self.step >= self.pruning.steps and self.stage < self.stages:
             self.next_stage()
-        if not 0 <= ahead <= self.foresight():
-            raise ValueError(f"ahead must be from 0 to {self.foresight()} here, got {ahead}")
-        common = Common.of(k, self.rounds, questions, self.settings.shared_orders, self.settings.beginnings)
+        if not 0 <= ahead <= self.lookahead():
+            raise ValueError(f"ahead must be from 0 to {self.lookahead()} here, got {ahead}")
+        settings = self.spec.settings
+        common = CommonDraws.of(k, self.rounds, questions, settings.shared_orders, settings.beginnings)
         return self._sample(k, self._estimator.chances(self._stage), self._generator("wirings", draw, ahead), common)
 
-    def foresight(self) -> int:
-        """The number of steps beyond the next one that can be sampled, to hold their discussions at the same time."""
-        return self._estimator.foresight(self.pruning.steps_to_look(self.step) - 1)
+    def lookahead(self) -> int:
+        """Number of steps beyond the next one that can be sampled already, so that their discussions can start."""
+        return self._estimator.lookahead(self.pruning.steps_to_interim(self.step) - 1)
 
     def learn(
         self,
@@ -119,10 +113,10 @@ class Learner:
         utilities: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
     ) -> StepReport:
-        """One training step: the estimator changes the logits, then the rule prunes.
+        """Takes one training step: the estimator changes the logits, then the rule prunes.
 
         turn_scores: [k, rounds, agents], how good each agent's own answer was; only `effects` uses it.
-        utilities: [k], the final answers'. groups: int [k], the question that each sample belongs to (one by default).
+        utilities: [k], of the final answers. groups: int [k], the question of each sample (one by default).
         Raises ValueError on a wrong shape, a value that is not finite, and with `rloo` a question with one sample.
         """
         k = len(wirings.spatial)
@@ -135,7 +129,7 @@ class Learner:
         group = torch.tensor(np.unique(question, return_inverse=True)[1])
         change, terms = self._estimator.learn(self._stage, wirings, scores, utility, group)
         self._rule.after_step(self._stage, self.step, self._generator)
-        if self.pruning.steps_to_look(self.step) == 1:
+        if self.pruning.steps_to_interim(self.step) == 1:
             for kind, harmful in self._estimator.harmful(self._stage).items():
                 self._edges.keep(kind, ~harmful, self.step + 1)
         self.step += 1
@@ -146,40 +140,36 @@ class Learner:
             step=self.step,
             utility=float(utility.mean()),
             **{name: term.item() for name, term in terms._asdict().items()},
-            objective=utility.mean().item() + terms.weighted(self.settings, self.stage).item(),
+            objective=utility.mean().item() + terms.weighted(self.spec.settings, self.spec.variant, self.stage).item(),
             gradient_norm=float(torch.stack([g.norm() for g in change.values()]).norm()),
             pruning_rate=self._rule.rate,
             edges=self.edges_left(),
         )
 
-    def settled(self) -> bool:
-        """Whether going on with the stage would hardly change its cut, so that `next_stage` may be called now.
+    def may_stop(self) -> bool:
+        """Whether the rest of the stage would hardly change its cut, so that `next_stage` may be called now.
 
-        Asked at the stage's looks, and False wherever `settled` is not set. It depends on the state alone.
+        Only at interim analyses with `early_stop` set; it depends on the state alone.
         """
-        most = self.settings.settled
-        if most is None or not self.pruning.is_look(self.step) or not self._knows():
+        most = self.spec.settings.early_stop
+        if most is None or not self.pruning.is_interim(self.step) or not self._knows():
             return False
         ends = self._estimator.outlook(self._stage, self.step, self.pruning.steps - self.step)
         generator, wrong, whole = self._generator("settling"), 0.0, 0.0
         for block in self._stage.blocks:
-            theta, end = self._edges.logits[block.kind], ends[block.kind]
-            # Of a mean over rounds, the variance is smaller by their number.
-            of_mean = end.variance if self._edges.by_round else end.variance / len(theta)
-            now, mean, variance = (self._edges.of_masks(block.kind, part) for part in (theta, end.mean, of_mean))
             cut = self._rule.end_cut(self._stage, block)
-            parts = (block.of(part) for part in (self._edges.mask[block.kind], now, mean, variance))
-            # Of each round that has a matrix of its own, or of all.
-            for present, *values in zip(*(part if self._edges.by_round else part[None] for part in parts), strict=True):
-                logits, *foreseen = (value[present] for value in values)
+            parts = (self._edges.left(block.kind), self._edges.logits[block.kind], *ends[block.kind])
+            # Each round's matrix, or the one that all share.
+            for present, *values in zip(*map(block.of, parts), strict=True):
+                logits, *forecast = (value[present] for value in values)
                 if len(logits):
-                    missed, all_of_it = misjudged(logits, Estimate(*foreseen), cut, generator)
-                    wrong, whole = wrong + missed, whole + all_of_it
+                    missed, all_edges = misjudged(logits, Estimate(*forecast), cut, generator)
+                    wrong, whole = wrong + missed, whole + all_edges
         return wrong <= most * whole
 
     def next_stage(self) -> None:
         """Goes on to stage 2, or finishes after the last stage. A staged one's edges start fully connected."""
-        if self.settled():
+        if self.may_stop():
             self._rule.cut_rest(self._stage, self._generator)
         self._cut()
         if self.stage == self.stages:
@@ -196,8 +186,8 @@ class Learner:
         self._rule.begin()
 
     def edges_left(self) -> dict[str, int]:
-        """Present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have masks of
-        their own."""
+        """Numbers of present edges of every matrix so far, by "sender>receiver kind", and ", round t" where rounds have
+        masks of their own."""
         blocks = {block.name: block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks}
         counts = {name: block.of(self._edges.left(block.kind)).sum((1, 2)) for name, block in blocks.items()}
         if not self._edges.by_round:
@@ -215,47 +205,46 @@ class Learner:
         return self._present(self._probability(), round)
 
     def chances(self) -> Edges[Floats]:
-        """The probability that `sample` takes an allowed edge with, from which reading weights come while learning.
+        """The chance of each allowed edge in `sample`, which gives the reading weights while learning.
 
-        Float [sender, receiver], the mean over rounds; [rounds, sender, receiver] where these have masks of their own.
-        With `effects`, whose coins are fair, all edges weigh alike.
+        Float [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own. With `effects`,
+        whose coins are fair, all edges weigh alike.
         """
         return self._reading(self._estimator.chances(self._stage))
 
     def reading(self) -> Edges[Floats]:
-        """p * mask, from which reading weights come after learning; shapes as of `chances`."""
+        """p * mask, which gives the reading weights after learning; shapes as for `chances`."""
         return self._reading(self._probability())
 
     def decision_probabilities(self) -> Floats:
-        """The probability that the decision agent reads each agent, float [agents]; 0 or 1 unless that is learned."""
+        """The probability that the decision agent reads each agent, float [agents]; 0 or 1 unless it is learned."""
         read = self._readers(self._speaks(ended=False))[:, 0].double()
         if "decision" in self._stage.drawn:
             read = read * self._edges.logits["decision"][0, :, 0].sigmoid()
         return read.numpy()
 
     def evidence(self) -> float | None:
-        """With `effects`, the chance of scores like these where no edge has any effect. None with gradients, which say
-        nothing of that."""
+        """The chance of scores like these if no edge had any effect, with `effects`; None with gradients."""
         return self._estimator.evidence()
 
     def without_evidence(self) -> float | None:
         """`evidence` where it is so large that the stage cuts nothing by its estimates; else None.
 
-        Every stage ends with such a test, so that each has its share of the settings' `error_rate`.
+        Every stage ends with such a test, so that each has its share of `error_rate`.
         """
         chance = self.evidence()
-        return chance if chance is not None and chance > self.settings.error_rate / self.stages else None
+        return chance if chance is not None and chance > self.spec.settings.error_rate / self.stages else None
 
     def certain_harm(self) -> Edges[Bools] | None:
-        """With `effects`, the edges that were cut as certain to harm, bool [sender, receiver]; else None."""
+        """Edges that were cut as certain to harm, bool [sender, receiver], with `effects`; None with gradients."""
         cut = self._estimator.certain_harm()
         return Edges(cut["spatial"].numpy(), cut["temporal"].numpy()) if cut else None
 
     def edge_scores(self) -> Edges[Floats]:
-        """A ranking of all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
+        """Ranks all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
 
-        A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned; of those
-        pruned together, and with `effects` of all, the one with the smaller p is lower.
+        A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
+        pruned together, and with `effects` among all, the smaller p ranks lower.
         """
         return Edges(self._edges.score("spatial"), self._edges.score("temporal"))
 
@@ -263,8 +252,8 @@ class Learner:
         """The edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
 
         All edges that pruning left are candidates, whatever their p: pruning is the threshold. The spatial ones are
-        added in descending p unless they close a cycle; every temporal one stays. Where rounds have masks of their own
-        it is [rounds, sender, receiver].
+        added in descending p unless they close a cycle; every temporal one stays. [rounds, sender, receiver] where
+        rounds have masks of their own.
         """
         kept = {kind: left.numpy() for kind, left in self._left().items()}
         if not self._edges.by_round:
@@ -282,7 +271,7 @@ class Learner:
         return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that changes while learning, as arrays that safetensors can store; `load` takes it back."""
+        """All that changes while learning, as arrays that safetensors can store and `load` restores."""
         clock = {"stage": self.stage, "step": self.step, "finished": int(self.finished)}
         tensors = {
             **self._edges.tensors(),
@@ -318,13 +307,16 @@ class Learner:
     def _stage(self) -> Stage:
         return self._stages[self.stage]
 
-    def _stages_of(self, visual: Tensor, whole: bool) -> dict[int, Stage]:
-        return stages_of(visual, self.stages, self.rounds, self.settings, whole)
+    def _stages_of(self) -> dict[int, Stage]:
+        visual = torch.tensor([str(modality) == "visual" for modality in self.spec.modalities])
+        return stages_of(self.spec, visual)
 
-    def _estimate(self, visual: Tensor) -> Reinforce | Effects:
-        return ESTIMATORS[self.settings.estimator](self.settings, self._edges, self.rounds, visual)
+    def _estimate(self) -> Reinforce | Effects:
+        return ESTIMATORS[self.spec.variant.estimator](self.spec, self._edges)
 
-    def _sample(self, k: int, chances: Mapping[str, Tensor], generator: Generator, common: Common | None) -> Wirings:
+    def _sample(
+        self, k: int, chances: Mapping[str, Tensor], generator: Generator, common: CommonDraws | None
+    ) -> Wirings:
         speaks, mask = self._speaks(ended=False), self._edges.mask
         return sample_wirings(k, self.rounds, mask, chances, self._readers(speaks), generator, speaks, common)
 
@@ -343,48 +335,39 @@ class Learner:
         return Edges(*(self._edges.present(kind, values[kind], round).double().numpy() for kind in Edges._fields))
 
     def _reading(self, values: Mapping[str, Tensor]) -> Edges[Floats]:
-        """`_present`, of each round apart where rounds have masks of their own."""
         if not self._edges.by_round:
             return self._present(values)
         each = [self._present(values, number) for number in range(1, self.rounds + 1)]
         return Edges(*(np.stack(matrices) for matrices in zip(*each, strict=True)))
 
     def _speaks(self, ended: bool) -> Tensor | None:
-        """The agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""
+        """Agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""
         silent = self._rule.silent(self._stage, ended)
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
     def _left(self) -> dict[str, Tensor]:
-        """The edges that would be left if learning ended here, by kind."""
+        """Edges that would be left if learning ended here, by kind."""
         if not self._knows():
             return {kind: mask.clone() for kind, mask in self._edges.mask.items()}
         return self._rule.left(self._stage, True, self._generator)
 
     def _cut(self) -> None:
-        """Prunes at the end of a stage."""
         if self._knows():
             self._rule.cut(self._stage, self._generator)
 
     def _knows(self) -> bool:
-        """False where there is no evidence of any effect: the estimates are noise then, and say nothing to cut by."""
+        """Whether there is evidence of any effect: without it the estimates are noise, and nothing is cut by them."""
         return self.without_evidence() is None
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
-        """The agents that the decision agent may read, bool [agents, 1]: of those that take part in the last round.
+        """Agents that the decision agent may read, bool [agents, 1], of those that take part in the last round.
 
-        `connected` leaves out an agent that pruning (not one draw) left with no edge to another agent; one that never
-        had such an edge is still read. left: with a learned column, the edges left if not those of now.
+        left: with a learned column, the edges left if not those of now.
         """
-        everybody = torch.ones(self.agents, 1, dtype=torch.bool)
-        present = everybody if speaks is None else speaks[-1][:, None]
+        present = torch.ones(self.agents, 1, dtype=torch.bool) if speaks is None else speaks[-1][:, None]
         if "decision" in self._stage.drawn:
             return (self._edges.mask if left is None else left)["decision"].view(self.agents, 1) & present
-        if self.settings.decision != Decision.CONNECTED:
-            return present
-        starts = [self._stages[stage].start for stage in range(1, self.stage + 1)]
-        ever = {kind: torch.stack([start[kind] for start in starts]).any(0) for kind in KINDS}
-        now = {kind: self._edges.left(kind).any(0) for kind in KINDS}
-        return listened_to(ever, now)[:, None] & present
+        return present
 
 
 def _finite(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

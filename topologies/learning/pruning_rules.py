@@ -1,6 +1,6 @@
-"""The pruning rules: which edges are cut, and when.
+"""Pruning rules: which edges are cut, and when.
 
-To add one, write its class here, name it in `RULES`, and say in scheme.py what others go by of it.
+To add one, write its class here, and name it in `RULES` and in `Rule` (variants.py).
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Generator, Tensor
 
-from topologies.learning.blocks import AnyBlock, Stage
-from topologies.learning.draws import prune_mask
+from topologies.learning.early_stopping import EndCut
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.settings import PruningSettings, Rule
-from topologies.learning.settling import EndCut
+from topologies.learning.learner_settings import PruningSettings
+from topologies.learning.stages import AnyBlock, Stage
+from topologies.learning.variants import Rule
 
 Random = Callable[[str], Generator]
-"""Makes a generator of its own for a purpose, from the learner's seed, stage and step."""
+"""Makes a generator for a purpose, from the learner's seed, stage and step."""
+
+AGENT_RATE = 0.2
+"""Share of the team that `agents` prunes after the first stage (Wang et al. 2025)."""
 
 
 class PruningRule:
-    """A way of cutting edges: after each step, or when a stage ends.
+    """Cuts edges after each step, or when a stage ends.
 
     rate: p_t, the pruning rate last used.
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
         """`each_step`: whether the estimator's probabilities may be pruned by after each step."""
-        self.pruning, self.edges, self.rounds, self.each_step = pruning, edges, rounds, each_step
+        self.pruning, self.edges, self.each_step = pruning, edges, each_step
         self.rate = pruning.first_rate(intra=True)
 
     def begin(self) -> None:
@@ -44,7 +47,7 @@ class PruningRule:
             self.edges.keep(kind, kept, tick)
 
     def left(self, stage: Stage, final: bool, random: Random) -> dict[str, Tensor]:
-        """The edges left if the stage ended now, by kind; `final`: if nothing more were learned of them either."""
+        """Edges left if the stage ended now, by kind; `final`: if no later stage learned them again either."""
         kept = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         for block in stage.blocks:
             p, present = block.of(self.edges.probability(block.kind)), block.of(self.edges.mask[block.kind])
@@ -58,29 +61,28 @@ class PruningRule:
         return kept
 
     def start(self, stage: Stage, block: AnyBlock) -> Tensor:
-        """The edges of a matrix before the stage pruned any, bool, of the shape that the matrix has in the masks."""
+        """Edges of a matrix before the stage pruned any, bool, of the matrix's shape in the masks."""
         return block.of(stage.start[block.kind].expand(self.edges.mask[block.kind].shape))
 
     def left_of(
         self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
     ) -> Tensor:
-        """The present edges of one matrix that are left; p: float, present, start and result: bool, of one shape."""
+        """Present edges of one matrix that a cut leaves; p: float, present, start and result: bool, of one shape."""
         raise NotImplementedError
 
     def cut_rest(self, stage: Stage, random: Random) -> None:
-        """Cuts what the steps that are left of a stage would have cut, where it ends early."""
+        """Makes the cuts of a stage's remaining steps, where it ends early."""
 
     def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        """What the end of a stage leaves of a matrix; of one whose edges are learned on, as though they were not."""
+        """The cut of a matrix at the end of a stage, as though no later stage learned its edges again."""
         raise NotImplementedError
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
-        """The agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended
-        now."""
+        """Agents that take no part, bool [rounds or 1, agents]; None where all do. `ended`: if the stage ended now."""
         return None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Copies of all that changes while learning, beside the edges."""
+        """Copies what changes while learning, except for the edges."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -88,15 +90,15 @@ class PruningRule:
 
 
 class Progressive(PruningRule):
-    """The paper's: a share p_t of every matrix at each cut (Eqs. 13, 14).
+    """M3Prune's: a share p_t of every matrix at each cut (Eqs. 13, 14).
 
     With an estimator that cannot be pruned by after each step, edges that harm go at the end of every stage, and the
     least beyond the share that the paper leaves at the end of the final one.
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
-        super().__init__(pruning, edges, rounds, each_step)
-        self._schedules = {intra: pruning.schedule(pruning.first_rate(intra), rounds) for intra in (True, False)}
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
+        super().__init__(pruning, edges, each_step)
+        self._schedules = {intra: pruning.schedule(pruning.first_rate(intra)) for intra in (True, False)}
 
     def after_step(self, stage: Stage, step: int, random: Random) -> None:
         schedule = self._schedules[stage.number == 1]
@@ -119,10 +121,9 @@ class Progressive(PruningRule):
 
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Cuts all but a share of the edges that each matrix had at the start."""
-        # Of the edges at the start: shares of what is left, each rounded, would stall above the last one.
+        # Shares of the edges at the start: rounded shares of what is left would stall above the last one.
         rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
         presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
-        # Between cuts nothing is due, and nothing is ranked.
         if all(int(present.sum()) <= room for room, present in zip(rooms, presents, strict=True)):
             return
         generator = random("pruning")
@@ -148,11 +149,11 @@ class Once(PruningRule):
     def left_of(
         self, block: AnyBlock, p: Tensor, present: Tensor, start: Tensor, final: bool, random: Random
     ) -> Tensor:
-        room = room_for(self.pruning.share_at_end(self.rounds), start)
+        room = room_for(self.pruning.share_at_end, start)
         return largest(p, present, room, random("cut")) if final else present
 
     def end_cut(self, stage: Stage, block: AnyBlock) -> EndCut:
-        return EndCut(room_for(self.pruning.share_at_end(self.rounds), _one(self.start(stage, block))), False)
+        return EndCut(room_for(self.pruning.share_at_end, _one(self.start(stage, block))), False)
 
 
 class Likely(PruningRule):
@@ -171,17 +172,16 @@ class Likely(PruningRule):
 
 
 class Agents(Once):
-    """AgentDropout's: agents go when the first stage ends, and the least probable share of each matrix of the others
-    when the second does, which learns them afresh.
+    """AgentDropout's: agents go when the first stage ends; the second learns the others' edges afresh, and the least
+    probable share of each matrix goes when it ends.
 
-    Where rounds have logits of their own, each drops agents and cuts edges of its own: an agent may be out of the first
-    round and take part in the second.
+    Each round drops agents and cuts edges by itself: an agent may be out of the first round and speak in the second.
 
-    dropped: bool [rounds or 1, agents].
+    dropped: bool [rounds, agents].
     """
 
-    def __init__(self, pruning: PruningSettings, edges: EdgeState, rounds: int, each_step: bool) -> None:
-        super().__init__(pruning, edges, rounds, each_step)
+    def __init__(self, pruning: PruningSettings, edges: EdgeState, each_step: bool) -> None:
+        super().__init__(pruning, edges, each_step)
         self.dropped = torch.zeros(edges.logits["spatial"].shape[:2], dtype=torch.bool)
 
     def begin(self) -> None:
@@ -211,7 +211,7 @@ class Agents(Once):
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.
         start = stage.start["spatial"]
         each_round = self.edges.logits["spatial"].sigmoid()
-        return torch.stack([weakest_agents(p, start, self.pruning.agent_rate) for p in each_round])
+        return torch.stack([weakest_agents(p, start, AGENT_RATE) for p in each_round])
 
     def tensors(self) -> dict[str, Tensor]:
         return {"dropped": self.dropped.clone()}
@@ -229,23 +229,23 @@ RULES: dict[Rule, type[PruningRule]] = {
 
 
 def _one(matrices: Tensor) -> Tensor:
-    """The matrix of a round, where rounds have matrices of their own, or the one of all."""
+    """The last round's matrix, or the one that all rounds share."""
     return matrices if matrices.dim() < 3 else matrices[-1]
 
 
 def room_for(share: float, start: Tensor) -> int:
-    """The number of edges of a matrix that a share leaves of those at the start, at least one; start: bool."""
+    """The number of edges that a share leaves of a matrix's edges at the start, at least one; start: bool."""
     return max(1, round(int(start.sum()) * share))
 
 
 def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
-    """Edges of one kind, less those from or to agents that are out of a round.
+    """Edges of one kind, without edges from or to agents that are out of a round.
 
     agents: bool [rounds or 1, agents]; edges and result: bool [sender, receiver] or one such matrix for each round (of
     temporal edges, for each but the first: into it from the round before).
     """
     if kind == "decision":
-        return edges  # the decision agent reads those that take part, whether their edges are learned or not
+        return edges  # the decision agent reads agents that take part, whether their edges are learned or not
     senders = receivers = agents
     if kind == "temporal" and len(agents) > 1:
         senders, receivers = agents[:-1], agents[1:]
@@ -254,16 +254,24 @@ def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
 
 
 def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:
-    """The `room` most probable of the present edges of one matrix, at least one; of equal ones, any.
+    """The `room` most probable of the present edges of one matrix, at least one (Eqs. 13, 14).
 
-    p: float, present and result: bool, of one shape.
+    Equal p are kept or cut at random: by index, an estimator that has not told edges apart yet would cut the last
+    agents' edges. p: float, present and result: bool, of one shape.
     """
-    edges = int(present.sum())
-    return prune_mask(p, present, 1 - min(room, edges) / edges, generator) if edges else present.clone()
+    edges = present.flatten().nonzero().squeeze(1)
+    if not len(edges):
+        return present.clone()
+    edges = edges[torch.randperm(len(edges), generator=generator)]
+    # Stable: the shuffle above decides between equal p.
+    ranked = edges[p.flatten()[edges].argsort(descending=True, stable=True)]
+    stays = torch.zeros(present.numel(), dtype=torch.bool)
+    stays[ranked[: max(1, room)]] = True
+    return stays.view(present.shape)
 
 
 def worth_keeping(p: Tensor, present: Tensor, room: int, at_least_one: bool) -> Tensor:
-    """The present edges of one matrix whose effect is not negative (p >= 1/2), the `room` best of them at most.
+    """The present edges of one matrix without a negative effect (p >= 1/2), the `room` best of them at most.
 
     p: float, present and result: bool, of one shape.
     """

@@ -1,4 +1,4 @@
-"""The estimator `effects`: sampled wirings as a randomised experiment, whose estimates become the edges' logits."""
+"""Estimator `effects`: sampled wirings as a randomised experiment, whose estimates become the edges' logits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from topologies.learning.blocks import Stage
+from topologies.learning.early_stopping import end_of_estimate
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate, among_peers, credited_sum, posterior_by_kind, raw_effects, surprise
-from topologies.learning.evidence import Sums, certain_harm, chance_of
+from topologies.learning.effects import (
+    Estimate,
+    Sums,
+    among_peers,
+    certain_harm,
+    chance_of,
+    credited_sum,
+    posterior_by_kind,
+    raw_effects,
+    surprise,
+)
 from topologies.learning.objective import Terms, credited, terms_of
-from topologies.learning.settings import LearnerSettings
-from topologies.learning.settling import end_of_estimate
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.stages import Stage
 from topologies.wiring import KINDS, Wirings, drawn
 
 MOST = 8.0  # logits stay within this: p is .9997 there
@@ -24,32 +33,33 @@ LINKED = 2.0  # standard errors of the link between own scores and utility from 
 
 
 class Effects:
-    """Each edge's effect, as effects.py estimates it: a logit is effect / standard deviation.
+    """Logits that are each edge's effect / standard deviation (effects.py).
 
-    The effect is the one on the receiver's own answers, which are many, as long as these go with the final one's
-    utility; where they do not (agents that give no answer, a decision that goes by other things), the one on utility
-    itself. Both together, weighted by their precision, was tried and measured worse: the second adds noise only.
-    The objective's other terms are reported, but have no say.
+    The effect is the one on the receiver's own answers, which are many, as long as these go with the final answer's
+    utility. Where they do not (agents that give no answer, a decision that goes by other things), it is the effect on
+    utility itself. Both together, weighted by their precision, measured worse: the second only adds noise. The
+    objective's other terms are reported, and move nothing.
 
     `sums` are over all samples so far, in double precision:
     own.<kind>, final.<kind>: [rounds or 1, sender, receiver], products with the receiver's and the utility's credit
-        (`credited_sum`); bound.<credit>.<kind>: U of evidence.py. squares.<kind>: of the draws alone.
+        (`credited_sum`); bound.<credit>.<kind>: U of effects.py. squares.<kind>: of the draws alone.
     spread.<credit>.<kind>: [2]; squared credit, and the number of credits. harm.<kind>: [sender, receiver], 1 for an
         edge that was certain to harm.
     link: [3]; products of last own credits and the final one, and the squares of both.
     scores: [rounds, agents], of agents' own answers; utility: [1], of final answers; samples: [1], their number.
     """
 
-    def __init__(self, settings: LearnerSettings, edges: EdgeState, rounds: int, visual: Tensor) -> None:
-        self.settings, self.edges, self.rounds, self.visual = settings, edges, rounds, visual
-        shapes = {"scores": torch.Size([rounds, len(visual)]), "link": torch.Size([3])}
+    def __init__(self, spec: LearnerSpec, edges: EdgeState) -> None:
+        self.spec, self.settings, self.rounds, self.edges = spec, spec.settings, spec.rounds, edges
+        self.visual = torch.tensor([str(modality) == "visual" for modality in spec.modalities])
+        shapes = {"scores": torch.Size([self.rounds, len(self.visual)]), "link": torch.Size([3])}
         shapes |= {"utility": torch.Size([1]), "samples": torch.Size([1])}
         for kind, theta in edges.logits.items():
             of_edges = ("squares", *CREDITS, *(f"bound.{credit}" for credit in CREDITS))
             shapes |= {f"{name}.{kind}": theta.shape for name in of_edges}
             shapes |= {f"spread.{credit}.{kind}": torch.Size([2]) for credit in CREDITS}
             shapes |= {f"harm.{kind}": theta.shape[1:]}
-        if settings.settled is not None:
+        if self.settings.early_stop is not None:
             shapes["steps"] = torch.Size([1])  # how many there were, in all stages
         self.sums = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
@@ -57,16 +67,16 @@ class Effects:
         """Fair coins: they tell most about an edge, and following p was not better."""
         return {kind: torch.full_like(self.edges.logits[kind], 0.5) for kind in stage.drawn}
 
-    def foresight(self, steps_left: int) -> int:
-        return steps_left  # only what is cut changes how it samples
+    def lookahead(self, steps_left: int) -> int:
+        return steps_left  # only pruning changes how it samples
 
     def learn(
         self, stage: Stage, wirings: Wirings, turn_scores: Tensor, utility: Tensor, group: Tensor
     ) -> tuple[dict[str, Tensor], Terms]:
         """Adds one step's samples to the sums, and sets the logits anew; returns their change, by kind.
 
-        The probability of each draw is the wirings' own: those of another learner will do, though they change from step
-        to step and lack the edges that it has cut. Of these the sums stay as they are.
+        The probability of each draw is the wirings' own: another learner's wirings will do, though their probabilities
+        change from step to step. Edges that it has pruned are not drawn, and their sums stay as they are.
 
         An edge is credited with its receiver's own score in the round that it leads to, and with the utility of the
         final answer, both apart from what other samples of the question scored.
@@ -90,7 +100,7 @@ class Effects:
         credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, -1:]}
         edges = drawn_tensors(wirings)
         for kind, probability in wirings.chances.items():
-            # The last rounds are those that there are of this kind.
+            # Temporal edges have no first round, and edges to the decision agent have the last one alone.
             of_answer = final if lead is None else final[:, self.rounds - credits[kind].shape[1] :]
             of_kind = {OWN: credits[kind], FINAL: of_answer.expand_as(credits[kind])}
             self._add(kind, *edges[kind], torch.tensor(probability), of_kind, lead)
@@ -112,8 +122,11 @@ class Effects:
         credits: Mapping[str, Tensor],
         lead: Tensor | None,
     ) -> None:
-        """`lead`: bool [k, rounds], the samples that stand for all that share their draws (None: all do); credits are
-        then the mean over these. One draw counts once, or its chance would seem smaller than it is."""
+        """Adds the draws of one kind of edge to the sums.
+
+        `lead`: bool [k, rounds], the first of all samples that share draws (None: none do); its credit is their mean. A
+        shared draw counts once, or its chance would seem smaller than it is.
+        """
         if lead is not None:
             lead = lead[:, lead.shape[1] - allowed.shape[1] :, None]
             allowed = allowed & lead[..., None]
@@ -132,7 +145,7 @@ class Effects:
         total += moment.sum(0, keepdim=True) if len(total) == 1 else moment
 
     def outlook(self, stage: Stage, steps: int, left: int) -> dict[str, Estimate]:
-        """The logits at the end of a stage of which some steps are left, by kind."""
+        """Forecasts the logits, by kind, for the end of a stage with some steps left."""
         return {
             kind: end_of_estimate(theta, int(self.sums["steps"]), left) for kind, theta in self.edges.logits.items()
         }
@@ -141,8 +154,8 @@ class Effects:
         self._update(stage)  # a sender's edges of the first stage say what to expect of its new ones
 
     def harmful(self, stage: Stage) -> dict[str, Tensor]:
-        """The edges that are certain to harm by now, bool [sender, receiver] by kind: singly, or all of a sender's
-        together; and those to an agent that nobody hears any more.
+        """Edges that are certain to harm by now, singly or all of a sender's together, and edges to an agent that no
+        other hears any more; bool [sender, receiver] by kind.
 
         In `error_rate` of all learners at most, any edge or sender without effect is among them.
         """
@@ -150,7 +163,7 @@ class Effects:
         mask, logits = self.edges.mask, self.edges.logits
         number = {kind: start * len(logits[kind]) for kind, start in stage.start.items()}
         of_senders = torch.stack([count.sum(1) for count in number.values()]).sum(0)
-        # Whoever harms by one credit may help by the one that counts.
+        # An edge that harms by one credit may help by the one that counts.
         doubtful = {kind: self.edges.probability(kind) < 0.5 for kind in mask}
         worse = torch.stack([(logits[kind].mean(0) * mask[kind]).sum(1) for kind in mask]).sum(0) < 0
         gone = {kind: torch.zeros_like(left) for kind, left in mask.items()}
@@ -166,7 +179,7 @@ class Effects:
         return {kind: cut if kind == "decision" else cut | unheard for kind, cut in gone.items()}
 
     def _unheard(self, stage: Stage, left: Mapping[str, Tensor]) -> Tensor:
-        """The agents whom nobody but themselves would hear, bool [agents]."""
+        """Agents that only themselves would hear, bool [agents]."""
         if not bool(stage.start["decision"].any()):
             return torch.zeros_like(self.visual)  # the decision agent reads everyone
         others = ~torch.eye(len(self.visual), dtype=torch.bool)
@@ -177,8 +190,11 @@ class Effects:
         return {kind: self.sums[f"harm.{kind}"] > 0 for kind in KINDS}
 
     def evidence(self) -> float:
-        """The chance of what was seen where no edge has an effect: of all edges, of all senders, of all together and of
-        senders by their own scores, each by both credits; corrected for their number."""
+        """The chance of scores like these if no edge had an effect, corrected for the number of tests.
+
+        Tests are of all edges, all senders, all edges together, and senders weighted by their own scores, each by both
+        credits.
+        """
         better = among_peers(self._mean_scores(), self.visual)
         chances = []
         for credit in CREDITS:
@@ -198,7 +214,7 @@ class Effects:
         return {kind: Sums(self.sums[f"{credit}.{kind}"], self.sums[f"bound.{credit}.{kind}"]) for kind in KINDS}
 
     def _update(self, stage: Stage) -> dict[str, Tensor]:
-        """Sets the stage's logits to what the sums say; the change, by kind."""
+        """Sets the stage's logits by the sums; returns the change, by kind."""
         credit = OWN if self._linked() else FINAL
         raw = {kind: self._raw(credit, kind) for kind in KINDS}
         change, harm = {}, self.certain_harm()
@@ -223,7 +239,7 @@ class Effects:
 
     def _raw(self, credit: str, kind: str) -> Estimate:
         squared, count = self.sums[f"spread.{credit}.{kind}"]
-        # While all samples of a question score the same, nothing is known, not even that an edge does nothing.
+        # As long as all samples of a question score the same, not even the absence of an effect is known.
         spread = (squared / count.clamp(min=1)).where(squared > 0, torch.inf)
         return raw_effects(self.sums[f"{credit}.{kind}"], self.sums[f"squares.{kind}"], spread)
 

@@ -21,8 +21,7 @@ from experiments.records.tracking import Tracker
 from experiments.studies.planted import report
 from experiments.studies.planted.settings import Influence, PlantedSettings
 from experiments.studies.planted.worlds import Outcome, World, explore, worlds
-from topologies.learning.peers import VARIANTS
-from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 
@@ -42,10 +41,6 @@ def run(
     records = folder.path / RECORDS
     try:
         planned = worlds(settings)
-        for peer in settings.learners:
-            own, cuts = VARIANTS[Peer(peer)].settings(learner, pruning)
-            own.check()
-            cuts.check()
         explored = read_records(records)
         left = [world for world in planned if world not in explored]
         with Progress() as progress, records.open("a") as lines:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from actors.settings import at_least, setting, share
-from topologies.learning.settings import Peer
+from topologies.learning.variants import LearnedMethod
 
 
 class Influence(StrEnum):
@@ -68,7 +68,7 @@ class PlantedSettings:
     of an adversary, five strengths and twice the questions, for narrower intervals of the same rows.
     """
 
-    learners: list[Peer] = field(default_factory=lambda: list(Peer))
+    learners: list[LearnedMethod] = field(default_factory=lambda: list(LearnedMethod))
     """Learned methods, as they come: `learner` and `pruning` give them their rates and steps."""
     share: bool = True
     """Also learn from another's discussions wherever a run with `training.share` would (`effects from m3prune`): in

@@ -11,9 +11,9 @@ from torch import Generator
 from actors.messages import derive_seed
 from experiments.studies.planted.opinions import Team
 from topologies.graphs import acyclic, as_wirings
-from topologies.learning import draws
 from topologies.learning.effects import edge_moments
 from topologies.learning.objective import leave_one_out
+from topologies.learning.sampling import allowed_spatial, allowed_temporal, sample_edges, sample_permutations
 from topologies.wiring import Edges, Floats, Wirings
 
 CHUNK = 4_000  # discussions at once: few enough that their arrays stay in a processor's cache
@@ -73,10 +73,10 @@ def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wiring
     """Random wirings: each edge and each reader of the decision agent by chance, and random speaking orders."""
     n, rounds = team.agents, team.settings.rounds
     generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
-    order = draws.sample_permutations(k, rounds, n, generator)
+    order = sample_permutations(k, rounds, n, generator)
     everyone, half = torch.ones(n, n, dtype=torch.bool), torch.full((1, n, n), chance)
-    allowed = draws.allowed_spatial(everyone, order), draws.allowed_temporal(everyone, k, rounds)
-    spatial, temporal = (draws.sample_edges(half, edges, generator).numpy() for edges in allowed)
+    allowed = allowed_spatial(everyone, order), allowed_temporal(everyone, k, rounds)
+    spatial, temporal = (sample_edges(half, edges, generator).numpy() for edges in allowed)
     read = (torch.rand(k, n, generator=generator) < chance).numpy()
     could = Edges(allowed[0].numpy(), allowed[1].numpy())
     return Wirings(spatial, temporal, could, order.numpy(), read, np.ones_like(read))

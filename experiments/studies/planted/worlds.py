@@ -22,9 +22,10 @@ from experiments.studies.planted.truth import Truth, best_reachable, random_wiri
 from experiments.studies.planted.turns import different_turns
 from topologies.edge_lists import Wiring, into, needed_turns
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS
-from topologies.learning.settings import LearnerSettings, Peer, PruningSettings
-from topologies.learning.sharing import donors
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
+from topologies.learning.making import make_learner
+from topologies.learning.spec import LearnerSpec, shared_training
+from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.wiring import Bools, Edges, Floats, Wirings
 
 
@@ -129,23 +130,19 @@ def explore(
         return Outcome(world, name, score, score / best_utility, turns, readings, **measured)
 
     outcomes = [outcome(name, wirings) for name, wirings in graphs.items()]
-    learners = {str(peer): VARIANTS[Peer(peer)].settings(learner, pruning) for peer in settings.learners}
-
-    def student(name: str) -> Learner:
-        learned, pruned = learners[name]
-        return Learner(
-            team.modalities,
-            rounds=team.settings.rounds,
-            seed=team.seed,
-            settings=learned,
-            pruning=pruned,
+    specs = {
+        str(name): LearnerSpec(
+            team.modalities, team.settings.rounds, team.seed, VARIANTS[LearnedMethod(name)], learner, pruning
         )
-
+        for name in settings.learners
+    }
     shared: list[Outcome] = []
-    sources = donors({name: student(name).scheme for name in learners}) if settings.share else {}
-    for name in learners:
-        own = student(name)
-        beside = {f"{other} from {name}": student(other) for other, source in sources.items() if source == name}
+    sources = shared_training(specs) if settings.share else {}
+    for name, spec in specs.items():
+        own = make_learner(spec)
+        beside = {
+            f"{other} from {name}": make_learner(specs[other]) for other, source in sources.items() if source == name
+        }
         students = {name: own, **beside}
         curves = {each: _Curve() for each in students}
         steps: list[_Step] = []
@@ -214,7 +211,7 @@ def learn(learner: Learner, team: Team, samples: int, beside: Sequence[Learner] 
             used += 1
             for student in (learner, *beside):
                 student.learn(wirings, scores.numpy(), utilities.numpy())
-            over = step + 1 == steps or all(student.settled() for student in (learner, *beside))
+            over = step + 1 == steps or all(student.may_stop() for student in (learner, *beside))
             # Before the yield, so that the state after the last question is that of a finished stage.
             for student in (learner, *beside) if over else ():
                 student.next_stage()
@@ -237,9 +234,7 @@ def edges_left(learner: Learner) -> float:
 
 def stopped(learner: Learner) -> Learner:
     """A copy of a learner that ends its learning here, in any stage."""
-    copy = Learner(
-        learner.modalities, rounds=learner.rounds, seed=learner.seed, settings=learner.settings, pruning=learner.pruning
-    )
+    copy = make_learner(learner.spec)
     copy.load(learner.state())
     # Each `next_stage` prunes with the scores so far, as the end of a stage does.
     while not copy.finished:

@@ -20,11 +20,10 @@ from experiments.records.progress import Bar
 from experiments.records.records import Scored
 from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
-from experiments.running.launch import learner_settings
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
 from topologies.edge_lists import Wiring
-from topologies.learning.scheme import resolved
-from topologies.learning.settings import Decision
+from topologies.learning.learner_settings import Decision
+from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.topology import Wired
 from topologies.wiring import Bools, Floats
 
@@ -143,7 +142,7 @@ class Redundancy:
         spatial, temporal = await learner.edge_scores()
         decision = await learner.decision_probabilities()
         # This decision agent reads everyone: none of its edges could be cut, and none has a score.
-        if resolved(learner_settings(self._context.config, method)[0]).decision == Decision.ALL:
+        if (self._context.config.learner.decision or VARIANTS[LearnedMethod(method)].decision) == Decision.ALL:
             decision = np.full(len(self._agents), np.nan)
         ranked = {"spatial": spatial, "temporal": temporal, "decision": decision[:, None]}
         scores = np.array([ranked[e.kind][e.sender, 0 if e.kind == "decision" else e.receiver] for e in self._edges])

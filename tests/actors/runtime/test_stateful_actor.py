@@ -17,9 +17,9 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ClusterError
 from actors.runtime import stateful_actor
 from actors.runtime.stateful_actor import StatefulActor, StatefulObject, _Held
-from topologies.learning.estimators import ESTIMATORS
 from topologies.learning.learner import Learner
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import PruningSettings
+from topologies.learning.variants import EFFECTS, M3PRUNE, RLOO, Variant
 
 Fate = Callable[[], Exception | None]
 MODALITIES = ["text", "text", "text", "visual", "visual"]
@@ -161,9 +161,9 @@ async def test_a_process_that_is_started_no_more_is_one_line() -> None:
         await counter(ActorDiedError).add(1)
 
 
-@pytest.mark.parametrize("estimator", list(ESTIMATORS))
-async def test_a_learner_whose_process_is_lost_again_and_again_learns_the_same(estimator: str) -> None:
-    settings = {"settings": LearnerSettings(estimator=estimator), "pruning": PruningSettings(steps=3), "seed": 4}
+@pytest.mark.parametrize("variant", [M3PRUNE, RLOO, EFFECTS])
+async def test_a_learner_whose_process_is_lost_again_and_again_learns_the_same(variant: Variant) -> None:
+    settings = {"variant": variant, "pruning": PruningSettings(steps=3), "seed": 4}
     make = lambda: StatefulActor({"it": partial(Learner, MODALITIES, **settings)})  # noqa: E731
     remote, ours = StatefulObject("the actor", Handle(make, fate(11, 0.2)), "it"), Learner(MODALITIES, **settings)
     random = np.random.default_rng(5)

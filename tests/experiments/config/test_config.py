@@ -12,7 +12,7 @@ from actors.errors import UserError
 from experiments.config.config import Config
 from experiments.config.loading import experiments, for_role, load, save, varying
 from experiments.reference import reference
-from topologies.learning.settings import Estimator
+from topologies.learning.learner_settings import Noise
 
 
 def test_the_command_line_wins_over_the_experiment_and_that_over_the_defaults() -> None:
@@ -27,8 +27,8 @@ def test_a_group_alone_names_its_kind() -> None:
 
 
 def test_values_are_typed() -> None:
-    config = load(["experiment=mmqa_prune", "topology.rounds=4", "pruning.rate=0.3", "learner.estimator=reinforce"])
-    assert (config.topology.rounds, config.pruning.rate, config.learner.estimator) == (4, 0.3, Estimator.REINFORCE)
+    config = load(["experiment=mmqa_prune", "topology.rounds=4", "pruning.rate=0.3", "learner.noise=squared"])
+    assert (config.topology.rounds, config.pruning.rate, config.learner.noise) == (4, 0.3, Noise.SQUARED)
     assert load(["experiment=mmqa_prune", "data.limit=null", "methods=[full,m3prune]"]).methods == ["full", "m3prune"]
 
 
@@ -42,7 +42,7 @@ def test_values_are_typed() -> None:
         ("model=raeder", "Did you mean 'reader'? Known: reader, vllm, openai, replay, none"),
         ("judge.kind=opnai", "judge: there is no 'opnai'. Did you mean 'openai'?"),
         ("model=nowhere.at_all:Model", "model=nowhere.at_all:Model: cannot be imported"),
-        ("learner.estimator=magic", "one of [reinforce, rloo, effects]"),
+        ("learner.noise=magic", "one of [rms, squared]"),
         ("retrieval.mode=fuzzy", "hybrid"),
         ("seed", "key=value"),
         ("data.limit=[", "cannot be read"),
@@ -105,7 +105,7 @@ def test_every_experiment_loads_and_says_in_one_line_what_it_is() -> None:
 
 
 def test_a_saved_configuration_reads_back_equal(tmp_path: Path) -> None:
-    words = ["experiment=mmqa_prune", "seed=3", "learner.estimator=reinforce", "data.limit=null", "model.engine.a=1"]
+    words = ["experiment=mmqa_prune", "seed=3", "learner.noise=squared", "data.limit=null", "model.engine.a=1"]
     config = load(words)
     save(config, tmp_path / "config.yaml")
     resumed = load([f"resume={tmp_path}"])

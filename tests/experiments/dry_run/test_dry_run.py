@@ -35,8 +35,8 @@ from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import LearnedTopology
 from topologies.single import Single
 
 WORDS = [

@@ -15,8 +15,8 @@ from experiments.running.launch import closing_roles, learned_methods, learner_o
 from experiments.running.launched import check_learners, make_learners
 from experiments.running.methods import METHODS, methods_of
 from topologies.fixed import random_like
+from topologies.learning.learned_topology import Inference, LearnedTopology, split
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import Inference, LearnedTopology, split
 
 
 def learner(*words: str) -> Learner:
@@ -83,7 +83,7 @@ def test_logits_are_tied_by_role_or_those_of_a_sparser_graph_where_the_configura
 
 def test_what_cannot_be_learned_among_lists_or_in_a_run_is_one_line() -> None:
     config = load(["experiment=mmqa_prune", "methods=[effects]", "topology.tied=true"])
-    with pytest.raises(UserError, match="effects: edges in lists or tied ones do not go with estimator=effects"):
+    with pytest.raises(UserError, match="effects"):
         check_learners(config, team_roles(config))
     with pytest.raises(UserError, match=r"there are 1800 agents; ask for 1000 at most, with topology.instances"):
         checked("topology.instances=200", "topology.tied=true")
@@ -114,11 +114,11 @@ def test_without_the_inter_graph_there_is_one_stage_and_no_edge_between_modaliti
     assert learner().stages == 2
 
 
-def test_without_alignment_its_weight_is_zero() -> None:
-    assert learner("ablation=no_alignment").settings.align_weight == 0
-    with pytest.raises(UserError, match="effects, which has no alignment term to go without"):
+def test_without_alignment_the_term_does_not_count() -> None:
+    assert "alignment" not in learner("ablation=no_alignment").spec.variant.terms
+    with pytest.raises(UserError, match="no_alignment: effects"):
         learner("ablation=no_alignment", "methods=[effects]")
-    assert learner().settings.align_weight > 0
+    assert "alignment" in learner().spec.variant.terms
 
 
 def test_roles_and_methods_are_named_once() -> None:

@@ -31,7 +31,8 @@ from topologies import edge_lists
 from topologies.edge_lists import listed, of_edges
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
-from topologies.learning.settings import Decision, Estimator, LearnerSettings, Peer, PruningSettings
+from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.variants import LearnedMethod
 from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ SMALL = PlantedSettings(
     opinions=TINY,
     strengths=[[1.2, 0.1]],
     influences=[Influence.ANSWERS],
-    learners=[Peer.M3PRUNE, Peer.EFFECTS],
+    learners=[LearnedMethod.M3PRUNE, LearnedMethod.EFFECTS],
     truth=4_000,
     evaluated=200,
 )
@@ -196,7 +197,7 @@ def test_what_effects_learns_from_another_s_discussions_stands_beside_what_it_le
     assert [outcome for outcome in without if outcome.regret] == [
         outcome for outcome in learned if outcome.learner != "effects from m3prune"
     ]
-    alone = explored(replace(settings, learners=[Peer.EFFECTS]), PruningSettings(steps=4), samples=4)
+    alone = explored(replace(settings, learners=[LearnedMethod.EFFECTS]), PruningSettings(steps=4), samples=4)
     assert {outcome.learner for outcome in alone if outcome.regret} == {"effects"}
 
 
@@ -204,7 +205,7 @@ def test_a_joined_turn_is_paid_once_and_the_cost_of_learning_is_told_by_the_ques
     settings = replace(SMALL, checkpoints=[2, 4, 6, 8])
 
     def measured(share: bool = True, **learner: Any) -> dict[str, Outcome]:
-        pruning, world = PruningSettings(steps=4, looks=2), worlds(settings)[0]
+        pruning, world = PruningSettings(steps=4, interim=2), worlds(settings)[0]
         found = explore(
             world, replace(settings, share=share), LearnerSettings(decision=Decision.LEARNED, **learner), pruning, 6
         )
@@ -220,7 +221,7 @@ def test_a_joined_turn_is_paid_once_and_the_cost_of_learning_is_told_by_the_ques
     # Whoever learns from another's discussions learns at their price.
     assert plain["effects from m3prune"].spent == plain["m3prune"].spent
     # Where learning has stopped, nothing changes any more; `effects` has no evidence yet by which it could.
-    stopping = measured(share=False, settled=1.0)
+    stopping = measured(share=False, early_stop=1.0)
     assert stopping["effects"] == plain["effects"]
     early = stopping["m3prune"]
     assert early.spent[4] == early.spent[6] == early.spent[8] < plain["m3prune"].spent[8]
@@ -245,8 +246,7 @@ def test_the_figures_show_every_learner_against_questions_and_against_tokens(tmp
 
 def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undisturbed() -> None:
     team = Team(TINY, seed=6)
-    settings = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
-    student = Learner(team.modalities, settings=settings, pruning=PruningSettings(steps=5))
+    student = Learner(team.modalities, pruning=PruningSettings(steps=5))
     used = []
     for number, tokens, *_ in learn(student, team, 4):
         assert 10 <= tokens <= 10 + 20 + 25 + 5
@@ -288,7 +288,7 @@ def test_what_hearing_does_is_what_the_influence_says() -> None:
 
 def test_where_all_is_chance_effects_keeps_everything_and_wrongs_nobody() -> None:
     settings = replace(
-        SMALL, seeds=2, influences=[Influence.CHANCE], learners=[Peer.EFFECTS], evaluated=100, checkpoints=[80]
+        SMALL, seeds=2, influences=[Influence.CHANCE], learners=[LearnedMethod.EFFECTS], evaluated=100, checkpoints=[80]
     )
     learned = [outcome for outcome in explored(settings) if outcome.learner == "effects"]
     assert [outcome.edges for outcome in learned] == [20 + 25 + 5] * 2

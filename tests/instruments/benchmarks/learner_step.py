@@ -25,18 +25,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from topologies.learning.learner import Learner, LearnerSettings, PruningSettings
-from topologies.learning.peers import VARIANTS
-from topologies.learning.settings import Peer
+from topologies.learning.learner import Learner, PruningSettings
+from topologies.learning.variants import VARIANTS, LearnedMethod
 
-METHODS = (Peer.M3PRUNE, Peer.EFFECTS, Peer.AGENTPRUNE, Peer.GPTSWARM, Peer.AGENTDROPOUT)
+METHODS = tuple(LearnedMethod)
 STEPS = 40  # of a stage: those that are timed lie evenly among them
 
 
-def learner_of(method: Peer, agents: int, rounds: int) -> Learner:
-    learner, pruning = VARIANTS[method].settings(LearnerSettings(), PruningSettings(steps=STEPS))
+def learner_of(method: LearnedMethod, agents: int, rounds: int) -> Learner:
     modalities = ["text"] * (agents - agents // 2) + ["visual"] * (agents // 2)
-    return Learner(modalities, rounds=rounds, settings=learner, pruning=pruning)
+    return Learner(modalities, rounds=rounds, variant=VARIANTS[method], pruning=PruningSettings(steps=STEPS))
 
 
 def step(learner: Learner, k: int, scores: np.random.Generator) -> None:
@@ -45,7 +43,7 @@ def step(learner: Learner, k: int, scores: np.random.Generator) -> None:
     learner.learn(wirings, turn_scores.astype(float), turn_scores[:, -1].mean(1))
 
 
-def times_of(method: Peer, agents: int, k: int, rounds: int, budget_s: float) -> list[float]:
+def times_of(method: LearnedMethod, agents: int, k: int, rounds: int, budget_s: float) -> list[float]:
     """Seconds of single steps, in both stages where there are two: at most STEPS of each, as many as fit the budget."""
     learner, scores = learner_of(method, agents, rounds), np.random.default_rng(0)
     seconds: list[float] = []
@@ -120,7 +118,7 @@ def loop_ms(sizes: Sequence[int], k: int, rounds: int, limit_s: float) -> dict[s
     return taken
 
 
-def profile(method: Peer, agents: int, k: int, rounds: int) -> str:
+def profile(method: LearnedMethod, agents: int, k: int, rounds: int) -> str:
     learner, scores = learner_of(method, agents, rounds), np.random.default_rng(0)
     step(learner, k, scores)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
@@ -134,11 +132,11 @@ def measure(sizes: Sequence[int], k: int, rounds: int, budget_s: float, loop_s: 
     peak_mb = {}
     for agents in sorted(sizes):
         for method, taken in methods.items():
-            seconds = times_of(Peer(method), agents, k, rounds, budget_s)
+            seconds = times_of(LearnedMethod(method), agents, k, rounds, budget_s)
             taken[str(agents)] = round(1000 * statistics.median(seconds), 2)
         peak_mb[str(agents)] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return {
-        "ms": methods[Peer.M3PRUNE],
+        "ms": methods[LearnedMethod.M3PRUNE],
         "methods": methods,
         "per_edge_loop": loop_ms(sizes, k, rounds, loop_s),
         "peak_mb": peak_mb,

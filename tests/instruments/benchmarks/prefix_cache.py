@@ -52,8 +52,8 @@ from experiments.running.opening import open_cache, open_dataset, open_store
 from topologies.edge_lists import Wiring
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
+from topologies.learning.learned_topology import split
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import split
 from topologies.topology import Wired, discussion_id
 
 CONTEXT_TOKENS = 32_768

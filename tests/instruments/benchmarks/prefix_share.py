@@ -41,7 +41,7 @@ from experiments.dry_run.token_count import CHAT_TOKENS, counter_for
 from experiments.records import jsonl, parts
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
-from topologies.learning.pruned import TRAINING
+from topologies.learning.learned_topology import TRAINING
 
 QUICK = ("data.limit=8", "pruning.steps=4", "training.share=false", "wandb.mode=disabled")
 PICTURE = "\x1e"  # stands for a picture in the text of a chat

@@ -38,8 +38,8 @@ from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
 from topologies.fixed import constant_wiring
 from topologies.graphs import regular
-from topologies.learning.candidate_graphs import around
-from topologies.learning.list_learner import ListLearner
+from topologies.learning.making import candidates_along
+from topologies.learning.sparse_learner import SparseLearner
 from topologies.topology import Wired, discussion_id
 
 ROLES = (*TEXTUAL[:2], *VISUAL[:2])
@@ -107,7 +107,7 @@ def learning(agents: int, k: int, steps: int) -> dict[str, float]:
     torch.set_num_threads(1)
     modalities = ["text" if role.modality == "text" else "visual" for role in team_of(agents)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    learner = ListLearner(modalities, candidates=around(regular(agents)), rounds=ROUNDS)
+    learner = SparseLearner(modalities, candidates=candidates_along(regular(agents)), rounds=ROUNDS)
     scores, seconds = np.random.default_rng(0), []
     for _ in range(steps):
         begun = time.perf_counter()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from topologies.learning.learner import Learner
-from topologies.learning.peers import AGENTPRUNE, GPTSWARM, Variant
-from topologies.learning.settings import LearnerSettings, PruningSettings
+from topologies.learning.learner_settings import LearnerSettings, PruningSettings
+from topologies.learning.variants import AGENTPRUNE, GPTSWARM, Variant
 from topologies.wiring import Bools, Edges, Wirings
 
 RECORDS = Path(__file__).parent / "records"
@@ -48,8 +48,8 @@ def drawable(taken: Bools, left: Bools) -> Bools:
 
 
 def learner(variant: Variant, agents: int, rounds: int, steps: int) -> Learner:
-    settings, pruning = variant.settings(LearnerSettings(rank_weight=0), PruningSettings(steps=steps))
-    return Learner(["text"] * agents, rounds=rounds, settings=settings, pruning=pruning)
+    settings, pruning = LearnerSettings(rank_weight=0), PruningSettings(steps=steps)
+    return Learner(["text"] * agents, rounds=rounds, variant=variant, settings=settings, pruning=pruning)
 
 
 def learn(ours: Learner, step: dict[str, Any], wirings: Wirings) -> None:

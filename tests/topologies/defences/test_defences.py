@@ -39,9 +39,9 @@ from topologies.defences.majority import Majority, vote
 from topologies.defences.silenced import most_suspicious, silencing
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
+from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
-from topologies.learning.pruned import LearnedTopology
-from topologies.learning.settings import Peer
+from topologies.learning.variants import LearnedMethod
 from topologies.topology import Topology, Wired
 from topologies.wiring import Floats
 
@@ -55,7 +55,7 @@ WORDS = [
     "retrieval.pictures=1",
     "defence.calibration=4",
 ]
-PEERS = [peer for peer in Peer if peer is not Peer.M3PRUNE]
+LEARNED = [name for name in LearnedMethod if name is not LearnedMethod.M3PRUNE]
 FAILING = "text_data_analyst"
 QUESTION = Question("q1", "Where?")
 
@@ -107,7 +107,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def world(cache: Path, *words: str, learner: str = Peer.M3PRUNE) -> World:
+def world(cache: Path, *words: str, learner: str = LearnedMethod.M3PRUNE) -> World:
     methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in ("", learner))
     config = load([*WORDS, f"methods=[{methods}]", *words])
     dataset = open_dataset(config, cache)
@@ -133,7 +133,7 @@ async def method(here: World, name: str, watched: Sequence[Trace]) -> Topology:
 async def test_every_method_gives_the_same_traces_at_any_concurrency_and_survives_a_failing_agent(
     cache: Path, tmp_path: Path, name: str
 ) -> None:
-    here = world(cache, learner=name if name in PEERS else Peer.M3PRUNE)
+    here = world(cache, learner=name if name in LEARNED else LearnedMethod.M3PRUNE)
     watched = await here.calibrated(tmp_path / "run", Room(here.config))
     topology = await method(here, name, watched)
     traces = await here.held(topology, Room(here.config))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from topologies.learning import learner as documented
-from topologies.learning.learner import Learner, LearnerSettings, PruningSettings
-from topologies.learning.settings import Estimator
+from topologies.learning.learner import Learner, PruningSettings
+from topologies.learning.variants import EFFECTS, M3PRUNE, Variant
 from topologies.wiring import Wirings
 
 TEAM = ["text", "text", "text", "visual", "visual"]
@@ -88,22 +88,20 @@ def test_what_was_learned_can_be_asked_for_at_any_time() -> None:
 def test_the_paper_s_stages_pass_by_themselves_too() -> None:
     visual = np.array([m == "visual" for m in TEAM])
     across = visual[:, None] != visual
-    learner = taught(5, settings=LearnerSettings(estimator=Estimator.REINFORCE), pruning=PruningSettings(steps=5))
+    learner = taught(5, variant=M3PRUNE, pruning=PruningSettings(steps=5))
     assert learner.stage == 1
     assert not learner.inference().temporal[across].any()
     assert learner.sample(20).spatial[..., across].any()
     assert (learner.stage, learner.step, learner.finished) == (2, 0, False)
 
 
-@pytest.mark.parametrize("estimator", [Estimator.EFFECTS, Estimator.REINFORCE])
+@pytest.mark.parametrize("variant", [EFFECTS, M3PRUNE])
 @pytest.mark.parametrize(
     ("team", "rounds", "k"),
     [(["text"], 2, 4), (["visual"], 1, 1), (["text"] * 3, 1, 5), (TEAM, 3, 1), (["text"] * 15 + ["visual"] * 15, 2, 4)],
 )
-def test_any_team_any_rounds_and_one_sample_will_do(estimator: Estimator, team: list[str], rounds: int, k: int) -> None:
-    learner = Learner(
-        np.array(team), rounds=rounds, settings=LearnerSettings(estimator=estimator), pruning=PruningSettings(steps=2)
-    )
+def test_any_team_any_rounds_and_one_sample_will_do(variant: Variant, team: list[str], rounds: int, k: int) -> None:
+    learner = Learner(np.array(team), rounds=rounds, variant=variant, pruning=PruningSettings(steps=2))
     generator = np.random.default_rng(1)
     while not learner.finished:
         wirings = learner.sample(k)

@@ -24,12 +24,12 @@ from topologies.learning.effects import (
     shrink,
 )
 from topologies.learning.learner import Learner
+from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.objective import leave_one_out
-from topologies.learning.settings import Decision, Estimator, LearnerSettings, PruningSettings
+from topologies.learning.variants import EFFECTS, RLOO
 from topologies.wiring import Wirings
 
 HARMFUL = 1
-EFFECTS = LearnerSettings(estimator=Estimator.EFFECTS, decision=Decision.LEARNED)
 
 
 def doubles(*values: object) -> Tensor:
@@ -157,7 +157,7 @@ def answers(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarra
 
 
 def taught(steps: int = 40, pruning: PruningSettings | None = None) -> Learner:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=pruning, seed=2)
+    learner = Learner(["text"] * 3 + ["visual"] * 2, pruning=pruning, seed=2)
     generator = np.random.default_rng(0)
     while not learner.finished:
         for _ in range(steps):
@@ -191,14 +191,14 @@ def test_probabilities_follow_the_evidence_and_ranks_agree_with_them() -> None:
         assert (ranked[(mine == 0) & np.isfinite(ranked)] < 0).all()
 
 
-def test_without_looks_nothing_is_cut_while_a_stage_lasts_and_at_most_the_paper_s_share_is_left_after_it() -> None:
-    learner = Learner(["text"] * 4, settings=EFFECTS, pruning=PruningSettings(rate=0.2, steps=10, looks=0))
+def test_without_interim_analyses_a_stage_cuts_at_its_end_and_leaves_at_most_the_paper_s_share() -> None:
+    learner = Learner(["text"] * 4, pruning=PruningSettings(rate=0.2, steps=10, interim=0))
     generator = np.random.default_rng(1)
     for step in range(10):
         assert learner.edges_left() == {"text>text spatial": 12, "text>text temporal": 16, "agents>decision": 4}, step
         wirings = learner.sample(10)
         report = learner.learn(wirings, *answers(wirings, generator))
-    share = learner.pruning.schedule(0.2, rounds=2)[-1].share
+    share = learner.pruning.schedule(0.2)[-1].share
     assert share == pytest.approx(np.prod([1 - 0.2 * np.exp(-t * (t + 1) / 16) for t in range(1, 9)]))
     assert report.edges["text>text spatial"] <= round(12 * share)
     assert report.edges["text>text temporal"] <= round(16 * share)
@@ -209,7 +209,7 @@ def test_without_looks_nothing_is_cut_while_a_stage_lasts_and_at_most_the_paper_
 
 
 def test_the_decision_agent_keeps_a_reader_even_where_all_are_harmful() -> None:
-    learner = Learner(["text"] * 3, settings=EFFECTS, pruning=PruningSettings(rate=0.0))
+    learner = Learner(["text"] * 3, pruning=PruningSettings(rate=0.0))
     generator = np.random.default_rng(1)
     for _ in range(30):
         wirings = learner.sample(10)
@@ -220,7 +220,7 @@ def test_the_decision_agent_keeps_a_reader_even_where_all_are_harmful() -> None:
 
 
 def test_where_nothing_ever_scored_nothing_speaks_against_an_edge() -> None:
-    learner = Learner(["text"] * 3, settings=EFFECTS, pruning=PruningSettings(rate=0.0))
+    learner = Learner(["text"] * 3, pruning=PruningSettings(rate=0.0))
     for _ in range(3):
         learner.learn(learner.sample(4), np.zeros((4, 2, 3)), np.ones(4))
     learner.next_stage()
@@ -231,8 +231,8 @@ def test_where_nothing_ever_scored_nothing_speaks_against_an_edge() -> None:
 def test_what_is_known_of_a_sender_carries_over_to_its_edges_of_the_next_stage() -> None:
     learner = Learner(
         ["text"] * 3 + ["visual"] * 2,
-        settings=replace(EFFECTS, staged=True),
-        pruning=PruningSettings(rate=0.0, looks=0),
+        variant=replace(EFFECTS, staged=True),
+        pruning=PruningSettings(rate=0.0, interim=0),
     )
     generator = np.random.default_rng(0)
     for _ in range(40):
@@ -245,7 +245,7 @@ def test_what_is_known_of_a_sender_carries_over_to_its_edges_of_the_next_stage()
 
 
 def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half_way() -> None:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, pruning=PruningSettings(rate=0.5))
+    learner = Learner(["text"] * 3 + ["visual"] * 2, pruning=PruningSettings(rate=0.5))
     assert sum(learner.edges_left().values()) == 20 + 25 + 5
     generator = np.random.default_rng(0)
     for _ in range(40):
@@ -257,7 +257,7 @@ def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half
     assert not wirings.spatial[:, :, HARMFUL, others].any()
     assert not wirings.decision[:, HARMFUL].any()
     left = sum(learner.edges_left().values())
-    assert left > 50 * learner.pruning.schedule(0.5, 2)[-1].share  # the least goes when all is over
+    assert left > 50 * learner.pruning.schedule(0.5)[-1].share  # the least goes when all is over
     learner.next_stage()
     assert sum(learner.edges_left().values()) < left
 
@@ -270,52 +270,52 @@ def wirings_are_fair(wirings: Wirings) -> bool:
 
 
 def test_later_steps_of_a_stage_can_be_sampled_before_they_come_and_those_of_a_gradient_cannot() -> None:
-    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3, looks=0))
-    foreseen = [learner.sample(4, ahead=ahead) for ahead in range(3)]
-    assert learner.foresight() == 2
-    for step, wirings in enumerate(foreseen):
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=3, interim=0))
+    ahead_of_time = [learner.sample(4, ahead=ahead) for ahead in range(3)]
+    assert learner.lookahead() == 2
+    for step, wirings in enumerate(ahead_of_time):
         assert np.array_equal(learner.sample(4).spatial, wirings.spatial)
         assert (learner.chances().temporal == 0.5).all()
         learner.learn(wirings, np.arange(24).reshape(4, 2, 3) / 24, np.arange(4) / 4)
-        assert learner.foresight() == max(0, 1 - step)
-    by_gradient = Learner(["text"] * 3, settings=LearnerSettings(estimator=Estimator.RLOO))
-    assert by_gradient.foresight() == 0
+        assert learner.lookahead() == max(0, 1 - step)
+    by_gradient = Learner(["text"] * 3, variant=RLOO)
+    assert by_gradient.lookahead() == 0
     with pytest.raises(ValueError, match="ahead must be from 0 to 0 here, got 1"):
         by_gradient.sample(4, ahead=1)
 
 
-def test_only_the_steps_up_to_the_next_look_are_foreseen() -> None:
-    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=10, looks=3))
+def test_steps_can_be_sampled_up_to_the_next_interim_analysis() -> None:
+    learner = Learner(["text"] * 3, pruning=PruningSettings(steps=10, interim=3))
     seen = []
     for _ in range(10):
-        seen.append(learner.foresight())
+        seen.append(learner.lookahead())
         learner.learn(learner.sample(2), np.zeros((2, 2, 3)), np.zeros(2))
     assert seen == [3, 2, 1, 0, 2, 1, 0, 2, 1, 0]
 
 
 @given(st.integers(1, 60), st.integers(1, 60))
-def test_looks_and_cuts_of_one_number_come_after_the_same_steps_evenly_and_the_last_at_the_end(
+def test_interim_analyses_and_cuts_of_one_number_come_after_the_same_steps_evenly_and_the_last_at_the_end(
     steps: int, times: int
 ) -> None:
-    settings = PruningSettings(steps=steps, looks=times, cuts=times, rate=0.5)
-    looks = [step + 1 for step in range(steps) if settings.steps_to_look(step) == 1]
-    shares = [1.0, *(cut.share for cut in settings.schedule(0.5, rounds=2))]
-    assert looks == [step for step in range(1, steps + 1) if shares[step] < shares[step - 1]]
-    assert len(looks) == min(times, steps)
-    assert looks[-1] == steps
-    gaps = np.diff([0, *looks])
+    settings = PruningSettings(steps=steps, interim=times, cuts=times, rate=0.5)
+    interim = [step + 1 for step in range(steps) if settings.steps_to_interim(step) == 1]
+    shares = [1.0, *(cut.share for cut in settings.schedule(0.5))]
+    assert interim == [step for step in range(1, steps + 1) if shares[step] < shares[step - 1]]
+    assert len(interim) == min(times, steps)
+    assert interim[-1] == steps
+    gaps = np.diff([0, *interim])
     assert gaps.max() - gaps.min() <= 1
 
 
 def test_what_is_certain_to_harm_goes_while_the_stage_lasts_with_what_leads_to_it_and_ranks_last() -> None:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, seed=2)
+    learner = Learner(["text"] * 3 + ["visual"] * 2, seed=2)
     generator = np.random.default_rng(0)
     left = [sum(learner.edges_left().values())]
     for _ in range(30):
         wirings = learner.sample(10)
         learner.learn(wirings, *answers(wirings, generator))
         left.append(sum(learner.edges_left().values()))
-    # At a look, each ten steps after the last; on the way nothing is cut.
+    # At an interim analysis, each ten steps after the last; on the way nothing is cut.
     cuts = [step for step, (before, now) in enumerate(pairwise(left), 1) if now < before]
     assert cuts
     assert set(cuts) <= {10, 20, 30}
@@ -337,15 +337,16 @@ def noise(learner: Learner, seed: int) -> Learner:
     return learner
 
 
+@pytest.mark.slow
 def test_where_nothing_matters_nothing_is_certain_and_nothing_is_cut_in_all_but_few_runs() -> None:
-    learned = [noise(Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, seed=seed), seed) for seed in range(20)]
+    learned = [noise(Learner(["text"] * 3 + ["visual"] * 2, seed=seed), seed) for seed in range(20)]
     whole = [learner for learner in learned if sum(learner.edges_left().values()) == 50]
     assert len(whole) >= 18
     assert sum(learner.without_evidence() is None for learner in learned) <= 2
 
 
 def test_where_own_answers_score_nothing_the_final_one_s_utility_decides() -> None:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, settings=EFFECTS, seed=2)
+    learner = Learner(["text"] * 3 + ["visual"] * 2, seed=2)
     generator = np.random.default_rng(0)
     while not learner.finished:
         wirings = learner.sample(10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -11,27 +12,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.errors import UserError
 from actors.messages import Question
 from actors.runtime.local import Local
 from tests.topologies.test_discussion import Recording
 from topologies import graphs
 from topologies.edge_lists import ListedWirings
 from topologies.graphs import acyclic, acyclic_pairs, complete, small_world
-from topologies.learning.candidate_graphs import around
-from topologies.learning.candidates import Candidates
+from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
-from topologies.learning.list_learner import ListLearner
-from topologies.learning.pruned import LearnedTopology, split
-from topologies.learning.settings import Estimator, Inference, LearnerSettings, PruningSettings, Rule
+from topologies.learning.learner_settings import Inference, LearnerSettings, PruningSettings
+from topologies.learning.making import candidates_along
+from topologies.learning.sparse_learner import CandidateEdges, SparseLearner
+from topologies.learning.variants import AGENTDROPOUT, EFFECTS, RLOO, Rule, Variant
 from topologies.wiring import Edges, Wirings
 
 TEAM = ["text"] * 3 + ["visual"] * 2
-UTILITY_ALONE = LearnerSettings(estimator=Estimator.RLOO, rank_weight=0, noise_weight=0, align_weight=0)
+UTILITY_ALONE = LearnerSettings(rank_weight=0, noise_weight=0, align_weight=0)
+TOGETHER = replace(RLOO, staged=False)
 
 
-def listed(**options: object) -> ListLearner:
-    options = {"candidates": around(complete(len(TEAM))), "settings": UTILITY_ALONE, "seed": 3, **options}
-    return ListLearner(TEAM, **options)  # type: ignore[arg-type]
+def listed(**options: object) -> SparseLearner:
+    defaults = {
+        "candidates": candidates_along(complete(len(TEAM))),
+        "variant": RLOO,
+        "settings": UTILITY_ALONE,
+        "seed": 3,
+    }
+    return SparseLearner(TEAM, **(defaults | options))  # type: ignore[arg-type]
 
 
 def as_matrices(wirings: ListedWirings) -> Wirings:
@@ -52,10 +60,9 @@ def as_matrices(wirings: ListedWirings) -> Wirings:
 
 @pytest.mark.parametrize("rule", [Rule.PROGRESSIVE, Rule.ONCE])
 def test_with_all_pairs_as_candidates_it_learns_and_prunes_as_matrices_do(rule: Rule) -> None:
-    pruning = PruningSettings(steps=6, rule=rule, rate=0.3)
-    chosen = LearnerSettings(**{**vars(UTILITY_ALONE), "staged": rule == Rule.PROGRESSIVE})
-    lists = listed(settings=chosen, pruning=pruning)
-    matrices = Learner(TEAM, seed=3, settings=chosen, pruning=pruning)
+    pruning, variant = PruningSettings(steps=6, rate=0.3), replace(RLOO, rule=rule, staged=rule is Rule.PROGRESSIVE)
+    lists = listed(variant=variant, pruning=pruning)
+    matrices = Learner(TEAM, seed=3, variant=variant, settings=UTILITY_ALONE, pruning=pruning)
     scores = np.random.default_rng(0)
     while not lists.finished:
         wirings, utilities = lists.sample(8), scores.random(8)
@@ -73,7 +80,7 @@ def test_with_all_pairs_as_candidates_it_learns_and_prunes_as_matrices_do(rule: 
 
 
 def test_sampled_edges_are_candidates_along_an_order_and_none_lead_into_the_first_round() -> None:
-    learner = listed(candidates=around(graphs.ring(5)))
+    learner = listed(candidates=candidates_along(graphs.ring(5)))
     wirings = learner.sample(50)
     assert not wirings.temporal[:, 0].any()
     assert 0.2 < wirings.allowed.spatial.mean() < 0.5
@@ -88,7 +95,7 @@ def test_sampled_edges_are_candidates_along_an_order_and_none_lead_into_the_firs
 
 def test_tied_logits_are_one_for_each_pair_of_roles_and_learn_from_all_their_edges() -> None:
     roles = ["critic", "critic", "critic", "looker", "looker"]
-    learner = listed(roles=roles, settings=LearnerSettings(**{**vars(UTILITY_ALONE), "staged": False}))
+    learner = listed(roles=roles, variant=TOGETHER)
     assert learner.state()["logits.spatial"].shape == (1, 4)
     scores = np.random.default_rng(0)
     for _ in range(20):
@@ -104,9 +111,9 @@ def test_tied_logits_are_one_for_each_pair_of_roles_and_learn_from_all_their_edg
 
 
 def test_edges_share_a_logit_where_their_ends_have_the_same_roles() -> None:
-    edges, visual = around(complete(4)), [False, False, True, True]
+    edges, visual = candidates_along(complete(4)), [False, False, True, True]
     roles = ["a", "a", "b", "b"]
-    tied, free = (Candidates.of(edges, visual, names) for names in (roles, None))
+    tied, free = (CandidateEdges.of(edges, visual, names) for names in (roles, None))
     assert [len(free.visual[kind]) for kind in ("spatial", "temporal", "decision")] == [12, 16, 4]
     assert [len(tied.visual[kind]) for kind in ("spatial", "temporal", "decision")] == [4, 4, 2]
     assert tied.counts("spatial").tolist() == [2, 4, 4, 2]
@@ -123,15 +130,18 @@ def test_a_state_is_taken_up_where_it_was_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "pruning", "told"),
+    ("variant", "settings", "told"),
     [
-        (LearnerSettings(), PruningSettings(), "estimator=effects, which needs all pairs"),
-        (LearnerSettings(estimator=Estimator.REINFORCE), PruningSettings(rule=Rule.AGENTS), "rule=agents needs all"),
+        (EFFECTS, UTILITY_ALONE, "effects"),
+        (AGENTDROPOUT, UTILITY_ALONE, "agentdropout"),
+        (RLOO, LearnerSettings(beginnings=2), "learner.beginnings"),
     ],
 )
-def test_what_needs_all_pairs_is_refused(chosen: LearnerSettings, pruning: PruningSettings, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        listed(settings=chosen, pruning=pruning)
+def test_variants_and_settings_that_need_all_pairs_are_refused(
+    variant: Variant, settings: LearnerSettings, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        listed(variant=variant, settings=settings)
 
 
 async def test_a_run_answers_along_the_learned_lists() -> None:
@@ -158,7 +168,7 @@ def test_the_dag_of_a_list_is_that_of_the_matrix(agents: int, seed: int, density
 def test_ten_thousand_agents_learn_without_a_matrix_of_all_pairs() -> None:
     agents = 10_000
     tracemalloc.start()
-    learner = ListLearner(["text", "visual"] * (agents // 2), candidates=around(small_world(agents)))
+    learner = SparseLearner(["text", "visual"] * (agents // 2), candidates=candidates_along(small_world(agents)))
     wirings = learner.sample(4)
     report = learner.learn(wirings, np.zeros((4, 2, agents)), np.arange(4.0))
     [wiring] = split(learner.inference_wirings(), learner.chances())

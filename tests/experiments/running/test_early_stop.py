@@ -1,4 +1,4 @@
-"""A run whose learning settles: a stage ends at a look, and a run that is killed there holds no more discussions."""
+"""Early stopping: a stage ends at an interim analysis, and a run that is killed there holds no more discussions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from run import main
 pytestmark = pytest.mark.slow
 
 WORDS = ["experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "methods=[m3prune]", "data.limit=1"]
-WORDS += ["figures=false", "pruning.steps=4", "pruning.looks=2", "training.samples=2", "learner.settled=1.0"]
+WORDS += ["figures=false", "pruning.steps=4", "pruning.interim=2", "training.samples=2", "learner.early_stop=1.0"]
 
 
 def learned(output: Path, *words: str) -> Path:
@@ -25,11 +25,11 @@ def learned(output: Path, *words: str) -> Path:
     return folder
 
 
-def test_a_stage_ends_where_it_has_settled_also_in_a_run_that_is_killed_there(
+def test_a_stage_that_ends_early_stays_ended_in_a_run_that_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = learned(tmp_path / "whole", f"cache={tmp_path}/cache")
-    assert "m3prune, stage 1: settled after 2 of 4 steps" in capsys.readouterr().out
+    assert "stopped early after 2 of 4 steps" in capsys.readouterr().out
     for graph in RunFolder(whole).all_learned():
         records = [json.loads(line) for line in (graph.path / LEARNING).read_text().splitlines()]
         # Two of four steps of each stage; no other is held.

@@ -1,4 +1,4 @@
-"""How wirings are drawn, and how edges are pruned by their scores (M3Prune)."""
+"""Draws wirings: uniform speaking orders, then every allowed edge by its own chance (M3Prune, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from topologies.wiring import Edges, Wirings
 
 
 @dataclass(frozen=True)
-class Common:
-    """What the samples of one question have in common, so that turns recur and are answered once.
+class CommonDraws:
+    """Draws that the samples of one question share, so that equal turns are answered once.
 
-    Every sample is drawn as it would be alone: only what it shares with others differs. So an estimate keeps its
+    Every sample is drawn as it would be alone; only what it shares with others differs. An estimate keeps its
     expectation where a sample is compared with none that shares the draws in question (`Wirings.draws`).
 
     orders, draws: int [k, rounds], the sample whose speaking order, and whose draws of edges, each one takes.
@@ -25,11 +25,11 @@ class Common:
     draws: Tensor
 
     @classmethod
-    def of(cls, k: int, rounds: int, questions: int, orders: bool, beginnings: int | None) -> Common | None:
-        """Of `k` samples, consecutive ones of each question; None where they have nothing in common.
+    def of(cls, k: int, rounds: int, questions: int, orders: bool, beginnings: int | None) -> CommonDraws | None:
+        """Common draws of `k` samples, consecutive ones of each question; None where nothing is shared.
 
-        orders: whether the samples of a question speak in one order; beginnings: how many different ones these have
-        among them, each of all rounds but the last (None: each sample its own).
+        orders: the samples of a question speak in one order; beginnings: the number of their different beginnings, each
+        of all rounds but the last (None: one each). Raises ValueError where questions have different numbers.
         """
         if k % questions:
             raise ValueError(f"{k} wirings cannot be drawn for {questions} questions alike")
@@ -51,14 +51,16 @@ def sample_wirings(
     readers: Tensor,
     generator: Generator,
     speaks: Tensor | None = None,
-    common: Common | None = None,
+    common: CommonDraws | None = None,
 ) -> Wirings:
     """Draws `k` wirings.
 
-    mask: bool [sender, receiver] by kind, the unpruned edges, or [rounds, sender, receiver] (of temporal ones the
-    rounds after the first) where each round has its own; chances: [rounds or 1, sender, receiver] by kind, the
-    probability of each. readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless
-    `chances` has a probability [1, agents, 1] of its own for `decision`. speaks: bool [rounds, agents], who takes part.
+    mask: bool [sender, receiver] by kind, the unpruned edges; or [rounds, sender, receiver] (of temporal ones the
+        rounds after the first) where rounds have masks of their own.
+    chances: [rounds or 1, sender, receiver] by kind, the probability of each edge.
+    readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless `chances` has probabilities
+        [1, agents, 1] for `decision`.
+    speaks: bool [rounds, agents], who takes part.
     """
     agents = len(readers)
     # The order of these draws is part of what a seed means.
@@ -84,7 +86,7 @@ def sample_wirings(
         decision_allowed=readable[:, 0, :, 0].numpy().copy(),
         chances={kind: p.double().numpy() for kind, p in chances.items()},
         speaks=None if speaks is None else speaks.expand(k, rounds, agents).numpy().copy(),
-        # Where every sample has draws of its own, an estimator need not know of the orders.
+        # Where samples share orders alone, an estimator need not know.
         draws=None if draws is None or bool((draws == torch.arange(k)[:, None]).all()) else draws.numpy(),
     )
 
@@ -116,40 +118,10 @@ def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator, dra
     """Draws each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
 
     probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver]. draws: int
-    [k, rounds], the sample whose draws each takes (None: its own).
+    [k, rounds], the sample whose draws each one takes (None: its own).
     """
     # One number for every edge, allowed or not: a mask does not shift the draws that follow.
     noise = torch.rand(allowed.shape, generator=generator)
     if draws is not None:
         noise = noise[draws, torch.arange(draws.shape[1])]
     return (noise < probability) & allowed
-
-
-def gumbel_probability(exists: Tensor, tau: float, generator: Generator) -> Tensor:
-    """Eq. 4 as printed: over a receiver's senders, a softmax of Gumbel noise at temperature tau.
-
-    exists, result: [..., sender, receiver], one matrix of one modality pair; .5 for a receiver that has no sender.
-    """
-    # The negative log of an exponential variable has the standard Gumbel distribution.
-    noise = -torch.empty(exists.shape).exponential_(generator=generator).log()
-    # A receiver without senders has -inf throughout, and NaN as its softmax.
-    scaled: Tensor = (noise / tau).where(exists, -torch.inf)
-    return scaled.softmax(dim=-2).nan_to_num(0.5)
-
-
-def prune_mask(scores: Tensor, present: Tensor, rate: float, generator: Generator) -> Tensor:
-    """The present edges that stay: the round(|E| (1 - rate)) with the largest scores, at least one (Eqs. 13, 14).
-
-    scores, present, result: one matrix of one shape. Equal scores are kept or cut at random: by index, an estimator
-    that has not told edges apart yet would cut the last agents' edges.
-    """
-    edges = present.flatten().nonzero().squeeze(1)
-    if not len(edges):
-        return present.clone()
-    edges = edges[torch.randperm(len(edges), generator=generator)]
-    # Stable: the shuffle above decides between equal scores.
-    ranked = edges[scores.flatten()[edges].argsort(descending=True, stable=True)]
-    stays = torch.zeros(present.numel(), dtype=torch.bool)
-    # Python rounds halves to the even number: of 5 edges at rate .5, 2 stay.
-    stays[ranked[: max(1, round(len(edges) * (1 - rate)))]] = True
-    return stays.view(present.shape)

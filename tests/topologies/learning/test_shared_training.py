@@ -9,25 +9,19 @@ import pytest
 import torch
 
 from topologies.learning.learner import Learner
-from topologies.learning.peers import VARIANTS
+from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
 from topologies.learning.randomised import Effects
-from topologies.learning.settings import Decision, LearnerSettings, Peer, PruningSettings
-from topologies.learning.sharing import donors
+from topologies.learning.spec import shared_training
+from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 from topologies.wiring import Wirings, drawn
 
 TEAM = ["text"] * 3 + ["visual"] * 2
 MISLEADS = 1
 
 
-def learner(peer: Peer, team: list[str] | None = None, rounds: int = 2, **changes: object) -> Learner:
-    settings, pruning = VARIANTS[peer].settings(LearnerSettings(), PruningSettings())
-    return Learner(
-        team or TEAM,
-        rounds=rounds,
-        seed=4,
-        settings=settings,
-        pruning=replace(pruning, **changes),  # type: ignore[arg-type]
-    )
+def made(variant: Variant, team: list[str] | None = None, rounds: int = 2, **changes: object) -> Learner:
+    pruning = PruningSettings(**changes)  # type: ignore[arg-type]
+    return Learner(team or TEAM, rounds=rounds, seed=4, variant=variant, pruning=pruning)
 
 
 def estimator(student: Learner) -> Effects:
@@ -53,17 +47,17 @@ def discussed(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndar
     return scores, 0.05 * utility + 0.01 * generator.standard_normal(k)
 
 
-def taught(donor: Learner, students: list[Learner], samples: int, steps: int, alone: bool = False) -> list[float]:
-    """Has all learn from what the donor draws; returns the standard deviation of its probabilities, step by step.
+def taught(source: Learner, students: list[Learner], samples: int, steps: int, alone: bool = False) -> list[float]:
+    """Has all learn from what the source draws; returns the standard deviation of its probabilities, step by step.
 
     alone: every sample has a question of its own.
     """
     generator, spread = np.random.default_rng(1), []
     for _ in range(steps):
-        wirings = donor.sample(samples)
+        wirings = source.sample(samples)
         spread.append(float(wirings.chances["temporal"].std()))
         scores = discussed(wirings, generator)
-        for student in (*students, donor):
+        for student in (*students, source):
             student.learn(wirings, *scores, np.arange(samples) if alone else None)
     return spread
 
@@ -72,9 +66,9 @@ def taught(donor: Learner, students: list[Learner], samples: int, steps: int, al
 def test_effects_are_unbiased_on_wirings_whose_probabilities_drift_away_from_one_half(alone: bool) -> None:
     """Also where each question has one sample, which is compared with those of earlier steps, drawn otherwise."""
     # Without pruning: every edge is drawn to the end.
-    donor = learner(Peer.M3PRUNE, TEAM[:3], rate=0.0, steps=61)
-    student = learner(Peer.EFFECTS, TEAM[:3], looks=0, rate=0.0, steps=61)
-    spread = taught(donor, [student], samples=200, steps=60, alone=alone)
+    source = made(M3PRUNE, TEAM[:3], rate=0.0, steps=61)
+    student = made(EFFECTS, TEAM[:3], interim=0, rate=0.0, steps=61)
+    spread = taught(source, [student], samples=200, steps=60, alone=alone)
     assert spread[0] == 0
     assert np.mean(spread) > 0.15
     sums, truth = estimator(student).sums, planted(3)
@@ -88,9 +82,9 @@ def test_effects_are_unbiased_on_wirings_whose_probabilities_drift_away_from_one
 
 
 def test_the_chances_of_wirings_are_those_that_they_were_drawn_with() -> None:
-    donor = learner(Peer.AGENTDROPOUT)
-    taught(donor, [], 10, 30)
-    wirings = donor.sample(4_000)
+    source = made(AGENTDROPOUT)
+    taught(source, [], 10, 30)
+    wirings = source.sample(4_000)
     assert wirings.chances.keys() == {"spatial", "temporal"}
     for kind, (allowed, taken) in drawn(wirings).items():
         if kind == "decision":  # everyone is read: that is no draw
@@ -103,13 +97,13 @@ def test_the_chances_of_wirings_are_those_that_they_were_drawn_with() -> None:
     assert len(wirings.chances["spatial"]) == 2  # each round has its own
 
 
-def test_what_the_donor_has_cut_is_known_as_well_as_before_and_not_taken_to_harm() -> None:
-    donor, student = learner(Peer.M3PRUNE, rate=0.6), learner(Peer.EFFECTS, rate=0.0, looks=0)
-    taught(donor, [student], 10, 20)
-    cut = torch.from_numpy(donor.edge_scores().spatial < 0) & torch.from_numpy(donor.edge_scores().spatial > -1)
+def test_what_the_source_has_cut_is_known_as_well_as_before_and_not_taken_to_harm() -> None:
+    source, student = made(M3PRUNE, rate=0.6), made(EFFECTS, rate=0.0, interim=0)
+    taught(source, [student], 10, 20)
+    cut = torch.from_numpy(source.edge_scores().spatial < 0) & torch.from_numpy(source.edge_scores().spatial > -1)
     assert cut.any()
     before = {name: total.clone() for name, total in estimator(student).sums.items()}
-    taught(donor, [student], 10, 15)
+    taught(source, [student], 10, 15)
     after = estimator(student).sums
     for name in ("own", "squares", "bound.own"):
         assert torch.equal(after[f"{name}.spatial"][0][cut], before[f"{name}.spatial"][0][cut]), name
@@ -118,39 +112,40 @@ def test_what_the_donor_has_cut_is_known_as_well_as_before_and_not_taken_to_harm
     assert torch.isfinite(student._edges.logits["spatial"]).all()
 
 
-def test_a_look_cuts_from_the_learners_own_graph_and_the_donor_goes_on_drawing() -> None:
+def test_an_interim_analysis_cuts_from_the_learners_own_graph_and_the_source_goes_on_drawing() -> None:
     def misled(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         hears = wirings.spatial[:, :, MISLEADS] | wirings.temporal[:, :, MISLEADS]
         right = (generator.random(hears.shape) < 0.7 - 0.5 * hears).astype(float)
         return right, (generator.random(len(right)) < right[:, -1].mean(1)).astype(float)
 
-    donor, student = learner(Peer.AGENTPRUNE), learner(Peer.EFFECTS)
+    source, student = made(AGENTPRUNE), made(EFFECTS)
     generator = np.random.default_rng(2)
     left = [sum(student.edges_left().values())]
     for _ in range(30):
-        wirings = donor.sample(10)
+        wirings = source.sample(10)
         scores = misled(wirings, generator)
-        for one in (student, donor):
+        for one in (student, source):
             one.learn(wirings, *scores)
         left.append(sum(student.edges_left().values()))
     others = [0, 2, 3, 4]
     assert left[0] == left[9] > left[30]
     assert not student.inference().temporal[MISLEADS, others].any()
-    assert donor.sample(50).temporal[:, 1, MISLEADS][:, others].any()
+    assert source.sample(50).temporal[:, 1, MISLEADS][:, others].any()
 
 
 def test_effects_learn_from_the_first_that_tries_all_edges_and_nobody_else_does() -> None:
-    every = {str(peer): learner(peer).scheme for peer in (Peer.EFFECTS, Peer.GPTSWARM, Peer.RLOO, Peer.M3PRUNE)}
-    assert donors(every) == {"effects": "m3prune_rloo"}
-    assert donors({"effects": every["effects"]}) == {}
-    assert donors({"effects": every["effects"], "gptswarm": every["gptswarm"]}) == {}  # it tries no temporal edge
-    # A team of one modality has one stage, and agents that are dropped take two.
-    alone = {str(peer): learner(peer, ["text"] * 3).scheme for peer in (Peer.AGENTDROPOUT, Peer.EFFECTS)}
-    assert donors(alone) == {}
+    every = {str(one.name): made(one).spec for one in (EFFECTS, GPTSWARM, RLOO, M3PRUNE)}
+    assert shared_training(every) == {"effects": "m3prune_rloo"}
+    assert shared_training({"effects": every["effects"]}) == {}
+    # GPTSwarm tries no temporal edge.
+    assert shared_training({"effects": every["effects"], "gptswarm": every["gptswarm"]}) == {}
+    # A team of one modality has one stage, and AgentDropout two.
+    alone = {str(one.name): made(one, ["text"] * 3).spec for one in (AGENTDROPOUT, EFFECTS)}
+    assert shared_training(alone) == {}
 
 
 def test_wirings_that_nobody_drew_teach_no_effects() -> None:
-    student = learner(Peer.EFFECTS)
+    student = made(EFFECTS)
     undrawn = replace(student.sample(4), chances={})
     with pytest.raises(ValueError, match="wirings have no chances"):
         student.learn(undrawn, np.zeros((4, 2, 5)), np.zeros(4))
@@ -159,17 +154,17 @@ def test_wirings_that_nobody_drew_teach_no_effects() -> None:
         student.learn(wrong, np.zeros((4, 2, 5)), np.zeros(4))
 
 
-def test_a_donor_that_learns_whom_to_read_teaches_that_too() -> None:
-    donor = Learner(TEAM, seed=1, settings=LearnerSettings(estimator="reinforce", decision=Decision.LEARNED))  # type: ignore[arg-type]
-    student = learner(Peer.EFFECTS)
+def test_a_source_that_learns_whom_to_read_teaches_that_too() -> None:
+    source = Learner(TEAM, seed=1, variant=M3PRUNE, settings=LearnerSettings(decision=Decision.LEARNED))
+    student = made(EFFECTS)
     generator = np.random.default_rng(0)
-    while not donor.finished:
+    while not source.finished:
         for _ in range(40):
-            wirings = donor.sample(10)
+            wirings = source.sample(10)
             read = wirings.decision[:, MISLEADS]
-            for one in (student, donor):
+            for one in (student, source):
                 one.learn(wirings, np.zeros((10, 2, 5)), 0.8 - 0.6 * read + 0.1 * generator.random(10))
-        donor.next_stage()
+        source.next_stage()
         student.next_stage()
     assert not student.inference_wirings().decision[0, MISLEADS]
     assert student.inference_wirings().decision[0].any()

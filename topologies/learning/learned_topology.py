@@ -1,4 +1,4 @@
-"""A learned graph: discussions along wirings that a learner samples and, after learning, along the pruned one."""
+"""Discussions along a learner's graph: sampled wirings while it learns, and afterwards the pruned one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
 from topologies.edge_lists import ListedWirings, Wiring
-from topologies.learning.settings import Inference
+from topologies.learning.learner_settings import Inference
 from topologies.topology import Ask, Wired, discuss
 from topologies.wiring import Edges, Floats, Wirings
 
-TRAINING = "train."  # before a method's name: the name that its training discussions go by
+TRAINING = "train."
+"""Prefix of a method's name in its training discussions."""
 
 
 class RemoteLearner(Protocol):
-    """A `Learner` in another process: the topology actor, which alone owns masks and logits."""
+    """A `Learner` in another process, the topology actor, which alone owns masks and logits."""
 
     async def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings | ListedWirings: ...
     async def learn(self, wirings: Any, turn_scores: Any, utilities: Any, groups: Any = None) -> Any: ...
@@ -25,7 +26,7 @@ class RemoteLearner(Protocol):
 
 
 def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
-    """The wirings of a batch, one for each discussion, with the probabilities that reading weights come from."""
+    """Splits a batch into wirings, one for each discussion, with the probabilities of their reading weights."""
     if isinstance(wirings, ListedWirings):
         return wirings.split(probabilities)
     return [
@@ -42,7 +43,7 @@ def split(wirings: Wirings | ListedWirings, probabilities: Edges[Floats] | None 
 
 
 class LearnedTopology:
-    """A graph by the name of the method that learns it. Call `freeze` once learning is over, then `answer`."""
+    """Topology of a learned method. Call `freeze` once learning is over, then `answer`."""
 
     def __init__(self, method: str, agents: Sequence[str], learner: RemoteLearner, inference: Inference) -> None:
         self.method = method
@@ -52,18 +53,17 @@ class LearnedTopology:
         self._frozen: Wiring | None = None
 
     async def sample(self, k: int, ahead: int = 0, questions: int = 1) -> tuple[Any, list[Wired]]:
-        """K wirings for one training step, the next or one `ahead` of it, and the topologies that walk them; as many
-        consecutive ones for each of its questions.
+        """Samples K wirings for the next training step, or one `ahead` of it, as many for each of its questions.
 
-        The wirings are what the learner takes back with their scores.
+        Returns the wirings, which the learner takes back with their scores, and a topology along each of them.
         """
         wirings = await self._learner.sample(k, ahead=ahead, questions=questions)
-        walks = split(wirings, await self._learner.chances())
-        # Discussions of several learners go by different names, for agents keep their memories by these.
-        return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, walk, every_turn=True) for walk in walks]
+        each = split(wirings, await self._learner.chances())
+        # Agents keep their memories by a discussion's name: several learners need different ones.
+        return wirings, [Wired(f"{TRAINING}{self.method}", self.agents, wiring, every_turn=True) for wiring in each]
 
     async def freeze(self) -> None:
-        """Fetches what was learned: the deterministic wiring of section 8."""
+        """Fetches the learned wiring, the deterministic one of section 8."""
         [self._frozen] = split(await self._learner.inference_wirings(), await self._learner.reading())
 
     @property

@@ -1,15 +1,16 @@
-"""The edges that each stage learns, and the matrices that they form (section 3.1 of M3Prune)."""
+"""Stages of learning, and the matrices whose edges each stage learns (section 3.1 of M3Prune)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from topologies.learning.settings import Decision, LearnerSettings
+from topologies.learning.learner_settings import Decision
+from topologies.learning.spec import LearnerSpec
 from topologies.wiring import KINDS
 
 
@@ -28,19 +29,19 @@ class Block:
 
     @cached_property
     def cells(self) -> tuple[slice, slice] | tuple[Tensor, Tensor]:
-        # Slices where agents of a modality stand side by side, as in a run: to gather single cells takes ten times as
+        # Slices where agents of a modality are consecutive, as in a run: gathering single cells takes ten times as
         # long, and their gradients longer still.
-        rows, columns = _side_by_side(self.rows), _side_by_side(self.columns)
+        rows, columns = _consecutive(self.rows), _consecutive(self.columns)
         return (rows, columns) if rows and columns else (self.rows[:, None], self.columns)
 
     def of(self, matrix: Tensor) -> Tensor:
-        """Its part of [..., sender, receiver], which may share the matrix's memory."""
+        """Cuts the block out of [..., sender, receiver]; it may share the matrix's memory."""
         return matrix[(..., *self.cells)]
 
 
 @dataclass(frozen=True)
-class Members:
-    """A block among logits that are a list: those at these places."""
+class ListedBlock:
+    """Logits at some places of a list, as a block of them."""
 
     name: str
     kind: str
@@ -52,11 +53,11 @@ class Members:
         return (self.places,)
 
     def of(self, values: Tensor) -> Tensor:
-        """Its part of [..., logits]."""
+        """Cuts the block out of [..., logits]."""
         return values[..., self.places]
 
 
-AnyBlock = Block | Members
+AnyBlock = Block | ListedBlock
 
 
 @dataclass(frozen=True)
@@ -76,30 +77,34 @@ class Stage:
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The kinds of edges that are sampled: all, or all but a decision column that is not learned in this stage."""
+        """Kinds of edges that are sampled: all, without the decision column where this stage does not learn it."""
         return KINDS if bool(self.start["decision"].any()) else KINDS[:2]
 
 
-def stages_of(visual: Tensor, stages: int, rounds: int, settings: LearnerSettings, whole: bool) -> dict[int, Stage]:
-    """All stages, by number from 1; a decision column is learned in the last one, or unless staged in all.
+def stages_of(spec: LearnerSpec, visual: Tensor) -> dict[int, Stage]:
+    """All stages of a learner among all pairs of agents, by number from 1; visual: bool [agents]."""
+    temporal, learned = spec.rounds > 1 and spec.variant.temporal, spec.decision is Decision.LEARNED
+    numbers = range(1, spec.stages + 1)
+    starts = {n: starting_masks(visual, n, temporal, learned and n == spec.stages) for n in numbers}
+    groups = {"agents": torch.arange(len(visual))} if spec.whole else by_modality(visual)
+    return stages_from(spec, starts, lambda start: blocks_of(start, groups))
 
-    visual: bool [agents]. whole: one matrix of all agents for each kind, instead of one for each pair of modalities.
-    settings: with `decision` and `staged` resolved (`estimators.resolved`).
-    """
-    temporal, learned = rounds > 1 and settings.temporal, settings.decision == Decision.LEARNED
-    starts = {n: starting_masks(visual, n, temporal, learned and n == stages) for n in range(1, stages + 1)}
-    if not settings.staged:
+
+def stages_from(
+    spec: LearnerSpec,
+    starts: Mapping[int, Mapping[str, Tensor]],
+    blocks: Callable[[Mapping[str, Tensor]], Sequence[AnyBlock]],
+) -> dict[int, Stage]:
+    """Stages with these starting edges, or with those of all stages in every one unless a variant is staged."""
+    staged = spec.variant.staged
+    if not staged:
         together = {kind: torch.stack([start[kind] for start in starts.values()]).any(0) for kind in KINDS}
         starts = dict.fromkeys(starts, together)
-    groups = {"agents": torch.arange(len(visual))} if whole else by_modality(visual)
-    return {
-        n: Stage(n, start, blocks_of(start, groups), final=n == stages or bool(settings.staged))
-        for n, start in starts.items()
-    }
+    return {n: Stage(n, start, blocks(start), staged or n == spec.stages) for n, start in starts.items()}
 
 
 def starting_masks(visual: Tensor, stage: int, temporal: bool, learned_decision: bool) -> dict[str, Tensor]:
-    """A staged learner's edges before any is pruned: inside modalities (stage 1) or between them (stage 2).
+    """Edges of a staged learner before any is pruned: inside modalities (stage 1) or between them (stage 2).
 
     visual: bool [agents]. No agent hears itself within a round.
     """
@@ -113,16 +118,8 @@ def starting_masks(visual: Tensor, stage: int, temporal: bool, learned_decision:
     }
 
 
-def listened_to(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> Tensor:
-    """Agents with an edge to another one left, or that never had any, bool [agents]; edges [sender, receiver] by kind,
-    bool."""
-    others = ~torch.eye(len(before["spatial"]), dtype=torch.bool)
-    had, has = ((edges["spatial"] | edges["temporal"]) & others for edges in (before, now))
-    return has.any(1) | ~had.any(1)
-
-
 def blocks_of(start: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> list[Block]:
-    """The matrices of a stage that have any edge, by kind and by the groups of sender and receiver."""
+    """Matrices of a stage that have any edge, by kind and by the groups of sender and receiver."""
     blocks = [
         Block(f"{sender}>{receiver} {kind}", kind, groups[sender], groups[receiver], sender == receiver)
         for kind in ("spatial", "temporal")
@@ -134,11 +131,11 @@ def blocks_of(start: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> list
     return [block for block in blocks if bool(block.of(start[block.kind]).any())]
 
 
-def _side_by_side(indices: Tensor) -> slice | None:
+def _consecutive(indices: Tensor) -> slice | None:
     first, number = int(indices[0]) if len(indices) else 0, len(indices)
     return slice(first, first + number) if torch.equal(indices, torch.arange(first, first + number)) else None
 
 
 def by_modality(visual: Tensor) -> dict[str, Tensor]:
-    """The agents of each modality, int indices; visual: bool [agents]."""
+    """Agents of each modality, int indices; visual: bool [agents]."""
     return {"text": (~visual).nonzero().squeeze(1), "visual": visual.nonzero().squeeze(1)}

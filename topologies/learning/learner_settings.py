@@ -1,0 +1,160 @@
+"""Settings of learning and pruning: plain dataclasses, so that OmegaConf can read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp
+from typing import NamedTuple
+
+from actors.settings import setting, share
+
+
+class Decision(StrEnum):
+    """The agents that the decision agent reads: all, or a learned column of edges."""
+
+    ALL = "all"
+    LEARNED = "learned"
+
+
+class Noise(StrEnum):
+    """The noise term of Eq. 7, v being the distance of p * mask from the unpruned matrix.
+
+    `rms`: relu(v - epsilon), v the root mean square over all edges.
+    `squared`: relu(v - epsilon)^2, v the Frobenius norm of each matrix. Only here epsilon changes the gradient while v
+    is above it.
+    """
+
+    RMS = "rms"
+    SQUARED = "squared"
+
+
+class Graph(StrEnum):
+    """Graphs among whose edges a learner may choose."""
+
+    COMPLETE = "complete"
+    RING = "ring"
+    STAR = "star"
+    TREE = "tree"
+    LAYERED = "layered"
+    REGULAR = "regular"
+    SMALL_WORLD = "small_world"
+
+
+class Inference(StrEnum):
+    """Wirings after learning: one deterministic wiring (section 8), or sampled ones."""
+
+    THRESHOLD = "threshold"
+    SAMPLED = "sampled"
+
+
+@dataclass
+class LearnerSettings:
+    """Settings of every learner; a variant (variants.py) fixes all else.
+
+    The weights are those of the objective's terms (Eqs. 7, 11); 0 switches a term off. Their defaults come from
+    gradients per logit, measured with 5 textual and 4 visual agents, T = 2 and K = 10. An edge that raises utility by
+    .05 pulls its logit by .012 a step, in noise of standard deviation .08 (with a baseline) or .11 (without).
+    """
+
+    learning_rate: float = setting(0.1, above=0, at_most=100)
+    """Learning rate of Adam (eta)."""
+    # At weight 1 the rank pulls every logit by .06 to .13, differing by up to .06 inside a matrix, always the same way:
+    # it would decide the pruning alone. At .1 it breaks ties between edges whose utilities differ by less than .02.
+    rank_weight: float = setting(0.1, at_least=0, at_most=1e6)
+    """Weight of the nuclear norm, which favours graphs of low rank (Eq. 7)."""
+    noise: Noise = Noise.RMS
+    """Form of the noise term: `rms` over all edges, or the `squared` norm of each matrix."""
+    noise_weight: float = setting(1.0, at_least=0, at_most=1e6)
+    """Weight of the distance from the unpruned graph beyond epsilon (Eq. 7)."""
+    epsilon: float = setting(0.1, at_least=0)
+    """Distance from the unpruned graph that Eq. 7 tolerates."""
+    align_weight: float = setting(1.0, at_least=0, at_most=1e6)
+    """Weight of the alignment of edges between the modalities (Eqs. 11, 12)."""
+    error_rate: float = setting(0.05, above=0, below=1)
+    """`effects`: share of runs without any effect that may prune an edge all the same."""
+    decision: Decision | None = None
+    """Agents that the decision agent reads: `all`, or `learned` edges (null: the method's own choice)."""
+    shared_orders: bool = False
+    """Lets all samples of a question speak in one order, so that more turns are equal and computed once."""
+    # The edges of a beginning are judged by comparing beginnings, so that fewer of them say less.
+    beginnings: int | None = setting(None, at_least=2, at_most=10_000)
+    """Number of different beginnings (all rounds but the last) among a question's samples (null: one each)."""
+    early_stop: float | None = share(None)
+    """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: never)."""
+
+
+@dataclass
+class PruningSettings:
+    """Schedule of pruning: cut t of a stage prunes the share p_t = p_{t-1} exp(-t / T) of every matrix (Eqs. 13, 14).
+
+    With eight cuts this share of the edges is left:
+
+        p_0     .05  .1   .15  .2   .25  .3   .4   .5
+        left    .88  .76  .66  .57  .49  .42  .30  .21
+
+    `effects` prunes at the end of a stage: every edge that harms and, after the last stage, the least beyond the same
+    share.
+    """
+
+    rate: float = setting(0.25, at_least=0, below=1)
+    """Pruning rate p_0 of the first cut; 0 with `effects` prunes harmful edges alone."""
+    intra_rate: float | None = setting(None, at_least=0, below=1)
+    """Pruning rate p_0 of edges inside a modality (null: `pruning.rate`)."""
+    inter_rate: float | None = setting(None, at_least=0, below=1)
+    """Pruning rate p_0 of all other edges (null: `pruning.rate`)."""
+    # With a cut after every step nearly all come in the first nine.
+    cuts: int = setting(8, at_least=1)
+    """Number of cuts in a stage, evenly spread over its steps."""
+    steps: int = setting(40, at_least=1, at_most=1_000_000)
+    """Training steps of a stage."""
+    interim: int = setting(4, at_least=0)
+    """Number of interim analyses in a stage, at which `effects` prunes harmful edges (0: at its end only)."""
+
+    def steps_to_interim(self, step: int) -> int:
+        """Counts the steps after `step` of a stage until its next interim analysis or its end."""
+        ends = spread_over(self.steps, self.interim) or [self.steps]
+        return min((end for end in ends if end > step), default=step + 1) - step
+
+    def is_interim(self, step: int) -> bool:
+        """Whether an interim analysis follows so many steps of a stage, before its last one."""
+        return step < self.steps and step in spread_over(self.steps, self.interim)
+
+    def first_rate(self, intra: bool) -> float:
+        """p_0 of edges inside a modality, or of all others."""
+        own = self.intra_rate if intra else self.inter_rate
+        return self.rate if own is None else own
+
+    def schedule(self, first_rate: float) -> list[Cut]:
+        """The rate and the share of edges left after each step of a stage (Eqs. 13, 14)."""
+        due, left, rate = spread_over(self.steps, self.cuts), 1.0, first_rate
+        cuts: list[Cut] = []
+        for step in range(1, self.steps + 1):
+            if step in due:
+                rate *= exp(-(due.index(step) + 1) / len(due))
+                left *= 1 - rate
+            cuts.append(Cut(rate, left))
+        return cuts
+
+    @property
+    def share_at_end(self) -> float:
+        """The share of a matrix that one cut at the end leaves: as much as all cuts of a schedule, so that a comparison
+        of rules is one of equally sparse graphs."""
+        return self.schedule(self.rate)[-1].share
+
+
+class Cut(NamedTuple):
+    """After one step: p_t, the rate last used, and the share of a matrix's first edges that is left."""
+
+    rate: float
+    share: float
+
+
+def spread_over(steps: int, times: int) -> list[int]:
+    """The steps of a stage, from 1, after which one of `times` evenly spread events is due.
+
+    The n-th is due once n / times of the steps are done, rounded up; the last after the last step, and never two after
+    one step.
+    """
+    times = min(times, steps)
+    return [-(-steps * n // times) for n in range(1, times + 1)]

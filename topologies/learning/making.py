@@ -1,0 +1,51 @@
+"""Makes learners from their specifications, and the graphs among whose edges they choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from topologies import graphs
+from topologies.learning.learner_settings import Graph
+from topologies.learning.spec import LearnerSpec
+from topologies.wiring import Edges, Ints
+
+if TYPE_CHECKING:
+    from topologies.learning.learner import Learner
+
+
+def make_learner(spec: LearnerSpec) -> Learner:
+    """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
+    from topologies.learning.learner import Learner
+    from topologies.learning.sparse_learner import SparseLearner
+
+    make: Callable[..., Learner] = Learner
+    if spec.candidates is not None:
+        make = partial(SparseLearner, candidates=spec.candidates, roles=spec.roles)
+    return make(
+        spec.modalities,
+        rounds=spec.rounds,
+        seed=spec.seed,
+        variant=spec.variant,
+        settings=spec.settings,
+        pruning=spec.pruning,
+    )
+
+
+def graph_of(graph: Graph, agents: int, seed: int) -> Edges[Ints]:
+    """A graph of so many agents; `seed` is for random ones."""
+    if graph is Graph.REGULAR:
+        return graphs.regular(agents, seed=seed)
+    if graph is Graph.SMALL_WORLD:
+        return graphs.small_world(agents, seed=seed)
+    make: Callable[[int], Edges[Ints]] = getattr(graphs, graph)
+    return make(agents)
+
+
+def candidates_along(graph: Edges[Ints]) -> Edges[Ints]:
+    """Candidate edges along a graph: each spatial edge in either direction, and its temporal ones."""
+    both_ways = np.concatenate([graph.spatial, graph.spatial[:, ::-1]])
+    return Edges(np.unique(both_ways, axis=0), np.unique(graph.temporal, axis=0))

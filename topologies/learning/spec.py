@@ -1,0 +1,129 @@
+"""Specifications of learners and reports of their steps, without PyTorch, which takes seconds to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from actors.errors import UserError
+from actors.messages import Modality
+from actors.settings import check_bounds
+from topologies.learning.learner_settings import Decision, LearnerSettings, PruningSettings
+from topologies.learning.variants import EFFECTS, Rule, Variant
+from topologies.wiring import Edges, Ints
+
+DENSE = 1000
+"""Agents up to which a matrix of all pairs is made where one is asked for."""
+
+
+@dataclass(frozen=True)
+class LearnerSpec:
+    """All that determines a learner.
+
+    modalities: "text" or "visual" for every agent, in the agents' order.
+    candidates: pairs (sender, receiver) of each kind to choose among; None: all pairs of agents.
+    roles: of each agent, where candidate edges between the same two roles share a logit.
+    """
+
+    modalities: Sequence[Modality | str]
+    rounds: int = 2
+    seed: int = 0
+    variant: Variant = EFFECTS
+    settings: LearnerSettings = field(default_factory=LearnerSettings)
+    pruning: PruningSettings = field(default_factory=PruningSettings)
+    candidates: Edges[Ints] | None = None
+    roles: Sequence[str] | None = None
+
+    @property
+    def stages(self) -> int:
+        """One stage, or two where modalities differ or the rule prunes agents first."""
+        mixed = len({str(modality) for modality in self.modalities}) > 1
+        return 2 if self.variant.rule is Rule.AGENTS or (self.variant.inter and mixed) else 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
+        return self.variant.rule is not Rule.PROGRESSIVE
+
+    @property
+    def decision(self) -> Decision:
+        """The agents that the decision agent reads."""
+        return Decision(self.settings.decision or self.variant.decision)
+
+    def check(self) -> None:
+        """Raises UserError for settings out of their bounds, or that do not go together."""
+        unknown = sorted({str(modality) for modality in self.modalities} - {"text", "visual"})
+        if unknown or not len(self.modalities):
+            raise UserError(f"each agent is text or visual, got {', '.join(unknown) or 'no agents'}")
+        if self.rounds < 1:
+            raise UserError(f"rounds must be at least 1, got {self.rounds}")
+        check_bounds(self.settings, "learner.")
+        check_bounds(self.pruning, "pruning.")
+        if self.settings.early_stop is not None and not self.pruning.interim:
+            raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
+        if self.candidates is not None:
+            self._check_sparse()
+
+    def _check_sparse(self) -> None:
+        needs = "needs all pairs of agents, and candidate edges or tied ones were asked for"
+        if not self.variant.estimator.is_gradient or self.variant.rule is Rule.AGENTS:
+            raise UserError(f"{self.variant.name} {needs}: choose m3prune, m3prune_rloo, agentprune or gptswarm")
+        if self.settings.beginnings is not None:
+            raise UserError(f"learner.beginnings={self.settings.beginnings} {needs}: leave it out")
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """Report of one training step, with the objective's terms before the step, without their weights.
+
+    utility: mean over the samples.
+    rank: nuclear norms, summed over matrices.
+    noise: the excess of the root mean square of mask0 - p * mask over epsilon.
+    alignment: mean cosines, summed over kinds.
+    gradient_norm: over all logits that this stage trains; with `effects` the norm of their change.
+    pruning_rate: the p_t last used.
+    edges: left after the step, by "sender>receiver kind".
+    """
+
+    stage: int
+    step: int
+    utility: float
+    rank: float
+    noise: float
+    alignment: float
+    objective: float
+    gradient_norm: float
+    pruning_rate: float
+    edges: dict[str, int]
+
+
+def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:
+    """By name, the learner whose discussions another can learn from instead of its own: of several, the first."""
+    sources = {}
+    for name, learner in learners.items():
+        able = [other for other, source in learners.items() if can_learn_from(learner, source)]
+        if able:
+            sources[name] = able[0]
+    return sources
+
+
+def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
+    """Whether a learner can do without discussions of its own.
+
+    An estimate of effects needs the probability of each drawn edge, whichever learner drew it (`Wirings.chances`). A
+    gradient is one of the learner's own probabilities, so that the wirings of others are of no use to it. The source
+    must take the same stages and steps and try every edge between agents that the learner decides about. The decision
+    agent's edges need not be tried: an agent is then judged by its effect on other agents.
+
+    Edges that the source has pruned are not drawn any more: their estimates move with the sender's other edges only.
+    Interim analyses prune the learner's own graph, with the same error rate, but the source goes on drawing those
+    edges, and no tokens are saved.
+    """
+    steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
+    return (
+        not learner.variant.estimator.is_gradient
+        and source.variant.estimator.is_gradient
+        and steps[0] == steps[1]
+        and source.variant.temporal >= learner.variant.temporal
+        and source.variant.inter >= learner.variant.inter
+    )

@@ -1,0 +1,156 @@
+"""Learned methods, each a variant of one learner: how it estimates, what it prunes and when.
+
+All share M3Prune's sampling (no biased cycle check), budget (the questions of both stages), rounds and agents, so that
+a comparison with M3Prune is one of learning and pruning alone. Rates, weights and steps stay as configured. To add one,
+name it in `LearnedMethod`, describe it below and list it in `VARIANTS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topologies.learning.learner_settings import Decision
+from topologies.method import Method, MethodContext
+from topologies.topology import Topology
+
+
+class LearnedMethod(StrEnum):
+    """Names of the learned methods."""
+
+    M3PRUNE = "m3prune"
+    RLOO = "m3prune_rloo"
+    EFFECTS = "effects"
+    AGENTPRUNE = "agentprune"
+    GPTSWARM = "gptswarm"
+    AGENTDROPOUT = "agentdropout"
+
+
+class Estimator(StrEnum):
+    """Estimators: policy gradient (estimators.py), with a baseline, or a randomised experiment (randomised.py)."""
+
+    REINFORCE = "reinforce"
+    RLOO = "rloo"
+    EFFECTS = "effects"
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it climbs the objective's gradient: its probabilities can be pruned by after each step, the terms of
+        rank, noise and alignment count, and it learns from its own draws alone.
+
+        Estimates of effects are noise in the first steps, so that they prune at interim analyses and at a stage's end.
+        They learn from any wirings whose probabilities are known, whichever learner drew them.
+        """
+        return self is not Estimator.EFFECTS
+
+    @property
+    def least_samples(self) -> int:
+        """The samples of each question that it needs."""
+        return 2 if self is Estimator.RLOO else 1
+
+
+class Rule(StrEnum):
+    """Pruning rules (pruning_rules.py)."""
+
+    PROGRESSIVE = "progressive"
+    ONCE = "once"
+    LIKELY = "likely"
+    AGENTS = "agents"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A learned method.
+
+    staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
+    decision: agents that the decision agent reads, where `learner.decision` is not set.
+    per_round: every round has logits and masks of its own.
+    temporal, inter: whether temporal edges, and edges between modalities, exist.
+    terms: terms of the objective that count beside utility; rank_from: the first stage in which the rank does.
+    """
+
+    name: LearnedMethod
+    description: str
+    estimator: Estimator
+    rule: Rule = Rule.PROGRESSIVE
+    staged: bool = False
+    decision: Decision = Decision.ALL
+    per_round: bool = False
+    temporal: bool = True
+    inter: bool = True
+    terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
+    rank_from: int = 1
+
+    @property
+    def method(self) -> Method:
+        name = str(self.name)
+        return Method(name, self.description, _learned_graph, needs_graph=True, learner=name)
+
+
+def _learned_graph(context: MethodContext) -> Topology:
+    assert context.learned is not None, "a method that needs a graph is made after learning"
+    return context.learned
+
+
+# M3Prune. Plain ascent as printed moves nothing in 40 steps with eta = .1; with Adam p spreads as in Figs. 3 and 19.
+M3PRUNE = Variant(
+    LearnedMethod.M3PRUNE,
+    "M3Prune: policy gradient, pruned within each modality and then across, step by step",
+    Estimator.REINFORCE,
+    staged=True,
+)
+RLOO = Variant(
+    LearnedMethod.RLOO,
+    "M3Prune with a leave-one-out baseline of the utility",
+    Estimator.RLOO,
+    staged=True,
+)
+
+# Ours, and no paper's: sampled wirings as a randomised experiment, and a learned decision column. It measures best in
+# the testbed with known truth (`experiment=planted`).
+EFFECTS = Variant(
+    LearnedMethod.EFFECTS,
+    "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes",
+    Estimator.EFFECTS,
+    decision=Decision.LEARNED,
+)
+
+# Zhang et al. 2025: policy gradient on all spatial and temporal edges with a low-rank term, and one cut at the end, of
+# the least probable share of each matrix.
+AGENTPRUNE = Variant(
+    LearnedMethod.AGENTPRUNE,
+    "the graph as AgentPrune learns it: policy gradient, low rank, one cut at the end",
+    Estimator.REINFORCE,
+    Rule.ONCE,
+    terms=frozenset(("rank",)),
+)
+
+# Zhuge et al. 2024: policy gradient on the edges of one pass, those to the final decision among them; at the end the
+# edges with p > 1/2 stay. It has no rounds: here only spatial edges are learned, and an agent's own memory joins its
+# rounds.
+GPTSWARM = Variant(
+    LearnedMethod.GPTSWARM,
+    "the graph as GPTSwarm learns it: policy gradient, edges likelier than not",
+    Estimator.REINFORCE,
+    Rule.LIKELY,
+    temporal=False,
+    decision=Decision.LEARNED,
+    terms=frozenset(),
+)
+
+# Wang et al. 2025: first agents, then edges. Stage 1 learns edges, then the agents with the least probable edges go;
+# stage 2 learns the others' edges afresh, with a low-rank term, then the least probable share of each matrix goes.
+# An agent may be out of one round and take part in the next, which then hears nothing of it from before. The decision
+# agent reads all that take part in the last round.
+AGENTDROPOUT = Variant(
+    LearnedMethod.AGENTDROPOUT,
+    "the graph as AgentDropout learns it: first agents go, then edges, from each round its own",
+    Estimator.REINFORCE,
+    Rule.AGENTS,
+    per_round=True,
+    terms=frozenset(("rank",)),
+    rank_from=2,
+)
+
+VARIANTS = {one.name: one for one in (M3PRUNE, RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)}
+METHODS = tuple(one.method for one in VARIANTS.values())
