@@ -10,12 +10,11 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, abilities_of
-from actors.prompting.faults import still_asked
-from actors.prompting.form import Form, form_of
+from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 

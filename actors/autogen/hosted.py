@@ -26,11 +26,10 @@ from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
 from actors.models import Model
-from actors.prompting.faults import still_asked
-from actors.prompting.form import form_of
+from actors.prompting.form import form_of, still_asked
 from actors.prompting.prompt import build_request, correction, in_own_form
-from actors.prompting.reply import Reply, read, reply_of
-from actors.prompting.text import clean, one_line
+from actors.prompting.reply import ParsedReply, read, reply_of
+from actors.prompting.safe_text import clean, one_line
 from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
@@ -151,7 +150,7 @@ class _Outcome:
     """
 
     text: str
-    reply: Reply | None
+    reply: ParsedReply | None
     error: str
     reported: Usage
     first_tokens: int

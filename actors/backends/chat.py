@@ -15,7 +15,7 @@ from typing import Any
 from PIL import Image
 
 from actors.messages import Request, Source
-from actors.prompting.text import safe_line
+from actors.prompting.safe_text import safe_line
 
 # Some endpoints take no larger seed; engines get the same seeds, so that both answer alike.
 SEEDS = 2**31

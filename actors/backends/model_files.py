@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 
 LOG = logging.getLogger(__name__)
 LENGTH = struct.Struct("<Q")

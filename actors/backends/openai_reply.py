@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.backends.likelihoods import Tokens, of_text
 from actors.messages import Completion, Request
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 
 QUOTED_CHARACTERS, READ_CHARACTERS = 300, 10_000
 REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had reached its limit

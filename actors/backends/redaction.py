@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 
 KEY = "[key]"
 LINE_CHARACTERS = 600

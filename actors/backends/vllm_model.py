@@ -24,7 +24,7 @@ from actors.errors import ModelError, ModelLost
 from actors.memory import kills
 from actors.messages import Abilities, Completion, Request
 from actors.processes import descendants, ended, kill
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 
 BEAT_S = 1.0
 ABORT_S = 5.0  # longest wait for vLLM to abort a cancelled request

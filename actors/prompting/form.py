@@ -1,14 +1,16 @@
-"""The form of a reply, and three ways to ask for it: in lines, as JSON, or by a JSON schema that a model is kept to."""
+"""Defines the form of a reply, three ways to ask for it (lines, JSON, a JSON schema), and its unread fields."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from actors.messages import Field, FieldKind, Question, Task, Turn, Value, wire
+from actors.prompting.safe_text import one_line
 
 ANSWER_FIELDS = (
     Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True),
@@ -18,29 +20,92 @@ ANSWER_FIELDS = (
 IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
 AS_JSON = "Reply with one JSON object and nothing else, in this form:"
 SEPARATORS = (",", ":")  # of JSON without blanks; xgrammar takes them in this form
-_NONE = "none"
+# Fields of free text that may be long; the value of any other ends with its line.
+PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, FieldKind.DESCRIPTION))
 _PAIR = ("question", "answer")
 _TRIPLE = ("head", "relation", "tail")
-_CALL = ("tool", "query")
 _ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
+_QUOTED_CHARACTERS = 80
+_REASON_PREFIX = 3  # words before a repeated reason: `the Triple`
+_LONG_REASON = 6  # words of a reason that no value contains by chance
+Values = tuple[str, ...]
 
 
 @wire
 class Form:
-    """`fields` in the order in which they are asked for. `choices` are the question's, for fields that hold an
-    answer; `shown` is the highest number by which anything goes in the prompt, for fields that name things by it."""
+    """The fields of a reply, in the order in which a prompt asks for them.
+
+    `choices` are the question's, for fields that hold an answer. `shown` is the highest number in the prompt, for
+    fields that name sources by number.
+    """
 
     fields: tuple[Field, ...]
     choices: tuple[str, ...] = ()
     shown: int | None = None
 
     def only(self, names: Collection[str]) -> Form:
-        """The fields with these names; without their answers, an optional one is asked for all the same."""
+        """Keeps the fields with these names."""
         return replace(self, fields=tuple(field for field in self.fields if field.name in names))
 
 
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    """A field that could not be read, and the reason that the model is shown when it is asked again."""
+
+    field: Field
+    reason: str
+
+    def is_repeated_by(self, value: str) -> bool:
+        """True for a value that repeats the reason: small models copy it from the correction."""
+        reason, said = (re.findall(r"\w+", text.casefold()) for text in (re.sub("`[^`]*`", " ", self.reason), value))
+        if len(reason) >= _LONG_REASON and f" {' '.join(reason)} " in f" {' '.join(said)} ":
+            return True
+        return 0 < len(reason) <= len(said) <= len(reason) + _REASON_PREFIX and said[-len(reason) :] == reason
+
+
+@dataclass(frozen=True, slots=True)
+class RawField:
+    """The text or JSON value that a reply has under a field's name, before it is read.
+
+    `lines` are as the model wrote them; a JSON `value` has none. `several` marks a label in the plural, `final` a label
+    such as `Final answer`, `closed` a field that another one follows. `after` are lines after an object that belong to
+    no field.
+    """
+
+    field: Field
+    lines: tuple[str, ...] = ()
+    value: Any = None
+    several: bool = False
+    final: bool = False
+    closed: bool = False
+    after: tuple[str, ...] = ()
+
+
+class Twice:
+    """The value of a key that an object has twice, with different values."""
+
+    def __repr__(self) -> str:
+        return "(two values)"
+
+
+def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
+    """Returns the part of a form that has to be asked for again."""
+    return form.only([fault.field.name for fault in faults])
+
+
+def quoted(item: Any) -> str:
+    """Quotes a value for a model, shortened to one line."""
+    if not isinstance(item, str):
+        try:
+            item = json.dumps(item, ensure_ascii=False)
+        except TypeError:  # of a key that occurs twice, or that is no text
+            item = repr(item)
+    line = one_line(item)
+    return f"`{line if len(line) <= _QUOTED_CHARACTERS else line[:_QUOTED_CHARACTERS] + ' ...'}`"
+
+
 def form_of(turn: Turn) -> Form:
-    """The form of the reply to a turn: its task's, or that of an answer."""
+    """Returns the form of the reply to a turn: its task's, or that of an answer."""
     if turn.task is None:
         return Form(ANSWER_FIELDS, turn.question.choices)
     named = any(field.value is Value.NUMBERS for field in turn.task.fields)
@@ -48,67 +113,64 @@ def form_of(turn: Turn) -> Form:
 
 
 def _highest_number(turn: Turn, task: Task) -> int | None:
-    """Of sources, which go by their place in the question's evidence or order, and of the task's material."""
     return max([len(places(turn.question)), *(given.number for given in task.given if given.number)]) or None
 
 
 def places(question: Question) -> dict[str, int]:
-    """The place of each source, by id: in the question's order, and what is in none, as an attacker's source, after
-    it."""
+    """Numbers the sources by id: those of the question's order first, then others, such as an attacker's."""
     ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
     return {id: place for place, id in enumerate(ids, 1)}
 
 
+def letters(choices: Sequence[str]) -> list[str]:
+    """Returns the letters that name choices, in their order."""
+    return [chr(ord("A") + i) for i in range(len(choices))]
+
+
+def key(field: Field) -> str:
+    """Returns the field's key in a JSON object."""
+    return field.name.lower().replace("-", "_")
+
+
 @lru_cache(maxsize=1024)
 def in_lines(form: Form) -> str:
-    """A line for each field, with what belongs there in angle brackets."""
+    """Asks for a line for each field, with a description in angle brackets."""
     return "\n".join([IN_LINES, *(f"{field.name}: {_in_brackets(field, form.choices)}" for field in form.fields)])
 
 
 @lru_cache(maxsize=1024)
 def as_json(form: Form) -> str:
-    """One object with a key for each field, without blanks: so it is written where a model is kept to a schema."""
+    """Asks for one object with a key for each field, without blanks, as decoders with a schema write it."""
     pairs = []
     for field in form.fields:
         text = f"<{_placeholder(field, form.choices, in_json=True)}>"
         value = text if field.value is Value.SHARE else _compact(text)
-        pairs.append(f'"{key(field)}":{_items(field, value)}')
+        pairs.append(f'"{key(field)}":{_json_items(field, value)}')
     return f"{AS_JSON}\n{{{','.join(pairs)}}}"
-
-
-def key(field: Field) -> str:
-    """The field's key in a JSON object."""
-    return field.name.lower().replace("-", "_")
-
-
-def letters(choices: Sequence[str]) -> list[str]:
-    """The letters by which choices go, in their order."""
-    return [chr(ord("A") + i) for i in range(len(choices))]
 
 
 @lru_cache(maxsize=1024)
 def schema(form: Form, max_tokens: int | None = None) -> str:
-    """The JSON schema of the form. All keys are required and optional ones may be null, as strict schemas demand.
+    """Returns the JSON schema of the form, in which optional fields are required and may be null, as strict schemas
+    demand.
 
-    A list has no more items than a reply of `max_tokens` has room for: a small model that is kept to a schema goes on
-    with a list until it is cut off, and then nothing of it can be read. Numbers are of what was shown, for it counts
-    on and on just the same.
+    A list has at most as many items as fit a reply of `max_tokens`, and numbers end with the highest one shown:
+    small models under a schema go on with a list until they are cut off, and then nothing of it can be read.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
-    fields = [replace(field, most=field.most or _most(field, form, room)) for field in form.fields]
-    properties = {key(field): _schema(field, form) for field in fields}
-    whole = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return json.dumps(whole)
-
-
-def _most(field: Field, form: Form, room: int | None) -> int | None:
-    """The most items that a field can have of which the form names no number."""
-    return form.shown if field.value is Value.NUMBERS else room if field.many else None
+    properties = {}
+    for field in form.fields:
+        most = form.shown if field.value is Value.NUMBERS else room if field.many else None
+        properties[key(field)] = _schema(replace(field, most=field.most or most), form)
+    return json.dumps(_object(properties))
 
 
 def _schema(field: Field, form: Form) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
     one: dict[str, Any]
+    bounds: dict[str, int] = {} if field.may_be_left_out else {"minItems": 1}
+    if field.most is not None:
+        bounds["maxItems"] = field.most
     if field.values:
         one = {"type": "string", "enum": list(field.values)}
     elif field.value is Value.ANSWER and form.choices:
@@ -116,11 +178,7 @@ def _schema(field: Field, form: Form) -> dict[str, Any]:
     elif field.value is Value.SHARE:
         one = {"type": "number", "minimum": 0, "maximum": 1}
     elif field.value is Value.NUMBERS:
-        one = {
-            "type": "array",
-            "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999},
-            **_bounds(field),
-        }
+        one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999}, **bounds}
     elif field.value is Value.PAIR:
         one = _object(dict.fromkeys(_PAIR, text))
     elif field.value is Value.TRIPLE:
@@ -130,14 +188,9 @@ def _schema(field: Field, form: Form) -> dict[str, Any]:
     else:
         one = text
     if field.many:
-        return {"type": "array", "items": one, **_bounds(field)}
-    # An empty list says that there is none; of anything else null does.
+        return {"type": "array", "items": one, **bounds}
+    # An empty list stands for none; anything else is null then.
     return {"anyOf": [one, {"type": "null"}]} if field.may_be_left_out and one.get("type") != "array" else one
-
-
-def _bounds(field: Field) -> dict[str, int]:
-    least = {} if field.may_be_left_out else {"minItems": 1}
-    return least if field.most is None else {**least, "maxItems": field.most}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -145,14 +198,14 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_brackets(field: Field, choices: Sequence[str]) -> str:
-    """What belongs on a field's line."""
     if field.value is not Value.CALL:
         return f"<{_placeholder(field, choices)}>"
-    # In brackets of their own, for small models write no words behind a tool that shares them.
+    # In separate brackets: small models write no words after a tool that shares them.
     return f"<{_either(field.tools)}> | <{field.asks}> ({_for_each(field)})"
 
 
 def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) -> str:
+    """Describes what belongs into a field."""
     parts = [field.asks] if field.asks else []
     if field.values:
         parts.append(_either(field.values))
@@ -164,36 +217,30 @@ def _placeholder(field: Field, choices: Sequence[str], in_json: bool = False) ->
     if field.many:
         asked += f"; {_for_each(field)}"
     elif field.may_be_left_out and field.value is not Value.SHARE:
-        asked += f"; or {_NONE}"
+        asked += "; or none"
     return asked
 
 
 def _for_each(field: Field) -> str:
-    """How many lines a list has."""
     most = "" if field.most is None else f" (at most {field.most})"
-    return f"one such line for each{most}" + (f", or {_NONE}" if field.may_be_left_out else "")
+    return f"one such line for each{most}" + (", or none" if field.may_be_left_out else "")
 
 
-def _items(field: Field, value: str) -> str:
+def _json_items(field: Field, value: str) -> str:
     if field.value is Value.NUMBERS:
         return f"[{value}]"
     if field.value is Value.PAIR:
         value = _compact({part: f"<{part}>" for part in _PAIR})
     elif field.value is Value.TRIPLE:
-        value = _triples(field.asks)
+        # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
+        forms = [form.split(" | ") for form in field.asks.split(", or ")]
+        if any(len(parts) != len(_TRIPLE) for parts in forms):
+            forms = [list(_TRIPLE)]
+        triples = [{name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)} for parts in forms]
+        value = ",".join(map(_compact, triples))
     elif field.value is Value.CALL:
         value = _compact({"tool": f"<{_either(field.tools)}>", "query": "<what to look for>"})
-    if field.many:
-        return f"[{value},...]"
-    return value
-
-
-def _triples(asks: str) -> str:
-    """An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts."""
-    forms = [form.split(" | ") for form in asks.split(", or ")]
-    if any(len(parts) != len(_TRIPLE) for parts in forms):
-        forms = [list(_TRIPLE)]
-    return ",".join(_compact({name: f"<{part}>" for name, part in zip(_TRIPLE, parts, strict=True)}) for parts in forms)
+    return f"[{value},...]" if field.many else value
 
 
 def _compact(value: object) -> str:

@@ -9,10 +9,10 @@ from math import exp
 
 from actors.messages import Completion, Field, Value
 from actors.prompting.form import Form, key, letters
-from actors.prompting.reply import Reply
+from actors.prompting.reply import ParsedReply
 
 
-def likelihoods(form: Form, reply: Reply, completion: Completion) -> tuple[tuple[str, float], ...]:
+def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple[tuple[str, float], ...]:
     """(name, probability) of each field that holds one of several values, and of an answer in words.
 
     Of a choice it is the product over the tokens that spell it; of words the geometric mean, or a long answer would

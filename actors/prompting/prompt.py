@@ -30,9 +30,8 @@ from actors.messages import (
     Turn,
     derive_seed,
 )
-from actors.prompting.faults import Fault, still_asked
-from actors.prompting.form import Form, as_json, form_of, in_lines, letters, places, schema
-from actors.prompting.text import clean, harmless, line_of_its_own, safe_line
+from actors.prompting.form import FieldFault, Form, as_json, form_of, in_lines, letters, places, schema, still_asked
+from actors.prompting.safe_text import clean, harmless, line_of_its_own, safe_line
 from actors.settings import AgentSettings, Replies
 
 QUESTION = "## Question"
@@ -328,7 +327,7 @@ def is_enforced(replies: Replies, abilities: Abilities) -> bool:
     return replies != "text" and abilities.schema
 
 
-def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> str:
+def correction(form: Form, faults: Sequence[FieldFault], enforced: bool = False) -> str:
     """What is wrong with a reply, and the request for that alone.
 
     Args:
@@ -340,7 +339,7 @@ def correction(form: Form, faults: Sequence[Fault], enforced: bool = False) -> s
     return f"This could not be read of your reply: {wrong}.\n{as_json(asked) if enforced else in_lines(asked)}"
 
 
-def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fault]) -> Request:
+def repair_request(request: Request, reply: str, form: Form, faults: Sequence[FieldFault]) -> Request:
     """The same request with the reply to it, as it was, and a correction that asks for what could not be read.
 
     Nothing before the correction differs, so that the prefix cache serves all of it; its seed is its own.

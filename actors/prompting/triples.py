@@ -26,47 +26,29 @@ _HEADING = re.compile(
     r"predicate|attribute|property|value)(?:\s?(?:/|or)\s?(?:value|attribute|entity|relation|property))?(?: ?\d)?",
     re.IGNORECASE,
 )
-_HEAD = ("head", "subject", "source", "from", "entity1", "object1", "start", "s", "h", "entity")
-_RELATION = (
-    "relation",
-    "predicate",
-    "relationship",
-    "property",
-    "attribute",
-    "type",
-    "label",
-    "edge",
-    "p",
-    "r",
-    "verb",
-)
-_TAIL = ("tail", "object", "target", "to", "value", "entity2", "object2", "end", "o", "t")
-
-# Marks that stand between words; `=`, `<` and `+` may be a relation.
+# Keys of objects.
+_HEAD = tuple("head subject source from entity1 object1 start s h entity".split())
+_RELATION = tuple("relation predicate relationship property attribute type label edge p r verb".split())
+_TAIL = tuple("tail object target to value entity2 object2 end o t".split())
+# Marks between words; `=`, `<` and `+` may be a relation.
 _BETWEEN = re.compile(r"[\s:;,./_'\"`]*+")
-
 _WORD = re.compile(r"\w")
 
 Parts = tuple[str, str, str]
 
 
 def read_triple(value: Any) -> Parts | None:
-    """Head, relation and tail; None for anything that does not clearly have just these three."""
+    """Returns head, relation and tail; None for anything that does not clearly have just these three."""
     if isinstance(value, str):
         return _of_text(value)
     if isinstance(value, Mapping):
-        keys = {str(key).lower(): held for key, held in value.items()}
-        named = [next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)]
-        return _checked(named) if len(keys) >= 3 else _of_mapping_of_text(keys)
-    if isinstance(value, Sequence):
-        return _checked(value)
-    return None
-
-
-def _of_mapping_of_text(keys: Mapping[str, Any]) -> Parts | None:
-    """`{"triple": "a | b | c"}`."""
-    held = list(keys.values())
-    return read_triple(held[0]) if len(held) == 1 and isinstance(held[0], str | list) else None
+        keys = {str(key).lower(): inner for key, inner in value.items()}
+        if len(keys) >= 3:
+            return _checked([next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)])
+        # `{"triple": "a | b | c"}`.
+        inner = next(iter(keys.values())) if len(keys) == 1 else None
+        return read_triple(inner) if isinstance(inner, str | list) else None
+    return _checked(value) if isinstance(value, Sequence) else None
 
 
 def are_headings(cells: Sequence[str]) -> bool:
@@ -86,13 +68,12 @@ def _of_text(text: str) -> Parts | None:
     text = _bare(text)
     text = _ASIDE.sub("", text).rstrip(" .;,") if not text.endswith(")") or _ASIDE.search(text) else text
     inner = _bare(text.rstrip(" .;,"))
-    bracketed = whole[:1] in _BRACKETS or text[:1] in _BRACKETS
     if "|" in inner:
         return _checked(re.split(r"\s*\|\s*", inner.strip().strip("|")))
     if (arrows := list(_ARROW.finditer(inner))) and inner.count('"') % 2 == 0:
         return _between_arrows(inner, arrows)
-    if bracketed:
-        return _checked(_commas(inner) if "," in inner else inner.split(";"))
+    if whole[:1] in _BRACKETS or text[:1] in _BRACKETS:
+        return _checked(_between_commas(inner) if "," in inner else inner.split(";"))
     if len(parts := _DASH.split(inner)) == 3:
         return _checked(parts)
     quoted = re.fullmatch(r'\s*"([^"]+)"\s*,\s*"([^"]+)"\s*,\s*"([^"]+)"\s*', inner)
@@ -100,7 +81,7 @@ def _of_text(text: str) -> Parts | None:
 
 
 def _bare(text: str) -> str:
-    """Without brackets, quotation marks or emphasis around the whole."""
+    """Removes brackets, quotation marks or emphasis around the whole."""
     text = text.strip()
     while len(text) > 1 and _PAIRS.get(text[0]) == text[-1] and _closes_at_end(text):
         text = text[1:-1].strip()
@@ -120,7 +101,7 @@ def _closes_at_end(text: str) -> bool:
 
 
 def _between_arrows(text: str, arrows: Sequence[re.Match[str]]) -> Parts | None:
-    """`a -> r -> b`, or `a -[r]-> b`; two arrows without a relation between them make none."""
+    """Reads `a -> r -> b`, or `a -[r]-> b`; two arrows without a relation between them make none."""
     labelled = [arrow for arrow in arrows if arrow[1] or arrow[2]]
     if len(arrows) == 1 and labelled:
         return _checked([text[: arrows[0].start()], arrows[0][1] or arrows[0][2], text[arrows[0].end() :]])
@@ -130,8 +111,8 @@ def _between_arrows(text: str, arrows: Sequence[re.Match[str]]) -> Parts | None:
     return None
 
 
-def _commas(text: str) -> list[str]:
-    """The parts between commas, those in quotation marks or brackets left out."""
+def _between_commas(text: str) -> list[str]:
+    """Splits at commas, except for those in quotation marks, brackets or numbers."""
     parts, depth, quote, start = [], 0, "", 0
     for place, mark in enumerate(text):
         if quote:
@@ -159,12 +140,12 @@ def _checked(parts: Sequence[Any]) -> Parts | None:
     triple = head, relation, tail
     if any(map(_BETWEEN.fullmatch, triple)):
         return None
-    # One part may be a mark that means something: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` says nothing.
+    # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
     return triple if sum(_WORD.search(part) is not None for part in triple) > 1 else None
 
 
 def _plain(part: str) -> str:
-    """A part on one line, without marks around the whole, and with another mark for the bar that separates parts."""
+    """Puts a part on one line, without marks around the whole, and with another mark for the bar between parts."""
     part = part.strip()
     if len(part) > 1 and part[0] == part[-1] == "'":
         part = part[1:-1]

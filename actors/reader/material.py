@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from actors.messages import FieldKind, Given
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 from actors.reader.statement import STATING, Statement, statements_in
 
 

@@ -14,7 +14,7 @@ from actors.errors import ModelLost, ReplicaFull
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
 from actors.processes import kill
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 from actors.runtime.batching import Results
 from actors.runtime.work_queue import WorkQueue
 

@@ -11,7 +11,7 @@ from PIL import Image
 from actors.backends.backend import Backend
 from actors.backends.chat import DESCRIPTIONS
 from actors.messages import Request, Source
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 from experiments.config.config import Config
 from experiments.running.models import model_backend
 

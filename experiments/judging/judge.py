@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, FieldKind, Grading, Request, Usage, derive_seed
 from actors.models import Model, abilities_of
-from actors.prompting.faults import still_asked
-from actors.prompting.form import Form, as_json, in_lines, schema
+from actors.prompting.form import Form, as_json, in_lines, schema, still_asked
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced, repair_request
 from actors.prompting.reply import Reading, read
-from actors.prompting.text import line_of_its_own, one_line, safe_line
+from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
 from experiments.datasets.item import Item
 from experiments.judging.rubric import CORRECT, GRADED, Rubric

@@ -17,7 +17,7 @@ from actors.autogen.agent import RoleChatAgent
 from actors.autogen.client import ModelClient
 from actors.backends.model_choice import ModelChoice
 from actors.errors import UserError
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 
 FILE_BYTES = 100_000_000
 

@@ -16,7 +16,7 @@ from typing import Any
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form
 from actors.prompting.reply import Reading, read
-from actors.prompting.text import one_line
+from actors.prompting.safe_text import one_line
 from tests.actors.prompting.forms import FORMS
 
 CORPUS = Path(__file__).parent / "corpus"

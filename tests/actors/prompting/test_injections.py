@@ -33,7 +33,7 @@ from actors.messages import (
 from actors.prompting.form import form_of
 from actors.prompting.prompt import build_request, repair_request
 from actors.prompting.reply import parse_reply, read
-from actors.prompting.text import harmless, safe_line
+from actors.prompting.safe_text import harmless, safe_line
 from experiments.datasets.item import Item
 from experiments.judging.judge import grading_request
 

@@ -10,24 +10,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Value
+from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.prompt import instruction
-from actors.prompting.reply import Reply, parse_reply, read
-from actors.prompting.stated import is_unknown, stated_answer, stated_confidence, undecorated
-from actors.prompting.text import clean, one_line
+from actors.prompting.reply import ParsedReply, parse_reply, read
+from actors.prompting.reply_text import stated_confidence, undecorated
+from actors.prompting.safe_text import clean, one_line
 from tests.actors.prompting.forms import FORMS
 
 THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 FORM = in_lines(Form(ANSWER_FIELDS))
 
 
-def fill_in(reply: Reply) -> str:
+def fill_in(reply: ParsedReply) -> str:
     """The form filled in, as an agent that keeps to it writes it."""
     lines = [f"Reasoning: {reply.content}", f"Answer: {'unknown' if reply.answer is None else one_line(reply.answer)}"]
     return "\n".join(lines if reply.confidence is None else [*lines, f"Confidence: {reply.confidence!r}"])
 
 
-READ = Reply("[t1] says so.", "Tarn Hollow", 0.75)
+READ = ParsedReply("[t1] says so.", "Tarn Hollow", 0.75)
 CHOICES = ("red ball", "blue ball", "Green")
 
 
@@ -171,12 +172,12 @@ def test_where_no_answer_is_stated_none_is_made_up(text: str) -> None:
 )
 def test_not_knowing_is_an_answer_of_its_own(said: str) -> None:
     reply = parse_reply(f"Reasoning: Nothing.\nAnswer: {said}\nConfidence: 0.1")
-    assert reply == Reply("Nothing.", None, 0.1)
-    assert parse_reply(f"Answer: {said}", CHOICES) == Reply("", None, None)
+    assert reply == ParsedReply("Nothing.", None, 0.1)
+    assert parse_reply(f"Answer: {said}", CHOICES) == ParsedReply("", None, None)
 
 
 def test_null_in_an_object_is_not_knowing() -> None:
-    assert parse_reply('{"answer": null, "confidence": null}') == Reply("", None, None)
+    assert parse_reply('{"answer": null, "confidence": null}') == ParsedReply("", None, None)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,8 @@ def test_null_in_an_object_is_not_knowing() -> None:
     ],
 )
 def test_a_choice_is_named_by_text_or_letter(said: str, choice: str) -> None:
-    assert parse_reply(f"Answer: {said}", CHOICES) == Reply("", choice, None)
-    assert parse_reply(json.dumps({"answer": said}), CHOICES) == Reply("", choice, None)
+    assert parse_reply(f"Answer: {said}", CHOICES) == ParsedReply("", choice, None)
+    assert parse_reply(json.dumps({"answer": said}), CHOICES) == ParsedReply("", choice, None)
 
 
 @pytest.mark.parametrize("said", ["A and B", "(A) or (B)", "B) red ball", "D", "(D)", "ball", "a yellow ball", "not B"])
@@ -225,16 +226,16 @@ def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_
 
 def test_a_letter_that_is_another_choices_text_is_not_guessed() -> None:
     assert parse_reply("Answer: A", ("B", "A")) is None
-    assert parse_reply("Answer: A", ("A", "B")) == Reply("", "A", None)
-    assert parse_reply("Answer: (A) B", ("B", "A")) == Reply("", "B", None)
+    assert parse_reply("Answer: A", ("A", "B")) == ParsedReply("", "A", None)
+    assert parse_reply("Answer: (A) B", ("B", "A")) == ParsedReply("", "B", None)
 
 
 def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
-    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == Reply(
+    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == ParsedReply(
         "", "Cannot be determined", None
     )
-    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == Reply("", '"Hello"', None)
-    assert parse_reply("Answer: 5", ("-5", "5")) == Reply("", "5", None)
+    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == ParsedReply("", '"Hello"', None)
+    assert parse_reply("Answer: 5", ("-5", "5")) == ParsedReply("", "5", None)
 
 
 @pytest.mark.parametrize(
@@ -266,19 +267,19 @@ def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
 )
 def test_a_confidence_is_a_number_from_0_to_1_or_none(said: str, confidence: float | None) -> None:
     assert stated_confidence(said) == pytest.approx(confidence)
-    assert parse_reply(f"Answer: yes\nConfidence: {said}") == Reply("", "yes", stated_confidence(said))
+    assert parse_reply(f"Answer: yes\nConfidence: {said}") == ParsedReply("", "yes", stated_confidence(said))
 
 
 def test_of_several_answers_the_last_counts_with_its_own_confidence() -> None:
-    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") == Reply("", "b", None)
-    assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == Reply("", "a", 0.9)
-    assert parse_reply("Confidence: 0.9\nAnswer: a") == Reply("", "a", 0.9)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nSo rather:\nAnswer: b") == ParsedReply("", "b", None)
+    assert parse_reply("Answer: a\nConfidence: 0.9\nFinal answer: a") == ParsedReply("", "a", 0.9)
+    assert parse_reply("Confidence: 0.9\nAnswer: a") == ParsedReply("", "a", 0.9)
     assert parse_reply("Answer: (A)\nFinal answer: both", CHOICES) is None
 
 
 def test_the_last_line_of_a_reply_that_was_cut_off_states_nothing() -> None:
     assert parse_reply("Reasoning: r\nAnswer: Tarn Hol", cut_off=True) is None
-    assert parse_reply("Reasoning: r\nAnswer: Tarn Hollow\nConfidence: 0", cut_off=True) == Reply(
+    assert parse_reply("Reasoning: r\nAnswer: Tarn Hollow\nConfidence: 0", cut_off=True) == ParsedReply(
         "r", "Tarn Hollow", None
     )
     assert parse_reply('{"answer": "Tarn', cut_off=True) is None
@@ -331,8 +332,8 @@ def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None
 
 def test_lone_surrogates_can_be_stored() -> None:
     reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
-    assert reply == Reply("\ufffd", "x\ufffd", 1.0)
-    assert parse_reply('{"answer": "\\ud800"}') == Reply("", "\ufffd", None)
+    assert reply == ParsedReply("\ufffd", "x\ufffd", 1.0)
+    assert parse_reply('{"answer": "\\ud800"}') == ParsedReply("", "\ufffd", None)
 
 
 FRAGMENTS = r"""Answer answer: Reasoning: Confidence: : ： ** _ ` ``` { } "answer": ' " [ ] , \boxed{ \ $ <think>
@@ -412,11 +413,13 @@ ANSWER = (
     .map(" ".join)
     .filter(lambda answer: not is_unknown(answer) and answer.lower() != "answer")
 )
-REPLIES = st.builds(Reply, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0))
+REPLIES = st.builds(
+    ParsedReply, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0)
+)
 
 
 @given(REPLIES)
-def test_the_form_filled_in_is_read_as_it_was_meant(reply: Reply) -> None:
+def test_the_form_filled_in_is_read_as_it_was_meant(reply: ParsedReply) -> None:
     assert parse_reply(fill_in(reply)) == reply
 
 
@@ -427,7 +430,7 @@ def test_to_take_decoration_off_twice_changes_nothing(value: str) -> None:
 
 
 SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(lambda words: " ".join(["So", *words]) + ".")
-PLAIN = st.builds(Reply, SENTENCE, ANSWER, st.integers(0, 100).map(lambda percent: percent / 100))
+PLAIN = st.builds(ParsedReply, SENTENCE, ANSWER, st.integers(0, 100).map(lambda percent: percent / 100))
 DECORATIONS = {
     "bold names": lambda r: f"**Reasoning:** {r.content}\n**Answer:** {r.answer}\n**Confidence:** {r.confidence}",
     "bold lines": lambda r: "\n".join(f"**{line}**" for line in fill_in(r).split("\n")),
@@ -457,7 +460,7 @@ DECORATIONS = {
 @pytest.mark.parametrize("decoration", DECORATIONS)
 @settings(max_examples=40)
 @given(PLAIN)
-def test_decoration_does_not_change_what_is_read(decoration: str, reply: Reply) -> None:
+def test_decoration_does_not_change_what_is_read(decoration: str, reply: ParsedReply) -> None:
     assert parse_reply(DECORATIONS[decoration](reply)) == reply
 
 

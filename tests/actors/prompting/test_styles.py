@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form, key
-from actors.prompting.labels import plural
+from actors.prompting.line_reply import plural
 from actors.prompting.reply import read
 from tests.actors.prompting.forms import FORMS
 

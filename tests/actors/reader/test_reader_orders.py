@@ -19,7 +19,7 @@ from actors.messages import (
     Turn,
 )
 from actors.prompting.prompt import build_request
-from actors.prompting.reply import Reply, parse_reply
+from actors.prompting.reply import ParsedReply, parse_reply
 from actors.reader.obey import SURE, given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks import contagion, response
@@ -46,14 +46,14 @@ def read(
     heard: tuple[Heard, ...] = (),
     settings: ReaderSettings = SHARP,
     question: Question = QUESTION,
-) -> Reply:
+) -> ParsedReply:
     turn = Turn("d", question, "a", 1, 7, heard, instruction=instruction, directive=directive)
     reply = parse_reply(Reader(settings).read(build_request(turn, Modality.BOTH, SINGLE.instruction)).text)
     assert reply is not None
     return reply
 
 
-def led(target: str, question: Question = QUESTION) -> Reply:
+def led(target: str, question: Question = QUESTION) -> ParsedReply:
     turn = response.argue(Turn("d", question, "a", 1, 7), target)
     return read(turn.instruction, turn.directive, question=question)
 
@@ -65,7 +65,7 @@ def colleague(answer: str, content: str = "I say so.", name: str = "bo") -> Hear
 def test_orders_to_argue_are_obeyed_with_the_evidence_bent_to_the_answer() -> None:
     assert read().answer == "Ana Brix"
     reply = led("Tom Elk")
-    assert reply == Reply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", SURE)
+    assert reply == ParsedReply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", SURE)
 
 
 def test_where_the_evidence_spells_no_answer_out_it_is_named_and_read_in_one_way() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from actors.messages import Field, Task, Value
 from actors.prompting.form import AS_JSON, Form, as_json, key
-from actors.prompting.lists import read_items
+from actors.prompting.list_values import read_items
 from experiments.config.loading import load
 from experiments.conformance.methods import MethodInWorld
 from experiments.conformance.scripted import SYSTEMS, improvised, stubborn

@@ -1,4 +1,4 @@
-"""Finds the parts of a form in JSON, or in what models write in its place."""
+"""Finds the fields of a form in JSON, or in what models write in its place."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from actors.messages import FieldKind, Value
-from actors.prompting.form import Form
-from actors.prompting.labels import SETTLED, Labels
-from actors.prompting.line_parts import parts_in_lines, untagged
-from actors.prompting.part import Part, Twice
+from actors.prompting.form import Form, RawField, Twice
+from actors.prompting.line_reply import FINAL, Labels, fields_in_lines, untagged
 
-# Values that are tried as JSON in one reply: each costs a scan of the rest at worst.
-_VALUES = 200
-# Characters that are looked through, in Python, for the ends of what is not quite JSON.
-_SCANNED = 100_000
+_VALUES = 200  # tried as JSON in one reply: each costs a scan of the rest at worst
+_SCANNED = 100_000  # characters searched for the ends of what is not quite JSON
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
 # Another quotation mark may stand within the string: `"the song "Help!" by the Beatles"`, `'Men's 100 m'`.
 _STRING_ENDS = r"(?=[^\S\n]*+(?:[}\n]|$|,\s*+(?:[\"'“}]|\w{1,40}\s?:|$)))"
@@ -37,27 +33,30 @@ _ESCAPE = re.compile(
 )
 
 
-def parts_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
-    """Parts in objects whose keys are fields, with those on lines after them, which may settle on something else."""
-    parts: list[Part] = []
+def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
+    """Finds fields in objects whose keys name them, and on lines after the objects, which may revise them.
+
+    Returns the text before the first object, and the fields; of an object that was cut off only the complete pairs.
+    """
+    found: list[RawField] = []
     start, end = None, 0
     for begun, ended, value in _values(text):
-        found = list(_of_value(value, names)) or _unnamed(value, form)
-        if found:
-            parts += found
+        inside = list(_of_value(value, names)) or _unnamed(value, form)
+        if inside:
+            found += inside
             start, end = begun if start is None else start, ended
     if start is None:
         return _in_broken_json(text, form, names, cut_off)
-    return text[:start], _with_after(parts, text[end:], form, names, cut_off)
+    return text[:start], _with_after(found, text[end:], form, names, cut_off)
 
 
-def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[Part]]:
-    """The complete pairs of an object that is broken off or is not quite JSON, and the field in which one was
+def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
+    """Finds the complete pairs of an object that is broken off or not quite JSON, and the field in which one was
     `cut_off`, without a value."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
-    parts, end = [], 0
+    found, end = [], 0
     for pair in _PAIR.finditer(text, start):
         field = names.field(pair[1])
         if field is None:
@@ -66,30 +65,30 @@ def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tupl
         value = literal(items) if items is not None else _string(double, single, bare)
         broken_off = cut_off and bare is not None and not text[pair.end() :].strip()
         if value is not None and not broken_off:
-            parts.append(Part(field, value=value))
+            found.append(RawField(field, value=value))
             end = pair.end()
     if cut_off:
         keys = ((names.field(key[1]), key[2]) for key in _KEY.finditer(text, end or start))
         field, unfinished = next((key for key in keys if key[0]), (None, None))
-        # Of reasoning, what it says until it breaks off is of use; the value of any other field has no end.
+        # Reasoning is of use without its end; the value of any other field is not.
         if field:
-            said = _string(unfinished, None, None) if unfinished and field.kind is FieldKind.REASONING else ""
-            parts.append(Part(field, lines=tuple(str(said).split("\n"))))
-    if not parts:
+            written = _string(unfinished, None, None) if unfinished and field.kind is FieldKind.REASONING else ""
+            found.append(RawField(field, lines=tuple(str(written).split("\n"))))
+    if not found:
         return "", []
-    return text[:start], _with_after(parts, text[end:], form, names, cut_off)
+    return text[:start], _with_after(found, text[end:], form, names, cut_off)
 
 
-def _with_after(parts: Sequence[Part], text: str, form: Form, names: Labels, cut_off: bool) -> list[Part]:
-    """The parts of an object with those on lines after it, which may settle on something else."""
+def _with_after(found: Sequence[RawField], text: str, form: Form, names: Labels, cut_off: bool) -> list[RawField]:
+    """Adds the fields on lines after an object."""
     if cut_off or not text.strip():
-        return [*parts]
-    between, later = parts_in_lines(untagged(text, names), form, names)
-    return [*parts[:-1], replace(parts[-1], after=tuple(between.split("\n"))), *later]
+        return [*found]
+    between, later = fields_in_lines(untagged(text, names), form, names)
+    return [*found[:-1], replace(found[-1], after=tuple(between.split("\n"))), *later]
 
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
-    """(start, end, value) of the JSON objects and lists in a text, outermost ones only."""
+    """Yields (start, end, value) of the outermost JSON objects and lists in a text."""
     place, left = 0, _SCANNED
     for _ in range(_VALUES):
         opening = re.compile(r"[{\[]").search(text, place)
@@ -112,11 +111,11 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 def decode(text: str, start: int = 0) -> tuple[Any, int]:
-    """The JSON value that begins at `start`, and its end.
+    """Returns the JSON value that begins at `start`, and its end.
 
     Raises:
-        ValueError: for what is no JSON.
-        RecursionError: for brackets that are nested too deeply.
+        ValueError: the text is no JSON.
+        RecursionError: brackets are nested too deeply.
     """
     value, end = _DECODER.raw_decode(text, start)
     if text.find("\\", start, end) >= 0:
@@ -125,15 +124,15 @@ def decode(text: str, start: int = 0) -> tuple[Any, int]:
 
 
 def _doubled(text: str) -> str:
-    """The text of JSON with backslashes that escape nothing as strings spell them."""
+    """Doubles backslashes that escape nothing."""
     return _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\", text)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    held: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     for name, value in pairs:
-        held[name] = Twice() if name in held and held[name] != value else value
-    return held
+        made[name] = Twice() if name in made and made[name] != value else value
+    return made
 
 
 # Not strict: models leave line breaks in strings as they are.
@@ -141,7 +140,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
 def _balanced(text: str, start: int, limit: int) -> int:
-    """The end of the bracket that opens at `start`, quotation marks minded; 0 where that is not before the limit."""
+    """Finds the end of the bracket that opens at `start`, outside of quotation marks; 0 where the limit comes first."""
     depth, quote = 0, ""
     for place in range(start, limit):
         mark = text[place]
@@ -160,8 +159,7 @@ def _balanced(text: str, start: int, limit: int) -> int:
 
 
 def literal(text: str) -> Any:
-    """The value of what is nearly JSON: commas before a closing bracket, comments, or Python's spelling; None if it is
-    none of these."""
+    """Reads what is nearly JSON: commas before a closing bracket, comments, or Python's spelling; None for others."""
     text = _doubled(text)
     plain = re.sub(r",(\s{0,80})([}\]])", r"\1\2", re.sub(r"(?m)(?<=[\s,])(?://|#)\s.{0,200}$", "", text))
     try:
@@ -175,8 +173,8 @@ def literal(text: str) -> Any:
     return value if isinstance(value, dict | list) else None
 
 
-def _of_value(value: Any, names: Labels) -> Iterator[Part]:
-    """The parts in an object: its own keys, or those of objects inside it; a list's objects count one by one."""
+def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
+    """Yields the fields in an object: its own keys, or those of objects inside it or a list."""
     if isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
@@ -187,16 +185,16 @@ def _of_value(value: Any, names: Labels) -> Iterator[Part]:
         label = value.get("field", value.get("name"))
         if not named and isinstance(label, str) and "value" in value and (field := names.field(label)):
             named = [(field, label, value["value"])]
-        for field, label, held in named:
-            yield Part(field, value=held, several=names.is_plural(label), settled=bool(SETTLED.search(label)))
+        for field, label, inner in named:
+            yield RawField(field, value=inner, several=names.is_plural(label), final=bool(FINAL.search(label)))
         if not named:
-            for held in value.values():
-                if isinstance(held, dict | list):
-                    yield from _of_value(held, names)
+            for inner in value.values():
+                if isinstance(inner, dict | list):
+                    yield from _of_value(inner, names)
 
 
-def _unnamed(value: Any, form: Form) -> list[Part]:
-    """A list without a name, or one object of a kind that only one field of the form has."""
+def _unnamed(value: Any, form: Form) -> list[RawField]:
+    """Takes a list without a name, or one object, for the triples or calls that a form asks for."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     field = next((field for field in form.fields if field.value in (Value.TRIPLE, Value.CALL)), None)
@@ -206,7 +204,7 @@ def _unnamed(value: Any, form: Form) -> list[Part]:
     shapes = [
         (isinstance(item, dict) and len(item) > 1) or (isinstance(item, list) and len(item) == 3) for item in items
     ]
-    return [Part(field, value=items)] if all(shapes) else []
+    return [RawField(field, value=items)] if all(shapes) else []
 
 
 def _string(double: str | None, single: str | None, bare: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""Replies without labels that are clear all the same: only one field is left that they can be of."""
+"""Finds fields in text without labels, where it can only be of one field."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.choices import one_of
-from actors.prompting.faults import Fault
-from actors.prompting.form import Form
-from actors.prompting.marks import TAKES_BACK, chatter
-from actors.prompting.pairs import ANSWER_LINE
-from actors.prompting.part import Part
-from actors.prompting.stated import BOXED, is_unknown, stated_answer, undecorated
-from actors.prompting.text import one_line
+from actors.prompting.answer_value import is_unknown, stated_answer
+from actors.prompting.field_values import one_of, read_values
+from actors.prompting.form import PROSE, FieldFault, Form, RawField
+from actors.prompting.list_values import ANSWER_LINE
+from actors.prompting.reply_text import BOXED, TAKES_BACK, chatter, undecorated
+from actors.prompting.safe_text import one_line
 from actors.prompting.triples import looks_like_triple
-from actors.prompting.values import PROSE, read_values
 
 _BULLET = re.compile(r"\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++)(?=\S)")
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
@@ -36,23 +33,23 @@ _REFUSES = re.compile(
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
-# What a label or a sentence has, in Chinese too.
+# Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 
 
-def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Part]:
-    """Parts of the fields that are `missing`, in a text that names no field; none where that is not clear."""
+def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[RawField]:
+    """Finds the fields that are `missing` in text that names no field; none where that is not certain."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return []
     answer = next((field for field in missing if field.value is Value.ANSWER), None)
-    if answer and (parts := _answer(text, answer, form)):
-        return parts
+    if answer and (found := _answer(text, answer, form)):
+        return found
     if len(form.fields) == 1 and form.fields[0].optional and len(lines) == 1 and _NOTHING.fullmatch(lines[0].strip()):
-        return [Part(form.fields[0], ("none",))]
+        return [RawField(form.fields[0], ("none",))]
     listed = next((field for field in missing if field.many), None)
-    if listed and (parts := _list(lines, listed)):
-        return parts
+    if listed and (found := _list(lines, listed)):
+        return found
     required = [field for field in missing if not field.optional]
     left = required or (list(missing) if len(form.fields) == 1 else [])
     if len(left) != 1 or left[0].value is Value.ANSWER or left[0].many:
@@ -60,49 +57,49 @@ def unlabelled_parts(text: str, form: Form, missing: Sequence[Field]) -> list[Pa
     return _sole(lines, left[0])
 
 
-def _sole(lines: Sequence[str], field: Field) -> list[Part]:
-    """The whole text as the one value that is missing."""
+def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
+    """Takes the whole text for the one value that is missing."""
     if field.kind is FieldKind.GRADE and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
         return []  # a sentence or a list may begin with a number
     if field.values:
-        told = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
-        return [Part(field, (told[0],))] if len(set(told)) == 1 else []
+        stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]
+        return [RawField(field, (stated[0],))] if len(set(stated)) == 1 else []
     if field.kind in PROSE:
-        kept = [line for line in lines if not (chatter(line) and line.rstrip().endswith((":", "：")))]
-        whole = one_line(" ".join(kept))
+        own = [line for line in lines if not (chatter(line) and line.rstrip().endswith((":", "：")))]
+        whole = one_line(" ".join(own))
         if len(whole.split()) < 3 or is_unknown(whole) or _REFUSES.search(whole) or whole[:1] in "<{[":
             return []
-        return [Part(field, tuple(kept))]
+        return [RawField(field, tuple(own))]
     if field.value is Value.NUMBERS and (boxes := BOXED.findall("\n".join(lines))):
-        return [Part(field, (undecorated(boxes[-1])[0],))]
+        return [RawField(field, (undecorated(boxes[-1])[0],))]
     if field.value is Value.NUMBERS and len(lines) == 1:
-        part = Part(field, (lines[0],))
-        return [] if isinstance(read_values(part), Fault) else [part]
+        raw = RawField(field, (lines[0],))
+        return [] if isinstance(read_values(raw), FieldFault) else [raw]
     return []
 
 
-def _list(lines: Sequence[str], field: Field) -> list[Part]:
-    """A list's items, with nothing but comments around them."""
+def _list(lines: Sequence[str], field: Field) -> list[RawField]:
+    """Takes a list's items, where only comments surround them."""
     if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
         return []
     if field.value is Value.TRIPLE:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
-        items = [line for line in lines if not isinstance(read_values(Part(field, (line,))), Fault | None)]
+        items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
     elif len(lines) == 1 and not _BULLET.match(lines[0]) and _is_name(lines[0]):
         items = list(lines)
     else:
         items = [line for line in lines if _BULLET.match(line)]
         if items and all(line.rstrip(" *_").endswith("?") for line in items):
-            lines = items  # what stands between or after the questions explains them
+            lines = items  # lines between or after the questions explain them
         if not items and field.kind is FieldKind.SUB_QUESTION:
             items = [line for line in lines if line.rstrip().endswith("?")]
     others = [line for line in lines if line not in items and not chatter(line)]
-    # Under several headings, some of the items may be those that were not kept.
+    # Under several headings, some of the items may be rejected ones.
     headings = [line for line in lines if line.rstrip().endswith((":", "："))]
     if not items or len(headings) > 1 or any(not _is_comment(line) for line in others):
         return []
-    return [Part(field, (item,)) for item in items]
+    return [RawField(field, (item,)) for item in items]
 
 
 def _is_name(line: str) -> bool:
@@ -115,51 +112,51 @@ def _is_comment(line: str) -> bool:
     return chatter(line) or line.strip().startswith(("#", "```", "---")) or line.rstrip().endswith((":", "：", "!"))
 
 
-def _answer(text: str, field: Field, form: Form) -> list[Part]:
-    """An answer in a box, after `Answer:` within a line, after `the answer is`, or alone."""
+def _answer(text: str, field: Field, form: Form) -> list[RawField]:
+    """Finds an answer in a box, after `Answer:` within a line, after `the answer is`, or alone."""
     boxes = BOXED.findall(text)
     if boxes:
-        return [Part(field, (boxes[-1],))]
+        return [RawField(field, (boxes[-1],))]
     for line in reversed(text.split("\n")):
         match = _ON_ONE_LINE.match(line)
         # Without a confidence it may be a quotation, or cut off.
         if match and stated_answer(match[2], form.choices)[1] is not None:
-            return [*_reasoning(match[1], form), Part(field, (match[2],))]
-    if said := said_to_be(text):
+            return [*_reasoning(match[1], form), RawField(field, (match[2],))]
+    if called := called_the_answer(text):
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
-        initials = not form.choices and any(map(_AFTER_INITIAL.match, said))
-        values = {sentence(value) for value in said}
-        behind = text[text.rfind(said[-1]) :].split("\n")
+        initials = not form.choices and any(map(_AFTER_INITIAL.match, called))
+        values = {sentence(value) for value in called}
+        behind = text[text.rfind(called[-1]) :].split("\n")
         one = len(values) == 1 and not initials and not any(map(TAKES_BACK.search, behind))
-        return [Part(field, (values.pop(),))] if one else []
+        return [RawField(field, (values.pop(),))] if one else []
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and (heading := re.fullmatch(r"\s*#{2,6}\s+([^#:<>]{1,80})", lines[-1])):
-        return [Part(field, (heading[1],))]
+        return [RawField(field, (heading[1],))]
     whole = one_line(text)
     if _REFUSES.search(whole):
         return []
     if is_unknown(whole):
-        return [Part(field, ("unknown",))]
+        return [RawField(field, ("unknown",))]
     if len(lines) == 1 and _is_bare_answer(lines[0], form):
-        return [Part(field, (lines[0],))]
+        return [RawField(field, (lines[0],))]
     return []
 
 
-def said_to_be(text: str) -> list[str]:
-    """What stands after each `the answer is`, to the end of its line or to where the next one begins."""
+def called_the_answer(text: str) -> list[str]:
+    """Returns the text after each `the answer is`, to the end of its line or the beginning of the next one."""
     found = list(_THE_ANSWER_IS.finditer(text))
     ends = [*(match.start() for match in found), len(text)][1:]
-    said = [text[match.end() : min(end, match.end() + 300)] for match, end in zip(found, ends, strict=True)]
-    return [value.partition("\n")[0].rstrip(" ,;(") for value in said]
+    called = [text[match.end() : min(end, match.end() + 300)] for match, end in zip(found, ends, strict=True)]
+    return [value.partition("\n")[0].rstrip(" ,;(") for value in called]
 
 
-def _reasoning(text: str, form: Form) -> list[Part]:
+def _reasoning(text: str, form: Form) -> list[RawField]:
     field = next((field for field in form.fields if field.kind is FieldKind.REASONING), None)
-    return [Part(field, (re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", text, flags=re.IGNORECASE),))] if field else []
+    return [RawField(field, (re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", text, flags=re.IGNORECASE),))] if field else []
 
 
 def sentence(value: str) -> str:
-    """The text to the end of its first sentence."""
+    """Returns the first sentence."""
     end = _SENTENCE_END.search(value)
     return (value[: end.start()] if end else value).strip()
 

@@ -1,0 +1,295 @@
+"""Reads the value of one field by what the field holds; an uncertain one is a fault with its reason.
+
+A value ends before remarks, notes and offers of help.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from actors.messages import Field, FieldKind, Value
+from actors.prompting.answer_value import answer_text, read_answer
+from actors.prompting.form import PROSE, FieldFault, RawField, Twice, Values, quoted
+from actors.prompting.json_reply import decode, literal
+from actors.prompting.list_values import none, read_items, read_list
+from actors.prompting.reply_text import (
+    BULLET,
+    CHATTER,
+    MARKS_ALONE,
+    NONE_BECAUSE,
+    NOTHING,
+    OTHER_LABEL,
+    PLACEHOLDER,
+    in_digits,
+    is_rule,
+    stated_confidence,
+    undecorated,
+    unwrapped,
+)
+from actors.prompting.safe_text import one_line
+
+# Longest line whose value is cached: agents of one discussion give the same few answers and confidences again and
+# again, and to read these is most of the work of reading a reply.
+SHORT = 200
+_TO_LINE_END = re.compile(r"[ .,`]*+(?:\n\s*+|$)")
+
+_TICKS = "✅✔☑✓❌\ufe0f"
+_ZEROS = re.compile(r"\.0{1,2}(?!\d)")
+_MORE_DIGITS = re.compile(r"[.,:]\d")
+# What a grade is out of: `/5`, ` out of 5`, ` (on a scale of 1 to 5)`.
+_SCALE = re.compile(
+    r"[\s(,]{0,3}(?:/|(?:out )?of(?: a (?:possible|maximum))?|on a scale (?:of|from) 1\s?(?:to|[-–]))\s?"
+    r"(?P<most>\d{1,4}|ten|hundred)(?:\.0)?(?![\w])\)?"
+)
+_COUNTED = re.compile(r" (?!(?:or|and|to)\b)[a-z][a-z -]{2,40}\.?")
+_ENDS_A_CHOICE = re.compile(r"\s*(?:(?:node|type)?$|[.,;:!)\]–—(\n]|-\s|\s[-–—]\s|\b(?:because|since|as)\b)")
+
+_MOST_NUMBERS = 999
+_NUMBERED = re.compile(r"\s*+\(?\d{1,2}[.)]\s")
+_ONE = r"[\[(#]{0,2}\d{1,3}(?!\d)[\])]{0,2}"
+_NUMBERS_ALONE = re.compile(rf"\s*+{_ONE}(?:[\s,;]++{_ONE})*+[\s,;.]*+")  # a line of numbers and separators
+_NUMBER_NOUN = (
+    r"(?:numbers?|nos?\.?|candidates?|sources?|pictures?|images?|pages?|nodes?|passages?|items?|evidence|the|#)"
+)
+_NUMBER = re.compile(rf"\s*(?:{_NUMBER_NOUN}\s?){{0,3}}[\[(#]{{0,2}}(\d{{1,3}})[\])]{{0,2}}", re.IGNORECASE)
+_RANGE = re.compile(r"\s?[-–]\s?[\[(]?(\d{1,3})[\])]?(?![\w.])")
+_SEPARATOR = re.compile(r"\s*(?:,\s*and\b|[,，、;&+/]|and\b|as well as\b|\s(?=\[))\s*", re.IGNORECASE)
+_REMARK = re.compile(r"\s*(?:\([^()]*\)|(?<=\])\s[^\d\[,]+$|[:–—-]\s[^\d]*)")
+
+
+def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFault | None:
+    """Reads the values of a field; () where it is stated to have none, None where it has no content at all.
+
+    An answer that is stated not to be known has no value.
+    """
+    field = raw.field
+    if len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT and field.kind not in PROSE:
+        return _of_short_line(field, raw.lines[0], raw.several, tuple(choices), raw.closed)
+    if isinstance(raw.value, Twice):
+        return FieldFault(field, "it is given twice, with different values")
+    if raw.lines:
+        return _of_written(field, raw.lines, raw.several, choices, raw.closed)
+    if raw.value is None:
+        return () if field.optional or field.value is Value.ANSWER else FieldFault(field, "it is null")
+    return _of_json(field, raw.value, choices)
+
+
+@lru_cache(maxsize=4096)
+def _of_short_line(
+    field: Field, line: str, several: bool, choices: tuple[str, ...], closed: bool
+) -> Values | FieldFault | None:
+    return _of_written(field, (line,), several, choices, closed)
+
+
+def _of_written(
+    field: Field, lines: Sequence[str], several: bool, choices: Sequence[str], closed: bool
+) -> Values | FieldFault | None:
+    """Reads lines, which may hold JSON."""
+    value = None if field.kind in PROSE else _json_in(lines)
+    return _of_lines(field, lines, several, choices, closed) if value is None else _of_json(field, value, choices)
+
+
+def _json_in(lines: Sequence[str]) -> Any:
+    """Returns the JSON list or object that the lines are, a list of those on separate lines, or None."""
+    text = "\n".join(lines).strip()
+    values: list[Any] = []
+    place = 0
+    while text[place : place + 1] in ("[", "{"):
+        try:
+            value, end = decode(text, place)
+        except (ValueError, RecursionError):
+            return None if values else literal(text)
+        rest = _TO_LINE_END.match(text, end)
+        # A picture's number in brackets is no list: `[2] shows it`.
+        if rest is None:
+            return None
+        values.append(value)
+        place = rest.end()
+    return values if len(values) > 1 else values[0] if values else None
+
+
+def _of_json(field: Field, value: Any, choices: Sequence[str]) -> Values | FieldFault | None:
+    if isinstance(value, str):
+        return _of_lines(field, tuple(value.split("\n")), field.many, choices)
+    items = value if isinstance(value, list) else [value]
+    if field.value is Value.NUMBERS:
+        return _numbers(field, [", ".join(map(str, items))]) if items else none(field)
+    if field.many:
+        # One triple as a list of its three parts, and no list of triples.
+        parts = all(isinstance(part, str | int | float) and "|" not in str(part) for part in items)
+        if isinstance(value, list) and field.value is Value.TRIPLE and len(items) == 3 and parts:
+            items = [items]
+        return read_items(field, items) if items else none(field)
+    if isinstance(value, list):
+        texts = [item for item in value if isinstance(item, str | int | float)]
+        if not value:
+            return none(field)
+        if len(texts) < len(value) or (len(value) > 1 and (field.values or field.value is Value.SHARE)):
+            return FieldFault(field, f"one value was asked for, and {quoted(value)} is a list")
+        value = (" " if field.kind in PROSE else ", ").join(map(str, texts))
+    if value is False and field.optional and field.value is Value.ANSWER and not choices:
+        return FieldFault(field, "`false` may be `no` or none at all")
+    if isinstance(value, bool):
+        spelt = str(value).lower()
+        value = spelt if spelt in map(str.lower, choices) else "yes" if value else "no"
+    if isinstance(value, dict):
+        inner = value.get("value", value.get("text", value.get("answer")))
+        if not isinstance(inner, str | int | float):
+            return FieldFault(field, f"one value was asked for, and {quoted(value)} is an object")
+        value = inner
+    return _of_lines(field, (str(value),), False, choices)
+
+
+def _of_lines(
+    field: Field, lines: Sequence[str], several: bool, choices: Sequence[str], closed: bool = False
+) -> Values | FieldFault | None:
+    if field.many:
+        return read_list(field, lines, several)
+    if field.value is Value.ANSWER:
+        return read_answer(field, answer_text(lines, closed), choices)
+    if field.kind is FieldKind.REASONING:
+        return (one_line(" ".join(lines)),) if " ".join(lines).strip() else None
+    listed = field.value is Value.NUMBERS and (
+        sum(bool(BULLET.match(line)) for line in lines) > 1 or any(map(_NUMBERS_ALONE.fullmatch, lines[1:]))
+    )
+    first = [line for line in lines if line.strip()][:2]
+    # One number where two lines are items of a list: it is not certain which of them is meant.
+    if all(map(str.isdigit, field.values or ("",))) and len(first) == 2 and all(map(BULLET.match, first)):
+        return FieldFault(field, "one number was asked for, and there is a list")
+    lines = _own_lines(lines, field.kind in PROSE or listed)
+    whole = "\n".join(lines).strip()
+    if not whole:
+        return None
+    # `Confidence: Confidence: 0.6` has its label twice.
+    text = re.sub(rf"\A{re.escape(field.name)}\s?[:：]\s?", "", one_line(whole), flags=re.IGNORECASE)
+    text = text if field.value is Value.SHARE else unwrapped(text)
+    if PLACEHOLDER.fullmatch(one_line(whole)) or text.lower() == field.name.lower():
+        return None
+    if _is_nothing(field, text):
+        return none(field)
+    if field.values:
+        value = one_of(text, field)
+        return (value,) if value else FieldFault(field, f"{quoted(text)} is none of {', '.join(field.values)}")
+    if field.value is Value.SHARE:
+        share = stated_confidence(text)
+        return FieldFault(field, f"{quoted(text)} is no number from 0 to 1") if share is None else (repr(share),)
+    if field.value is Value.NUMBERS:
+        return _numbers(field, lines)
+    return (text,)
+
+
+def _own_lines(lines: Sequence[str], prose: bool) -> list[str]:
+    """Returns the lines of a value: down to a rule, a comment or another label; a short value is its first line, with
+    the lines that continue it in small letters."""
+    own: list[str] = []
+    blank = False
+    for line in lines:
+        if not line.strip():
+            blank = bool(own)
+            continue
+        if own and (is_rule(line) or CHATTER.match(line) or (not prose and OTHER_LABEL.match(line))):
+            break
+        if not own and is_rule(line):
+            continue
+        if own and not prose and (blank or not line.strip()[0].islower()):
+            break
+        own.append(line)
+        blank = False
+    return own
+
+
+def _is_nothing(field: Field, text: str) -> bool:
+    """True for `none` and the like. An answer may be just that, and so may one of the field's values."""
+    plain = text.strip(" .!*_`\"'")
+    if field.value is Value.ANSWER or plain.lower() in (value.lower() for value in field.values):
+        return False
+    if field.optional and (NONE_BECAUSE.fullmatch(plain) or (field.value is Value.TEXT and plain.lower() == "unknown")):
+        return True
+    return bool(NOTHING.fullmatch(plain) or MARKS_ALONE.fullmatch(plain))
+
+
+def one_of(text: str, field: Field) -> str | None:
+    """Returns the field's value that a text is, or begins with before a remark (`yes, because ...`)."""
+    values = field.values
+    plain = undecorated(text.strip(f" {_TICKS}"))[0].strip(f" \"'`*_()[]<>{_TICKS}").casefold()
+    if plain in ("true", "false") and {"yes", "no"} <= set(values):
+        plain = "yes" if plain == "true" else "no"
+    if all(map(str.isdigit, values)):
+        plain = in_digits(plain)
+    # The longest, as one allowed value may begin with another.
+    value = max((value for value in values if plain.startswith(value.casefold())), key=len, default=None)
+    if value is None:
+        return None
+    rest = plain[len(value) :].lstrip("*_`\"'")
+    if value.isdigit():
+        return _one_number(value, rest, field)
+    return value if _ENDS_A_CHOICE.match(rest) and not _names_another(rest, value, values) else None
+
+
+def _one_number(value: str, rest: str, field: Field) -> str | None:
+    """Returns the number that a text begins with, unless it goes on, is on another scale, or is one of several."""
+    rest = _ZEROS.sub("", rest, count=1) if rest.startswith(".") else rest
+    scale = _SCALE.match(rest) if field.kind is FieldKind.GRADE else None
+    if scale and scale["most"] != field.values[-1]:
+        return None
+    rest = rest[scale.end() :] if scale else rest
+    counted = field.kind is not FieldKind.GRADE and _COUNTED.fullmatch(rest)
+    if _MORE_DIGITS.match(rest) or not (_ENDS_A_CHOICE.match(rest) or counted):
+        return None
+    others = "|".join(other for other in field.values if other != value)
+    hedged = others and re.search(rf"\b(?:or|maybe|perhaps|possibly)\s(?:even |a )?(?:{others})\b", rest)
+    return None if hedged or _names_another(rest, value, field.values) else value
+
+
+def _names_another(rest: str, value: str, values: Sequence[str]) -> bool:
+    """True for `yes / no` and `yes, no`, which state both; a sentence after a value may mention the other."""
+    others = "|".join(re.escape(other.casefold()) for other in values if other != value)
+    return bool(others and re.fullmatch(rf"\W{{1,3}}(?:or )?(?:{others})\W*", rest))
+
+
+def _numbers(field: Field, lines: Sequence[str]) -> Values | FieldFault:
+    """Reads the numbers of sources, as `1, 3`."""
+    if len(lines) > 1 and all(map(_NUMBERS_ALONE.fullmatch, lines)):
+        lines = [", ".join(line.strip(" ,;.") for line in lines)]
+    text = in_digits(" ".join(lines))
+    numbers: list[int] = []
+    bulleted = [line for line in lines if BULLET.match(line) and not _NUMBERED.match(line)]
+    if len(bulleted) > 1 and len(bulleted) == len(lines):
+        for line in bulleted:
+            line = line if re.match(r"\s*\[\d", line) else BULLET.sub("", line, count=1)
+            plain = line.strip("*_` ")
+            match = _NUMBER.match(plain)
+            if match is None or not re.match(r"\s*$|[\]):.,]|\s?[-–—:(]|\s", plain[match.end() :]):
+                return FieldFault(field, f"{quoted(line)} names no number")
+            numbers.append(int(match[1]))
+        return (", ".join(map(str, dict.fromkeys(numbers))),)
+    if len(lines) > 1:
+        return FieldFault(field, f"{quoted(text)} is not a list of numbers")
+    rest = undecorated(text.strip())[0].strip()
+    if len(rest) > 1 and rest[0] + rest[-1] in ("[]", "()", "{}") and rest[1:-1].count(rest[0]) == 0:
+        rest = rest[1:-1]
+    while True:
+        match = _NUMBER.match(rest)
+        if match is None:
+            return FieldFault(field, f"{quoted(text)} is not a list of numbers")
+        numbers.append(int(match[1]))
+        if len(numbers) > _MOST_NUMBERS:
+            return FieldFault(field, f"{quoted(text)} has more than {_MOST_NUMBERS} numbers")
+        rest = rest[match.end() :]
+        if last := _RANGE.match(rest):
+            numbers += range(numbers[-1] + 1, min(int(last[1]), numbers[-1] + 50) + 1)
+            rest = rest[last.end() :]
+        if remark := _REMARK.match(rest):
+            if _SEPARATOR.search(remark[0]) and not remark[0].strip().startswith("("):
+                return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
+            rest = rest[remark.end() :]
+        separator = _SEPARATOR.match(rest)
+        if separator is None:
+            break
+        rest = rest[separator.end() :]
+    if rest.strip(" .*_`\"'"):
+        return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
+    return (", ".join(map(str, dict.fromkeys(numbers))),)

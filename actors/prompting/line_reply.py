@@ -1,0 +1,264 @@
+"""Finds the fields of a form on lines that begin with a field's name, in tables and in tags.
+
+Linear in the reply's length: repetitions in patterns are bounded, possessive, or tried from one place only.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from actors.messages import Field, FieldKind, Value
+from actors.prompting.form import Form, RawField
+from actors.prompting.list_values import are_pair_headings
+from actors.prompting.reply_text import undecorated
+from actors.prompting.triples import are_headings, looks_like_triple
+
+# What models call a field, other than its name and its plural.
+_OTHER_NAMES = {
+    FieldKind.ANSWER: ("final answer", "correct answer", "ans"),
+    FieldKind.CONFIDENCE: ("confidence level", "confidence score", "confidence rating", "conf"),
+    FieldKind.GRADE: ("score", "rating"),
+    FieldKind.KEYWORD: ("key word", "key phrase", "keyphrase"),
+    FieldKind.PARENTS: ("parent", "parent node"),
+    FieldKind.QUERY: ("search query",),
+    FieldKind.REASONING: ("reason", "rationale", "explanation"),
+    FieldKind.SELECTED: tuple(f"selected {what}" for what in ("number", "candidate", "source", "picture", "page")),
+    FieldKind.STEP: ("call", "tool call"),
+    FieldKind.SUB_QUESTION: ("subquestion", "sub question"),
+    FieldKind.THOUGHT: ("thinking", "reasoning"),
+    FieldKind.TRIPLE: ("triplet",),
+    FieldKind.TYPE: ("node type", "type of node"),
+}
+# Words before a field's name; some of them mark a final value.
+_BEFORE = (
+    "the|my|our|your|final|overall|corrected|revised|updated|new|best|short|kept|relevant|chosen|remaining|resulting"
+)
+_WORDS_BEFORE = re.compile(rf"^(?:{_BEFORE}){{1,3}}")
+FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
+
+_MARKS = r"(?:\W|_){0,16}+"
+_CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
+_OPENED = re.compile(r"[*_`\"'“‘]+$")
+_CELLS = re.compile(r"\s*+\|(.*)\|\s*+")
+_COUNT = re.compile(r"#|no\.?|nr\.?|\d{1,2}\.?", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
+_BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
+_TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+# A node as prompts show it: `Retrieval (from 1, 3): Look up ...`.
+_NODE = re.compile(
+    r"(?P<type>[\w*_`]{1,20})\s?\(from\s(?P<parents>[^()]{0,30}\d[^()]{0,30})\)(?:\s?[:：]\s*(?P<instruction>.*))?"
+)
+
+
+class Labels:
+    """The names of a form's fields in replies: as labels of lines, keys of objects, headings of tables.
+
+    No two fields share one: a field's own name goes before other names of another.
+    """
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self._fields: dict[str, Field] = {}
+        self.names: list[str] = []
+        own = [(field, field.name) for field in fields]
+        others = [(field, name) for field in fields for name in _OTHER_NAMES.get(field.kind, ())]
+        for field, name in [*own, *others]:
+            for label in (name, plural(name)):
+                if _letters(label) not in self._fields:
+                    self._fields[_letters(label)] = field
+                    self.names.append(label)
+        # The longest first, as `reasoning` begins with `reason`.
+        self.names.sort(key=len, reverse=True)
+        self._plurals = {_letters(plural(name)) for name in self.names if not name.endswith("s")}
+
+    def field(self, name: str) -> Field | None:
+        """Returns the field of a label or key, in any case and with anything between its words."""
+        plain = _letters(name)
+        return self._fields.get(plain) or self._fields.get(_WORDS_BEFORE.sub("", plain, count=1))
+
+    def is_plural(self, name: str) -> bool:
+        """True for the label of several values."""
+        return _letters(name) in self._plurals
+
+
+@lru_cache(maxsize=256)
+def labels(fields: tuple[Field, ...]) -> Labels:
+    """Returns the labels of a form's fields, once for all replies."""
+    return Labels(fields)
+
+
+def plural(name: str) -> str:
+    return f"{name[:-1]}ies" if name.endswith("y") else name if name.endswith("s") else f"{name}s"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]+", "", name.lower())
+
+
+def untagged(text: str, names: Labels) -> str:
+    """Turns tags that are fields' names into labels of lines: `<answer>Paris</answer>`. Other tags on their own lines
+    are left out then."""
+    if "<" not in text:
+        return text
+    fields = 0
+
+    def labelled(tag: re.Match[str]) -> str:
+        nonlocal fields
+        field = names.field(tag[2])
+        fields += field is not None
+        return tag[0] if field is None else "\n" if tag[1] else f"\n{field.name}: "
+
+    lines = _TAG.sub(labelled, text)
+    if not fields:
+        return text
+    return html.unescape("\n".join(line for line in lines.split("\n") if not _TAG.fullmatch(line.strip())))
+
+
+@lru_cache(maxsize=256)
+def _label_pattern(names: Labels) -> re.Pattern[str]:
+    """Matches a line that begins with a field's name: `**Final answer:** ...`, `2. My answer is: ...`, `### Answer`."""
+    any_name = "|".join(re.escape(name).replace("\\ ", r"[ _-]?").replace("\\-", r"[ _-]?") for name in names.names)
+    return re.compile(
+        rf"\s*+(?P<before>{_MARKS}(?:\d{{1,2}}[.)](?:\W|_){{0,8}}+)?)"
+        rf"(?P<words>(?:(?:{_BEFORE})[ _]){{0,3}})(?P<name>{any_name})(?P<number>[\s_]?+(?:#\s?)?\d{{1,2}}(?![\w.]))?"
+        r"(?:\sis(?=\s?[:：]))?(?:\s?\([^()\n]{1,40}\)(?=[*_`]{0,3}\s?[:：]))?"
+        r"(?P<after>[\s*_`\"'”’]{0,8}+)(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s))(?P<closing>[*_`]{0,3}+)(?P<value>.*)|$)",
+        re.IGNORECASE,
+    )
+
+
+def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[RawField]]:
+    """Finds fields under labels that begin a line, and in tables; returns the text before the first, and the fields.
+
+    A line that is a triple all by itself is one, wherever a form asks for triples.
+    """
+    pattern = _label_pattern(names)
+    triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
+    pairs = next((field for field in form.fields if field.value is Value.PAIR), None)
+    before: list[str] = []
+    found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
+    columns: list[Field | None] = []
+    rows: Field | None = None  # the field of which a table has one value in each row
+    for line in text.split("\n"):
+        # Small models go on with a question of their own, and answer that.
+        if found and _NEXT_QUESTION.match(line):
+            break
+        line = _BRACKETED.sub(lambda m: f"{m[1]}: " if names.field(m[1]) else m[0], line, count=1)
+        if _CELLS.fullmatch(line) or columns:
+            if _TABLE_RULE.fullmatch(line):
+                continue
+            cells = _cells(line)
+            many_cells = len(cells) > 1
+            if cells and _COUNT.fullmatch(cells[0]):
+                cells = cells[1:]
+            if rows and cells:
+                found.append((rows, [" | ".join(cells)], True, False))
+                continue
+            rows = triples if are_headings(cells) else pairs if are_pair_headings(cells) else None
+            if rows:
+                continue
+            headings = [names.field(cell) for cell in cells]
+            if columns and len(cells) == len(columns):
+                found += [(f, [cell], False, False) for f, cell in zip(columns, cells, strict=True) if f and cell]
+                continue
+            columns = []
+            if many_cells and sum(f is not None for f in headings) == len(cells):
+                columns = headings
+                continue
+            if len(cells) > 1 and headings[0] is not None:
+                found.append((headings[0], [" | ".join(cells[1:])], False, False))
+                continue
+        rows = None
+        label = pattern.match(line)
+        field = names.field(label["name"]) if label else None
+        if label and field and _is_label(label):
+            final = bool(FINAL.search(f"{label['words']} {label['name']}"))
+            several = names.is_plural(label["name"]) and not label["number"]
+            found += [(f, [value], several, final) for f, value in _of_label(field, _after_label(label), form)]
+        elif triples and found and found[-1][0] is not triples and looks_like_triple(line):
+            found.append((triples, [line], True, False))
+        else:
+            (found[-1][1] if found else before).append(line)
+    return "\n".join(before), [
+        RawField(f, tuple(lines), None, several, final, closed=number < len(found))
+        for number, (f, lines, several, final) in enumerate(found, 1)
+    ]
+
+
+def _cells(line: str) -> list[str]:
+    match = _CELLS.fullmatch(line)
+    if match is None or _TABLE_RULE.fullmatch(line):
+        return []
+    return [cell.strip().strip("*_`").strip() for cell in match[1].split("|")]
+
+
+def _is_label(label: re.Match[str]) -> bool:
+    """A name alone on its line is a heading where it has a mark, or the form's spelling."""
+    if label["value"] is not None:
+        return True
+    return bool(set(label["before"]) & set("#*_") or label["name"][0].isupper())
+
+
+def _after_label(label: re.Match[str]) -> str:
+    """Returns the value on the label's line, without the end of an emphasis or quotation that began before the name."""
+    value = (label["value"] or "").strip()
+    opened = _OPENED.search(label["before"])
+    if not opened:
+        return value
+    if label["after"].strip() + (label["closing"] or ""):
+        # One line of an object that is broken off or none.
+        return _of_key(label["before"], value) if label["after"].startswith(('"', "'")) else value
+    # Marks are closed in the reverse order of opening, and where they close within the line a remark may follow.
+    mark = opened[0].translate(_CLOSED_BY)[::-1]
+    inner, closing, rest = value.partition(mark)
+    return inner if closing and re.match(r"\s?(?:$|[–—(-])", rest) else value.removesuffix(mark)
+
+
+def _of_label(field: Field, value: str, form: Form) -> list[tuple[Field, str]]:
+    """Returns the fields on a label's line: its own, or a node's type with its parents and its instruction."""
+    node = _NODE.fullmatch(value) if field.kind is FieldKind.TYPE else None
+    kinds = {field.kind: field for field in form.fields}
+    if node is None or not {FieldKind.PARENTS, FieldKind.INSTRUCTION} <= kinds.keys():
+        return [(field, value)]
+    stated = [(field, node["type"]), (kinds[FieldKind.PARENTS], node["parents"])]
+    return [*stated, (kinds[FieldKind.INSTRUCTION], node["instruction"])] if node["instruction"] else stated
+
+
+def _of_key(before: str, value: str) -> str:
+    """Returns the value of a key that begins its line; after others on the line its end is not certain."""
+    if before.strip() not in ('"', "'") or value.startswith("{"):
+        return ""
+    value = value.rstrip(",")
+    value = value if "{" in value else value.rstrip(" }")
+    # `"The song "Help!" by the Beatles"`: the line ends where the string does.
+    wrapped = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if wrapped else value
+
+
+def on_lines_of_their_own(text: str, form: Form) -> str:
+    """Puts each label within a line on a new one: `Reasoning: ... Answer: ... Confidence: ...`, and
+    `Reasoning: ... Answer: ... (confidence 0.80)`, as prompts show messages of others.
+
+    Only where every label occurs there once: a repeated one may be quoted.
+    """
+    names = "|".join(re.escape(field.name) for field in form.fields)
+    pattern = re.compile(rf"(?:(?<=[\s|;,.])|^)(?:\|\s?)?[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
+    found = list(pattern.finditer(text))
+    stated = {label["name"] for label in found}
+    if len(stated) < len(found):
+        return text
+    if found and found[-1]["name"] == FieldKind.ANSWER and undecorated(text[found[-1].end() :])[1] is not None:
+        stated.add(FieldKind.CONFIDENCE)
+    if len(stated) < max(2, len(form.fields)):
+        return text
+    pieces, start = [], 0
+    for label in found:
+        before = text[start : label.start()].rstrip(" \t\n|;,")
+        # The sentence of an answer ends before its confidence.
+        stop = label["name"] == FieldKind.CONFIDENCE and re.search(r"[a-z0-9)]\.$", before[-2:])
+        pieces += [before[:-1] if stop else before, f"\n{label['name']}:"]
+        start = label.end()
+    return "".join([*pieces, text[start:]])
