@@ -1,1 +1,1 @@
-"""Search: vectors and words in LanceDB, a knowledge graph, the web, recognised lettering."""
+"""Search: vectors and words in LanceDB, a knowledge graph, the web, OCR."""

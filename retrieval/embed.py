@@ -1,5 +1,8 @@
-"""Turns sources and queries into unit vectors: hashed words without a download, or a sentence-transformers model with
-one vector for each or, for late interaction, several."""
+"""Encodes sources and queries as unit vectors.
+
+Encoders hash words, without a download, or run a sentence-transformers model, with one vector for each source or, for
+late interaction, several.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,24 +22,26 @@ import numpy.typing as npt
 
 from actors.errors import UserError
 from actors.lookup import find, installed, is_reference
-from actors.messages import Source
+from actors.messages import Kind, Source
 
 Vectors = npt.NDArray[np.float32]
 
+VECTOR = "vector"
+PICTURE_VECTOR = "picture_vector"
 LEXICAL = "lexical"
 LATE = "late:"
-GRAMS = 1.0  # weight of all n-grams of a word together, beside 1 for the word
-RARITY = 1.5  # a word counts its length to this power
+GRAMS = 1.0  # weight of all n-grams of a word together; the word has weight 1
+RARITY = 1.5  # a word's weight is its length to this power
 _WORD = re.compile(r"\w+")
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Turns sources and queries into vectors. Equal fingerprints promise equal vectors: they are an index's key.
+    """Encodes sources and queries. Equal fingerprints promise equal vectors: they are part of an index's key.
 
-    `reads_pictures` says whether picture files matter (an index is then rebuilt when one changes). With
-    `late_interaction` a query and a source have several vectors, of their words or of the tiles of a picture, and are
-    compared by `max_sim` (ColBERT, Khattab and Zaharia 2020; of page images ColPali, Faysse et al. 2025).
+    reads_pictures: encodes picture files; an index is rebuilt when one changes.
+    late_interaction: a query and a source have several vectors, of their words or of the tiles of a picture, compared
+        by `max_sim` (ColBERT, Khattab and Zaharia 2020; of page images ColPali, Faysse et al. 2025).
     """
 
     name: str
@@ -45,40 +51,82 @@ class Encoder(Protocol):
     late_interaction: bool
 
     def encode_query(self, text: str) -> Vectors:
-        """One question, shape (dim,), of unit length; with late interaction (m, dim), rows of unit length."""
+        """Encodes a query: shape (dim,), of unit length; with late interaction (m, dim), rows of unit length."""
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
-        """Shape (n, dim), rows of unit length: a passage or row by its words, a picture by its file or its words.
+        """Encodes passages and rows by their words, pictures by their files or words.
 
-        With late interaction, n arrays of shape (m_i, dim), m_i at least 1.
+        Returns:
+            shape (n, dim), rows of unit length; with late interaction n arrays of shape (m_i, dim), m_i at least 1.
         """
 
 
-def max_sim(query: Vectors, source: Vectors) -> float:
-    """Mean over the query's vectors (m, dim) of the largest cosine similarity to one of the source's (m_i, dim).
+@dataclass(frozen=True, slots=True)
+class Encoders:
+    """The encoder of passages, rows and a graph's entities, and the encoder of pictures, as in ViDoRAG and MMAPG.
 
-    One vector each, (dim,), is the case m = m_i = 1. The mean, not the sum, so that a radius means the same for a long
-    question; it ranks the sources of a question alike.
+    Vectors of two encoders cannot be compared, so each has a separate column in an index. With the same encoder for
+    both, one vector finds sources of any kind.
+    """
+
+    texts: Encoder
+    pictures: Encoder
+
+    @property
+    def apart(self) -> bool:
+        """Tests whether texts and pictures have different encoders."""
+        return self.texts.fingerprint != self.pictures.fingerprint
+
+    @property
+    def columns(self) -> Mapping[str, Encoder]:
+        """An index's columns of vectors, with their encoders."""
+        return {VECTOR: self.texts, PICTURE_VECTOR: self.pictures} if self.apart else {VECTOR: self.texts}
+
+    @property
+    def fingerprint(self) -> str:
+        """Part of an index's key: equal fingerprints promise equal vectors."""
+        prints = [encoder.fingerprint for encoder in self.columns.values()]
+        return prints[0] if len(prints) == 1 else repr(prints)
+
+    @property
+    def name(self) -> str:
+        return " and ".join(encoder.name for encoder in self.columns.values())
+
+    def column_of(self, kind: Kind) -> str:
+        """Returns the column with the vectors of a kind of source."""
+        return PICTURE_VECTOR if self.apart and kind is Kind.IMAGE else VECTOR
+
+    def searched(self, kinds: Collection[Kind] | None) -> Mapping[str, Encoder]:
+        """Returns the columns with sources of these kinds (None: any)."""
+        wanted = {self.column_of(kind) for kind in (Kind if kinds is None else kinds)}
+        return {column: encoder for column, encoder in self.columns.items() if column in wanted}
+
+
+def max_sim(query: Vectors, source: Vectors) -> float:
+    """Averages over the query's vectors (m, dim) the largest cosine similarity to the source's vectors (m_i, dim).
+
+    A single vector has shape (dim,). The mean ranks sources like the sum, but lets a radius mean the same for queries
+    of any length.
     """
     return float((np.atleast_2d(query) @ np.atleast_2d(source).T).max(axis=1).mean())
 
 
 def words_of(source: Source) -> str:
-    """The words of a source that are searched: its title and its text."""
+    """Returns the searched words of a source: title and text."""
     return well_formed(f"{source.title}\n{source.text}")
 
 
 def well_formed(text: str) -> str:
-    """The text with `?` for any half of a surrogate pair, which broken JSON may hold and nothing can store."""
+    """Replaces half surrogate pairs, which broken JSON may contain and nothing can store, by `?`."""
     return text.encode(errors="replace").decode()
 
 
 class LexicalEncoder:
-    """Hashed words and character n-grams with sublinear term frequency; nothing is fitted, nothing downloaded.
+    """Hashes words and character n-grams, with sublinear term frequency; nothing is fitted or downloaded.
 
-    A word counts (1 + ln tf) * rarity, spread over itself and its n-grams, which let `painted` meet `painting`. Without
-    a corpus the only sign of rarity is length (frequent words are short). Every feature goes to one of `dim` places
-    with a sign, both from its blake2b digest, so that colliding features cancel on average (Weinberger et al. 2009).
+    A word has weight (1 + ln tf) * rarity, for itself and its n-grams, which `painted` and `painting` share. Without a
+    corpus the only sign of rarity is length (frequent words are short). The blake2b digest of a feature gives its
+    coordinate and its sign, so that colliding features cancel on average (Weinberger et al. 2009).
     """
 
     name = LEXICAL
@@ -106,17 +154,17 @@ class LexicalEncoder:
             places = np.concatenate([places for places, _ in words])
             weights = [weights * (1 + math.log(n)) for (_, weights), n in zip(words, counts.values(), strict=True)]
             vector = np.bincount(places, np.concatenate(weights), minlength=self.dim)
-        if not vector.any():  # no words, as in a picture without a caption, or all features cancelled
+        if not vector.any():  # a picture without a caption, or all features cancelled
             vector[0] = 1.0
         unit: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
         return unit
 
 
 class SentenceEncoder:
-    """Any model that sentence-transformers loads, by name or local folder; a CLIP-like one sees the picture files.
+    """Runs a sentence-transformers model, by name or local folder; a CLIP-like one reads picture files.
 
-    With `late_interaction` it is one of its multi-vector models, such as ColBERT's or, of page images, ColPali's.
-    A picture whose file is not there is encoded by its words, as it is for a model of text only.
+    With `late_interaction` it is a multi-vector model, such as ColBERT or, for page images, ColPali. A picture without
+    a file, or for a text model, is encoded by its words.
 
     Raises:
         ModuleNotFoundError: sentence-transformers is not installed.
@@ -143,14 +191,18 @@ class SentenceEncoder:
         self.late_interaction = late_interaction
         self.reads_pictures = bool(self._model.supports("image"))
         self.fingerprint = f"sentence-transformers-1-{self.name}{_files_of(Path(name_or_folder))}"
-        self.dim = self.encode_query("dimension").shape[-1]  # some models report another one
+        self.dim = self.encode_query("dimension").shape[-1]  # some models report another number
 
     def encode_query(self, text: str) -> Vectors:
-        # Models such as E5 have a prompt for queries and another for documents; others ignore the difference.
+        # Models such as E5 have separate prompts for queries and documents.
         return _unit(self._model.encode_query([text], show_progress_bar=False, convert_to_numpy=True)[0])
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
-        seen = {i for i, source in enumerate(sources) if self._sees(source)}
+        seen = {
+            i
+            for i, source in enumerate(sources)
+            if self.reads_pictures and source.image is not None and Path(source.image).is_file()
+        }
         read = [i for i in range(len(sources)) if i not in seen]
         vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
@@ -165,12 +217,9 @@ class SentenceEncoder:
         encoded = self._model.encode_document(inputs, show_progress_bar=False, convert_to_numpy=True)
         return [_unit(vectors) for vectors in encoded]
 
-    def _sees(self, source: Source) -> bool:
-        return self.reads_pictures and source.image is not None and Path(source.image).is_file()
-
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Vectors of length 1; a text without a word that the model counts gets one vector instead of none."""
+    """Vectors of length 1; a text without any token of the model gets one vector."""
     if not len(vectors):
         return np.eye(1, vectors.shape[-1], dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -182,17 +231,17 @@ ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
 
 
 def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
-    """The encoder of a name, the value of `key`.
+    """Makes the encoder with a name, which is the value of `key`.
 
-    One of `ENCODERS`; one's own, `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`, called
-    without arguments; or else the name or folder of a sentence-transformers or CLIP-like model, with `late:` before it
-    for one with several vectors a source.
+    The name is one of `ENCODERS`, or `package.module:MyEncoder` or an entry point of the group `agora_mm.encoders`,
+    called without arguments, or else the name or folder of a sentence-transformers or CLIP-like model, after `late:`
+    if it has several vectors per source.
 
     Raises:
         UserError: it cannot be imported, or is no encoder.
         ModuleNotFoundError, ValueError: as `SentenceEncoder`.
     """
-    # `late:name` looks like a reference, too.
+    # `late:name` has the form of a reference, too.
     if name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders")):
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
     encoder = find(name, ENCODERS, "encoders", key)()
@@ -211,14 +260,14 @@ def _picture(path: str) -> Any:
 
 
 def _files_of(folder: Path) -> str:
-    """Names, sizes and dates of a local model's files, so that a retrained model gets a new index; empty for a name."""
+    """A digest of name, size and date of a local model's files, which change with training; empty for a name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
 
 
 def folded(text: str) -> str:
-    """Lower case without accents, so that `Café` meets `cafe`."""
+    """Returns the text in lower case without accents: `Café` becomes `cafe`."""
     if text.isascii():
         return text.lower()
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
@@ -226,9 +275,9 @@ def folded(text: str) -> str:
 
 @lru_cache(maxsize=1 << 17)
 def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
-    """Coordinates and signed weights of one word and of its n-grams of 3 to 5 letters, both of shape (features,)."""
+    """Coordinates and signed weights of a word and its n-grams of 3 to 5 letters, both of shape (features,)."""
     marked = f"<{word}>"
-    # With the marks, beginnings and ends of words are n-grams of their own.
+    # With marks, beginnings and ends of words are distinct n-grams.
     grams = [marked[i : i + n] for n in (3, 4, 5) for i in range(len(marked) - n + 1)] if len(word) > 2 else []
     weights = np.full(1 + len(grams), GRAMS / math.sqrt(max(1, len(grams))), dtype=np.float32)
     weights[0] = 1.0

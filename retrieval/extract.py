@@ -1,110 +1,21 @@
-"""Reads triples off passages, table rows and pictures' captions by rules, without a model.
-
-HM-RAG builds its graph with LightRAG, which has a language model extract entities and relations (DeepSeek-R1-70B in the
-paper; `retrieval.graph=model`). These rules stand in for it: they cost nothing and say nothing that is not there, but
-they miss what is said indirectly. Their English is that of encyclopaedias and schoolbooks.
-"""
+"""Triples that sources state, by the rules of `actors.reader.triples` or by a model."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from actors.messages import Kind, Source, Triple
-from actors.reader.text import LIST_SEPARATOR
+from actors.reader.triples import distinct, of_caption, of_passage, of_row
 
-Edge = tuple[str, str, str]
-Span = tuple[int, int]
-
-RULES = "2"  # changes with what the rules give, so that graphs by other rules are not found
-SHOWS = "shows"
-READS = "reads"
-LISTED = "listed in"
-MENTIONED = "mentioned with"  # the weak fallback: two names in one sentence
-LONGEST_NAME = 80
-LONGEST_TAIL = 12  # words
-MOST_LETTERED = 12  # words or phrases of a picture's lettering
-LETTERING = "Lettering: "
-
-_WORD = r"[A-Z0-9][\w'’&.-]*"
-_NAME = re.compile(rf"(?<![\w]){_WORD}(?:\s+(?:of\s+the\s+|of\s+|de\s+|von\s+|van\s+)?{_WORD})*")
-_SENTENCE = re.compile(r"(?:(?<=[a-z0-9)\"'][.!?])|(?<=[A-Z]{3}[.!?]))\s+(?=[A-Z\"'(])|\n+")
-_OPENING = frozenset(
-    "a an the it its he she his her they their this that these those in on at for from by with as when while after "
-    "before between during since until if because although but and or so one two some many most all there here what "
-    "which who how you we i".split()
-)
-# Openings that stand for the thing in the title: `It was ...`, `The club has ...`.
-_PRONOUN = re.compile(r"^(?:It|He|She|They|This|These)\s+(?=[a-z])")
-_NOUN = re.compile(r"^The\s+[a-z-]+\s+(?=(?:is|was|are|were|has|had|have|[a-z]+(?:s|ed))\b)")
-_CONNECTED = re.compile(r"^(?:So|For example|However|Also|Then),\s+")
-# `The director of X was Y`: what stands before the first name belongs to the relation.
-_LEAD = re.compile(r"^(?:The|A|An)\s+([a-z][a-z -]*?)(?:\s+of)?\s*$")
-_COPULA = r"(?:is|are|was|were)"
-_PASSIVE = re.compile(rf"\b(?:{_COPULA}|by)\b")
-_OFFICE = re.compile(
-    rf"The (?P<office>[a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the|this) [a-z][\w-]+ {_COPULA} (?P<who>[A-Z].*)$"
-)
-_SAYS = re.compile(
-    r"^(?:(?:The|A|An)\s+)?(?P<head>\S+(?:\s+\S+){0,4}?)\s+"
-    r"(?P<relation>(?:is|are|was|were|has|have|had|means?|contains?|causes?|includes?|can|do|does)(?:\s+not)?)\s+(?P<tail>.+)$"
-)
-_PREDICATE = re.compile(
-    r"^(?P<relation>[a-z]+(?:\s+[a-z]+){0,3}?\s+(?:in|on|at|by|with|from|of|to|for|as|into|near|a|an|the|called))"
-    r"\s+(?P<tail>.+)$"
-)
-_SEEN = re.compile(r"\b(?P<verb>shows?|see|seen|depicts?|features?|reads?|contains?|is|are)\b\s+(?P<what>.+)$")
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|"
-    r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-_DATE = re.compile(
-    r"(?<!\w)(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day,?\s+)?"
-    rf"(?:{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}})(?!\w)"
-)
-_YEAR = re.compile(r"(?<=[Ii]n |[Bb]y )\d{4}(?!\w)|(?<=since |Since |until |Until )\d{4}(?!\w)")
-_FIGURE = re.compile(r"[\d.,:/%°*+-]*\d[\d.,:/%°*+-]*(?:st|nd|rd|th|s)?")
-_PREPOSITIONS = frozenset(
-    "about after around at before between by during for from in near of on since to until with".split()
-)
-_JOINING = re.compile(r"^(?:and|but|then)(?:\s+then|\s+later)?\s+(?=[a-z])")
-_LISTS = re.compile(r"^(?:/|&)$|(?:^|\s)(?:and|or|nor)(?:\s+the)?$")
-_WORDLIKE = re.compile(r"[^\W\d_]{3}")
-_CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
-
-
-def triples_of(source: Source) -> Iterator[Triple]:
-    """What the source states, each once, in reading order; ids are the source's with a number.
-
-    Passages: `X is a Y`, verbs between two names, and what the title's subject does. Table rows: the row's name, header
-    and value, and the table it stands in. Pictures: what their caption says is seen. Names that no rule links are
-    `mentioned with` each other.
-    """
-    match source.kind:
-        case Kind.TABLE:
-            edges = _of_row(source.title, source.text)
-        case Kind.IMAGE:
-            edges = _of_caption(source.title, source.text)
-        case _:
-            edges = _of_passage(source.title, source.text)
-    # A dict keeps the reading order, by which triples are numbered.
-    kept: dict[Edge, None] = {}
-    for edge in edges:
-        head, relation, tail = (_tidy(part) for part in edge)
-        if head and relation and tail and head != tail and len(head) <= LONGEST_NAME:
-            kept.setdefault((head, relation, tail))
-    for number, (head, relation, tail) in enumerate(kept, 1):
-        yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
+RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
 
 
 @dataclass(frozen=True, slots=True)
-class Statements:
-    """A way to read statements off sources: by these rules, or by a model.
+class Extraction:
+    """A way to extract triples from sources.
 
-    key: changes with what any source gives, since a graph is found again by it.
+    key: changes with the triples of any source; part of the key of a graph on disk.
     of: the triples of a source; ids are the source's with a number.
     """
 
@@ -112,174 +23,18 @@ class Statements:
     of: Callable[[Source], Iterable[Triple]]
 
 
-BY_RULES = Statements(RULES, triples_of)
-
-
-def _of_row(title: str, text: str) -> Iterator[Edge]:
-    """The row goes by its first part without a header, or else by the first value that is no number."""
-    name, cells = "", []
-    for part in text.split("; "):
-        cell = _CELL.match(part)
-        if cell:
-            cells.append((cell["header"], cell["value"]))
-        elif part.strip() and not name:
-            name = part
-    name = name or next((value for _, value in cells if re.search(r"[^\W\d_]{2}", value)), cells[0][1] if cells else "")
-    owner, dash, table = title.rpartition(" - ")
-    if dash:
-        yield name, f"{LISTED} {table} of", owner
+def triples_of(source: Source) -> Iterator[Triple]:
+    """Extracts a source's triples by rules, each once, in reading order; ids are the source's with a number."""
+    if source.kind is Kind.TABLE:
+        edges = of_row(source.title, source.text)
+    elif source.kind is Kind.IMAGE:
+        edges = of_caption(source.title, source.text)
     else:
-        yield name, LISTED, title
-    for header, value in cells:
-        yield name, header, value
+        # A heading that the text does not repeat names no thing that a pronoun could refer to.
+        subject = source.title if source.title and source.title in source.text else ""
+        edges = of_passage(source.title, source.text, subject)
+    for number, (head, relation, tail) in enumerate(distinct(edges), 1):
+        yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
 
 
-def _of_caption(title: str, text: str) -> Iterator[Edge]:
-    for sentence in _sentences(text):
-        seen = _SEEN.search(sentence)
-        if sentence.startswith(LETTERING):
-            # One statement: a word on a picture says nothing by itself, least of all of what the title names.
-            words = dict.fromkeys(filter(_WORDLIKE.search, sentence.removeprefix(LETTERING).split("; ")))
-            yield title, READS, "; ".join(list(words)[:MOST_LETTERED])
-        elif not seen:
-            yield title, SHOWS, sentence
-        elif seen["verb"] in ("is", "are"):
-            yield title, f"{sentence[: seen.start()].strip()} {seen['verb']}", seen["what"]
-        else:
-            relation = SHOWS if seen["verb"] in ("see", "seen") else seen["verb"]
-            for thing in LIST_SEPARATOR.split(seen["what"]):
-                yield title, relation, thing
-
-
-def _of_passage(title: str, text: str) -> Iterator[Edge]:
-    """`It`, `The club` and `the founder of the club` are of what the title names, where the text names it at all: a
-    heading is nobody."""
-    named = title if title and title in text else None
-    for sentence in _sentences(text):
-        spoken = _CONNECTED.sub("", sentence)
-        if named and (office := _OFFICE.match(spoken)):
-            yield named, office["office"], _short(office["who"])
-            continue
-        for stand_in in (_PRONOUN, _NOUN) if named else ():
-            spoken = stand_in.sub(f"{named} ", spoken, count=1)
-        yield from _of_sentence(spoken, title)
-
-
-def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
-    names = _names(sentence, title)
-    starts = bool(names) and not sentence[: names[0][0]].strip() and not _is_figure(sentence[slice(*names[0])], title)
-    rest = sentence[names[0][1] :].strip() if names else ""
-    kind = re.match(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)", rest) if starts else None
-    if starts and kind:
-        yield sentence[names[0][0] : names[0][1]], kind[1], _short(kind[2])
-    edges = list(_between(sentence, names, title))
-    yield from edges
-    if not edges and starts and not kind:
-        predicate = _PREDICATE.match(rest)
-        if predicate:
-            yield sentence[names[0][0] : names[0][1]], _relation(predicate["relation"]), _short(predicate["tail"])
-        else:
-            yield from _words(sentence)
-    elif not edges and not starts:
-        yield from _words(sentence)
-
-
-def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]:
-    """What stands between neighbouring names. A date or number is no subject: what follows it is said of the one that
-    did, or to whom was done, what came before (`was born on August 4, 1961 in Honolulu`)."""
-    actor, deed = "", ""
-    opening: list[tuple[str, str]] = []
-    for (start, end), (then, close) in pairwise(names):
-        head, tail, between = sentence[start:end], sentence[then:close], sentence[end:then].strip()
-        lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
-        relation = _relation(f"{lead[1]} {between}" if lead and not _PASSIVE.search(lead[1]) else between)
-        # Longer or punctuated text between two names is no relation between them.
-        linked = relation and len(between.split()) <= 8 and not re.search(r"[.;()]|,\s|^,|,$", between)
-        figure = _is_figure(head, title)
-        if figure and not actor:
-            before = sentence[:start].split()[-1:]
-            # `On 12 May 1931, Karl Renner opened ...`: it belongs to the deed that follows.
-            opening += [(before[0].lower(), head)] if before and before[0].lower() in _PREPOSITIONS else []
-            continue
-        actor = actor or head
-        if not linked or _LISTS.search(relation):
-            if not _is_figure(tail, title):
-                yield actor if figure else head, MENTIONED, tail
-            continue
-        joined = _JOINING.match(relation)
-        relation = relation[joined.end() :] if joined else relation
-        adverbial = relation in _PREPOSITIONS
-        if adverbial and deed and (figure or _is_figure(tail, title)):
-            head, relation = actor, f"{deed} {relation}"
-        elif joined or figure:
-            head = actor
-        if not adverbial:
-            actor, deed = head, _without_preposition(relation)
-            yield from ((actor, f"{deed} {preposition}", when) for preposition, when in opening)
-            opening.clear()
-        yield head, relation, tail
-
-
-def _is_figure(name: str, title: str) -> bool:
-    """True for a date or a number, unless it is what the source is about."""
-    return name != title and bool(_DATE.fullmatch(name) or _FIGURE.fullmatch(name))
-
-
-def _without_preposition(relation: str) -> str:
-    words = relation.split()
-    return " ".join(words[:-1] if len(words) > 1 and words[-1] in _PREPOSITIONS else words)
-
-
-def _words(sentence: str) -> Iterator[Edge]:
-    """Things without a capital: `A solid has a shape of its own`."""
-    clause = _SAYS.match(sentence)
-    # `Some solids ...` says something of solids; `It ...` or `When ...` names nothing.
-    if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
-        yield clause["head"], clause["relation"], _short(clause["tail"])
-
-
-def _names(sentence: str, title: str) -> list[Span]:
-    """Spans of names: the title wherever it stands, whole dates, and words with a capital, without an opening such as
-    `The`."""
-    escaped = re.escape(title)
-    spans = [match.span() for match in re.finditer(rf"(?<!\w){escaped}(?!\w)", sentence)] if title else []
-    dates = [match.span() for pattern in (_DATE, _YEAR) for match in pattern.finditer(sentence)]
-    rest = sentence
-    for start, end in dates:
-        if not any(start < b and a < end for a, b in spans):
-            spans.append((start, end))
-            # Its comma and its number would else be parts of other names.
-            rest = f"{rest[:start]}{'_' * (end - start)}{rest[end:]}"
-    for match in _NAME.finditer(rest):
-        start, end = match.span()
-        first = sentence[start:end].split()[0]
-        if first.lower() in _OPENING:
-            start += len(first) + 1
-        while end > start and sentence[end - 1] in ".'’-&":
-            end -= 1
-        name = sentence[start:end].strip()
-        overlaps = any(start < b and a < end for a, b in spans)
-        # One word at the start of a sentence is a capital anyway, so it names nothing by that alone.
-        if len(name) > 1 and not overlaps and (start > 0 or " " in name or not sentence[:1].isupper()):
-            spans.append((start, end))
-    return sorted(spans)
-
-
-def _sentences(text: str) -> list[str]:
-    return [part.strip().rstrip(".!?;:") for part in _SENTENCE.split(text) if part.strip()]
-
-
-def _relation(words: str) -> str:
-    """Without the articles and copulas at its ends, which say nothing: `director of was` is `director of`."""
-    words = re.sub(r"\s+(?:a|an|the|its|his|her|their)$", "", f" {words.strip(' ,')}").strip()
-    return re.sub(rf"(?<=\w)\s+{_COPULA}$", "", words).strip(" ,")
-
-
-def _short(tail: str) -> str:
-    words = re.split(r",\s|;\s|\s\(", tail)[0].split()
-    return " ".join(words[:LONGEST_TAIL])
-
-
-def _tidy(part: str) -> str:
-    """On one line, and without the bar that separates the parts of a triple."""
-    return " ".join(part.replace("|", "/").split()).strip(" .,;:\"'")
+BY_RULES = Extraction(RULES, triples_of)

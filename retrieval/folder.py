@@ -1,4 +1,4 @@
-"""Folders that are built once and are complete or absent, even if the process that builds them is killed."""
+"""Folders of LanceDB tables, built once: complete or absent, even if the building process is killed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from actors.errors import StoreError
-from retrieval.lance import connect
 
 if TYPE_CHECKING:
+    from lancedb.db import DBConnection
     from lancedb.table import Table
 
 MARKER = "complete.json"
@@ -23,20 +23,26 @@ WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
 Marks = Mapping[str, str | int]
 
 
-def built(target: Path, build: Callable[[Path], Marks]) -> Path:
-    """`target`, which `build` fills first where it is absent or incomplete.
+def connect(folder: Path) -> DBConnection:
+    """Opens the tables of a folder. Imports LanceDB, which takes seconds, with the first folder."""
+    import lancedb
 
-    Processes that need the same folder at once wait for one of them to build it. `build` writes to another folder that
-    is renamed when all is written, so that a killed process leaves nothing that could pass for complete. Its result is
-    kept in the marker.
+    return lancedb.connect(folder)
+
+
+def built(target: Path, build: Callable[[Path], Marks]) -> Path:
+    """Returns `target`, after `build` has filled it where it is absent or incomplete.
+
+    Concurrent processes wait for one of them to build the folder. `build` writes to another folder, which is renamed
+    when it is complete, and returns the content of the marker file.
 
     Raises:
         StoreError: the folder cannot be written, or the disk is full. Errors of the corpus or the encoder, which
-            `build` raises as `Unbuilt`, come out as they were.
+            `build` raises as `Unbuilt`, are raised unchanged.
     """
     if (target / MARKER).exists():
         return target
-    # Beside the folder and not in it: an incomplete one is deleted under the lock.
+    # Outside of the folder, which may be deleted under the lock.
     lock = FileLock(target.with_name(f"{target.name}.lock"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +50,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     except OSError as error:
         raise _cannot(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
     try:
-        if not (target / MARKER).exists():  # another process may have built it while this one waited
+        if not (target / MARKER).exists():  # another process may have built it
             _build(target, build)
     finally:
         lock.release()
@@ -52,7 +58,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
 
 
 class Unbuilt(Exception):
-    """Carries an error of the corpus or the encoder past LanceDB, which would report it as its own."""
+    """Carries an error of the corpus or the encoder through LanceDB, which would wrap it."""
 
     def __init__(self, failure: BaseException) -> None:
         super().__init__(str(failure))
@@ -76,7 +82,7 @@ def _build(target: Path, build: Callable[[Path], Marks]) -> None:
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
-    """Tables of a finished folder. `rows` maps each table's name to the mark that gives its number of rows.
+    """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows.
 
     Raises:
         StoreError: the folder is damaged.
@@ -97,7 +103,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
 
 @contextmanager
 def reading(target: Path) -> Iterator[None]:
-    """Turns LanceDB's errors while a finished folder is read into a StoreError that calls the folder damaged."""
+    """Turns LanceDB's errors while reading a finished folder into a StoreError for a damaged folder."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -105,7 +111,7 @@ def reading(target: Path) -> Iterator[None]:
 
 
 def all_rows(table: Table, columns: Sequence[str], where: str = "") -> list[dict[str, Any]]:
-    """Every row that meets a condition, in no particular order."""
+    """Returns every row that meets a condition, in no particular order."""
     search = table.search()
     rows: list[dict[str, Any]] = (search.where(where) if where else search).select(list(columns)).limit(None).to_list()
     return rows

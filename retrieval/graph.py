@@ -1,7 +1,7 @@
 """A multi-modal knowledge graph on disk: triples between entities, some of which have a description and pictures.
 
-LightRAG's two levels of search, which HM-RAG takes over (its section 3.3.2): entities nearest to keywords with the
-edges to their neighbours, and edges nearest to themes.
+Search has LightRAG's two levels, as in HM-RAG (section 3.3.2): entities nearest to keywords with their edges, and edges
+nearest to themes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, Literal
 import networkx as nx
 
 from actors.messages import Kind, Search, Source, Triple
-from retrieval.embed import well_formed
-from retrieval.encoders import VECTOR
-from retrieval.extract import BY_RULES, Statements
+from retrieval.embed import VECTOR, well_formed
+from retrieval.extract import BY_RULES, Extraction
 from retrieval.folder import all_rows, built, opened, reading
 from retrieval.graph_tables import ENTITIES, LAYOUT, TRIPLES, build, entity_key
 from retrieval.ranking import Query, Ranked, Row, TableSearch, fused, quoted
@@ -26,14 +25,13 @@ from retrieval.store import EVERYTHING, SearchSpace, Store
 Level = Literal["entity", "theme"]
 
 COLUMNS = ["id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc"]
-CONSIDERED = 100  # each ranking's share in a fusion, whatever k is
+CONSIDERED = 100  # rows of each ranking in a fusion, for any k
 
 
-class Graph:
+class KnowledgeGraph:
     """The knowledge graph of a store's corpus. Any number of threads may search it at once.
 
-    Every search keeps to what the documents of its space state and what no source is named for, as in a graph that came
-    with its data set.
+    A search finds triples of the documents in its space, and triples without a source, as in a data set's graph.
     """
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -43,22 +41,21 @@ class Graph:
 
     @classmethod
     def open(
-        cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, stated: Statements = BY_RULES
-    ) -> Graph:
-        """The graph beside the store's index, built first when it is not there: from the triples that are `given`, or
-        else from what the sources state.
+        cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
+    ) -> KnowledgeGraph:
+        """Opens the graph next to the store's index, after building it from the `given` or the extracted triples.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished graph is damaged.
             ValueError: two of the given triples have the same id.
         """
-        made = LAYOUT if given else f"{LAYOUT}\x1f{stated.key}"
+        made = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
         digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
         for triple in given() if given else ():
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
         target = store.folder.with_name(f"graph-{digest.hexdigest()}")
-        built(target, lambda empty: build(empty, store, given, stated))
+        built(target, lambda empty: build(empty, store, given, extraction))
         return cls(target, store)
 
     def __len__(self) -> int:
@@ -68,10 +65,10 @@ class Graph:
     def search(
         self, words: Sequence[str], k: int, *, level: Level = "entity", space: SearchSpace = EVERYTHING
     ) -> list[Triple]:
-        """The k best edges, best first; equal ones are ordered by id.
+        """Returns the k best edges, best first; equal ones by id.
 
-        `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), in a fusion of
-        the entity's rank and of how near the edge itself is to the words. `theme`: edges nearest to the words.
+        `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), ranked by a
+        fusion of the entity's rank and the edge's nearness to the words. `theme`: edges nearest to the words.
         """
         searchable = [well_formed(word) for word in words if any(map(str.isalnum, word))]
         where = _where(space)
@@ -85,13 +82,16 @@ class Graph:
         return [_triple(row) for row, _ in ranked[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
-        """All edges of an entity, as head or as tail, by id; names are the same whatever their case and accents."""
+        """Returns all edges of an entity, as head or tail, by id; case and accents of names are ignored."""
         touching = _touching([entity_key(entity)])
         return [_triple(row) for row in self._rows(_both(touching, _where(space)))]
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
-        """The sources of an entity: passages and rows that have its name as title, then its pictures; where words are
-        given, those nearest to them by vectors before all others."""
+        """Returns the sources of an entity: passages and rows with its name as title, then its pictures.
+
+        Args:
+            near: words; the sources with the nearest vectors come first.
+        """
         with reading(self._folder):
             rows = all_rows(self._entities, ["sources"], f"id = {quoted([entity_key(name)])}")
         ids = [id for row in rows for id in row["sources"]]
@@ -108,15 +108,18 @@ class Graph:
         return sorted(sources, key=order)
 
     def network(self) -> nx.MultiDiGraph:
-        """The whole graph for networkx: nodes are entities by name, with `modality` (kinds of their sources, joined by
-        `+`), `description`, `image` (the picture's storage location), `caption` and `source` (ids, joined by spaces);
-        edges have the triple's id as key, and `relation` and `source`."""
+        """Returns the whole graph for networkx.
+
+        Nodes are entities by name, with `modality` (kinds of their sources, joined by `+`), `description`, `image` (the
+        picture's path), `caption` and `source` (ids, joined by spaces). Edges have the triple's id as key, and
+        `relation` and `source`.
+        """
         graph = nx.MultiDiGraph()
         sources = {source.id: source for source in self._store.everything()}
         names = {}
         with reading(self._folder):
             rows = all_rows(self._entities, ["id", "name", "sources"])
-        # By id, so that the same graph has its nodes in the same order.
+        # By id, for a fixed order of nodes.
         for row in sorted(rows, key=lambda row: str(row["id"])):
             names[row["id"]] = row["name"]
             graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))
@@ -126,9 +129,9 @@ class Graph:
         return graph
 
     def _nearest(self, words: Sequence[str], where: str, k: int) -> list[str]:
-        """Keys of the k entities nearest to any of the words: of that name, by words of their names, by vectors."""
+        """Keys of the k entities nearest to any of the words: with that name, by words, by vectors."""
         within = ""
-        if where:  # an entity can be seen where one of its edges can
+        if where:  # an entity is visible if one of its edges is
             visible = sorted({key for row in self._rows(where) for key in (row["head_key"], row["tail_key"])})
             if not visible:
                 return []
@@ -139,7 +142,7 @@ class Graph:
             near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
             same = _both(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
-            # The entity of exactly that name comes first in a ranking of its own.
+            # The entity with exactly that name leads a separate ranking.
             rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
@@ -171,7 +174,7 @@ class Graph:
 def _where(space: SearchSpace) -> str:
     parts = []
     if space.pool is not None:
-        # Triples that came with a data set and name no source belong to no document.
+        # A data set's triples without a source belong to no document.
         parts.append(f"doc IN ({quoted(['', *space.pool])})")
     if space.withheld:
         withheld = quoted(space.withheld)

@@ -1,4 +1,4 @@
-"""Writes the two tables of a knowledge graph: triples, and the entities that they are between."""
+"""Writes the two tables of a knowledge graph: triples and entities."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
-from retrieval.embed import Encoder, folded, well_formed
-from retrieval.encoders import VECTOR
-from retrieval.extract import Statements
-from retrieval.folder import Marks, Unbuilt
+from retrieval.embed import VECTOR, Encoder, folded, well_formed
+from retrieval.extract import Extraction
+from retrieval.folder import Marks, Unbuilt, connect
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
-from retrieval.lance import connect
 from retrieval.store import Store
 
 LAYOUT = "1"
@@ -24,17 +22,17 @@ ENTITIES = "entities"
 _STRING = pa.string()
 _EDGE = ("id", "head", "relation", "tail", "head_key", "tail_key", "source", "doc", "body")
 _ENTITY = ("id", "name", "body")
-ROWS = 8192  # written at once: every write makes a file
+ROWS = 8192  # per write, each of which makes a file
 
 
 def entity_key(name: str) -> str:
-    """The name without case, accents and superfluous spaces: equal for names of one entity."""
+    """Normalises a name: without case, accents and superfluous spaces. Equal for names of one entity."""
     return " ".join(folded(well_formed(name)).split())
 
 
-def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, stated: Statements) -> Marks:
-    """Writes both tables. Triples pass in batches; the names of all entities stay in memory (some 300 bytes each)."""
-    reading = _Reading(store, given, stated)
+def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> Marks:
+    """Writes both tables. Triples are written in batches; entities' names stay in memory (some 300 bytes each)."""
+    reading = _GraphBatches(store, given, extraction)
     connection = connect(folder)
     tables = []
     for name, schema, batches in (
@@ -42,8 +40,8 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
         (ENTITIES, reading.schema(_ENTITY, with_sources=True), reading.entities),
     ):
         tables.append(connection.create_table(name, schema=schema))
-        # Not one stream into create_table: LanceDB would wait for itself, as the sources are read from it too.
-        for batch in _material(batches()):
+        # One stream into create_table would deadlock: LanceDB also reads the sources.
+        for batch in _from_corpus(batches()):
             tables[-1].add(batch)
     triples, entities = tables
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
@@ -52,21 +50,21 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
-def _material(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; an error in making them is not one of the disk."""
+def _from_corpus(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Marks errors of the corpus or the encoder, which are not the disk's."""
     try:
         yield from batches
     except ValueError as error:
         raise Unbuilt(error) from None
 
 
-class _Reading:
-    """The graph as Arrow batches: first all triples, and then the entities that have come up."""
+class _GraphBatches:
+    """The graph as Arrow batches: first all triples, then the entities in them."""
 
-    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, stated: Statements) -> None:
+    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> None:
         self._store = store
         self._given = given
-        self._stated = stated
+        self._extraction = extraction
         self._names: dict[str, str] = {}
         self._titled: dict[str, list[str]] = {}
 
@@ -84,7 +82,7 @@ class _Reading:
                 self._names.setdefault(head, well_formed(triple.head))
                 self._names.setdefault(tail, well_formed(triple.tail))
                 parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
-                # The relation counts twice, since themes are compared with edges as a whole.
+                # The relation counts twice: themes are compared with whole edges.
                 body = f"{parts[1]}: {' '.join(parts)}"
                 rows.append((triple.id, *parts, head, tail, triple.source, doc, body))
             vectors = _vectors(self._store.encoder, [row[-1] for row in rows])
@@ -101,10 +99,10 @@ class _Reading:
             yield pa.record_batch(columns, schema=self.schema(_ENTITY, with_sources=True))
 
     def _edges(self) -> Iterator[tuple[Triple, str]]:
-        """Every triple with the document of its source; a data set's own take precedence over what is extracted."""
+        """Every triple with the document of its source; a data set's triples replace the extracted ones."""
         docs: dict[str, str] = {}
         for source in self._store.everything():
-            stated = [] if self._given else list(self._stated.of(source))
+            stated = [] if self._given else list(self._extraction.of(source))
             self._title(source, stated)
             yield from ((triple, source.doc) for triple in stated)
             if self._given:
@@ -117,7 +115,7 @@ class _Reading:
             yield triple, docs.get(triple.source, "")
 
     def _title(self, source: Source, stated: list[Triple]) -> None:
-        """Notes the entity of a source: the title of a passage or picture, the subject of a row."""
+        """Records the entity of a source: the title of a passage or picture, the subject of a row."""
         name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
         key = entity_key(name)
         if key:

@@ -1,4 +1,4 @@
-"""An index on disk: built once per corpus and encoders, found again by its content's hash, complete or absent."""
+"""An index on disk, built once per corpus and encoders, and found by the hash of its content."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from actors.messages import Kind, Source
-from retrieval.embed import Encoder, Vectors, well_formed, words_of
-from retrieval.encoders import Encoders
-from retrieval.folder import Marks, Unbuilt, built, opened
-from retrieval.lance import connect
+from retrieval.embed import Encoder, Encoders, Vectors, well_formed, words_of
+from retrieval.folder import Marks, Unbuilt, built, connect, opened
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
 Corpus = Callable[[], Iterator[Source]]
 
-LAYOUT = "1"  # changes with the table's columns, so that indexes of another layout are not found
+LAYOUT = "1"  # changes with the table's columns, so that indexes of another layout are not reused
 TABLE = "sources"
 BATCH_ROWS = 512
 IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
@@ -32,19 +30,19 @@ IVF_FROM_ROWS = 20_000  # below, an exact scan takes a few milliseconds
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A finished index: its table, with a row for every source, and the folder that may be deleted to be rid of it."""
+    """A finished index: its table, with a row for every source, and its folder, which may be deleted."""
 
     table: Table
     folder: Path
 
 
 def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str | None = None) -> Index:
-    """The index of `corpus` under `folder`, built first where it is absent or incomplete.
+    """Opens the index of `corpus` under `folder`, after building it where it is absent or incomplete.
 
     Raises:
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
     """
-    # LanceDB takes a relative path that starts with "db" for the cloud.
+    # LanceDB takes a relative path that starts with "db" for a cloud address.
     key = corpus_key or corpus_digest(corpus, encoders.pictures.reads_pictures)
     target = folder.absolute() / index_name(key, encoders)
     built(target, lambda empty: _build(empty, corpus, encoders))
@@ -53,17 +51,17 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str
 
 
 def index_name(corpus_key: str, encoders: Encoders) -> str:
-    """Folder name that changes with the corpus, the encoders and the layout of the table."""
+    """Returns a folder name that changes with the corpus, the encoders and the layout of the table."""
     digest = hashlib.blake2b("\x1f".join([corpus_key, encoders.fingerprint, LAYOUT]).encode(), digest_size=12)
     return f"index-{digest.hexdigest()}"
 
 
 def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
-    """Hash of every field of every source, in order; `with_pictures` adds the size and date of picture files."""
+    """Hashes every field of every source, in order; `with_pictures` adds size and date of picture files."""
     digest = hashlib.blake2b(digest_size=16)
     for source in corpus():
         fields = [source.id, source.doc, source.kind.value, source.title, source.text, source.image or ""]
-        # Not the pixels: the corpus may have gigabytes of them, and this runs at every start.
+        # Not the pixels: there may be gigabytes, and this runs at every start.
         if with_pictures and source.image is not None and Path(source.image).is_file():
             stat = Path(source.image).stat()
             fields += [str(stat.st_size), str(stat.st_mtime_ns)]
@@ -72,38 +70,38 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
 
 
 def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
-    reading = _Reading(corpus, encoders)
-    # A source has no vector by the encoder that does not see it; LanceDB takes that for bad unless told otherwise.
+    batches = _CorpusBatches(corpus, encoders)
+    # A source has no vector of the other encoder, which LanceDB would refuse by default.
     bad = "null" if encoders.apart else "error"
     try:
         connection = connect(folder)
-        table = connection.create_table(TABLE, reading.batches(), schema=reading.schema, on_bad_vectors=bad)
+        table = connection.create_table(TABLE, batches.reader(), schema=batches.schema, on_bad_vectors=bad)
         add_indexes(table, ("doc",), encoders.columns)
     except (OSError, RuntimeError, ValueError):
-        if reading.failure is not None:
-            raise Unbuilt(reading.failure) from None
+        if batches.failure is not None:
+            raise Unbuilt(batches.failure) from None
         raise
     return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
 
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
-    """Indexes a table's `body` for words, `columns` for equality and, where they are many, its `vectors`."""
+    """Indexes a table's `body` for words, `columns` for equality and, in large tables, its `vectors`."""
     from lancedb.index import FTS, BTree, IvfFlat
 
     rows = table.count_rows()
-    # An index cannot be trained on an empty table; searches of one find nothing anyway.
+    # An index cannot be trained on an empty table.
     if rows:
         table.create_index("body", config=FTS())
         for column in columns:
             table.create_index(column, config=BTree())
     for column, encoder in vectors.items():
         filled = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
-        if filled >= IVF_FROM_ROWS and not encoder.late_interaction:  # whose scores such an index only estimates
+        if filled >= IVF_FROM_ROWS and not encoder.late_interaction:  # such an index only estimates its scores
             table.create_index(column, config=IvfFlat(distance_type="cosine"))
 
 
-class _Reading:
-    """The corpus as Arrow batches, so that no more than one batch is ever in memory."""
+class _CorpusBatches:
+    """The corpus as Arrow batches, one of which is in memory at a time."""
 
     def __init__(self, corpus: Corpus, encoders: Encoders) -> None:
         self.corpus = corpus
@@ -113,7 +111,7 @@ class _Reading:
         vectors = [pa.field(column, vector_type(encoder)) for column, encoder in encoders.columns.items()]
         self.schema = pa.schema([*text, *vectors])
 
-    def batches(self) -> pa.RecordBatchReader:
+    def reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -132,7 +130,7 @@ class _Reading:
         return pa.record_batch(columns, schema=self.schema)
 
     def _vectors(self, column: str, encoder: Encoder, chunk: list[Source]) -> pa.Array:
-        """The vectors of those sources that the column's encoder sees; null for the others."""
+        """Vectors of the sources that the column's encoder encodes; null for the others."""
         if not self.encoders.apart:
             return vector_column(encoded(encoder, chunk))
         seen = [number for number, source in enumerate(chunk) if self.encoders.column_of(source.kind) == column]
@@ -140,18 +138,19 @@ class _Reading:
         if seen:
             for number, vector in zip(seen, encoded(encoder, [chunk[number] for number in seen]), strict=True):
                 vectors[number] = vector.astype(np.float32, copy=False)
-        # Rows of one vector each, or of several, one array each: as lists, since these may be null.
+        # As lists, which may be null: rows of one vector each, or of several.
         rows = [vector if vector is None or vector.ndim == 1 else list(vector) for vector in vectors]
         return pa.array(rows, vector_type(encoder))
 
 
 def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
-    """The vectors of sources, shape (n, dim), or n arrays (m_i, dim) with late interaction.
+    """Encodes sources: shape (n, dim), or n arrays (m_i, dim) with late interaction.
 
-    Raises ValueError where the encoder gives another shape, or numbers that are not finite.
+    Raises:
+        ValueError: the encoder returns another shape, or numbers that are not finite.
     """
     vectors = encoder.encode_sources(sources)
-    # With late interaction a source may have any number of vectors but none.
+    # With late interaction a source has at least one vector.
     shapes = {np.shape(of_one)[-1:] if len(of_one) else None for of_one in vectors}
     dims = {np.ndim(of_one) for of_one in vectors}
     if (
@@ -184,6 +183,6 @@ def vector_column(vectors: Vectors | list[Vectors]) -> pa.Array:
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
-    """The source that a row was made from; its text is what follows the title in `body`."""
+    """Returns the source of a row; its text follows the title in `body`."""
     title, text = row["title"], row["body"][len(row["title"]) + 1 :]
     return Source(row["id"], row["doc"], Kind(row["kind"]), title, text, row["image"])

@@ -1,4 +1,4 @@
-"""Recognises text in pictures: once for each picture, whose text is kept in a folder."""
+"""Recognises text in pictures, and keeps it in a folder: each picture is read once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import numpy as np
 from filelock import FileLock
 from PIL import Image
 
-SURE = 0.6  # words recognised with less confidence are left out, as by ViDoRAG
+SURE = 0.6  # least confidence of a recognised word, as in ViDoRAG
 SAME_LINE = 0.5  # the vertical overlap of two boxes on one line, as a share of the lower one's height
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
 
 
 class Ocr:
-    """Reads pictures with RapidOCR (`pip install '.[ocr]'`), whose package holds its models.
+    """Reads pictures with RapidOCR (`pip install '.[ocr]'`), whose package contains its models.
 
-    `folder` keeps a text file for every picture read, named by the content of the picture and the engine's version,
-    so that another run, or one that was killed, reads no picture twice.
+    `folder` has a text file for every picture, named after the picture's content and the engine's version, so that no
+    run reads a picture twice.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,11 +34,11 @@ class Ocr:
         self._version = version("rapidocr")
 
     def text(self, picture: Path) -> str:
-        """The recognised text, a line of the picture per line; empty where there is none.
+        """Returns the recognised text, line by line; empty without text.
 
         Raises OSError when the picture or the folder cannot be used.
         """
-        # The engine's version is part of the digest: another version reads the picture anew.
+        # The engine's version is part of the digest: another version reads the picture again.
         digest = hashlib.blake2b(picture.read_bytes(), digest_size=16, person=self._version.encode()[:16]).hexdigest()
         kept = self._folder / f"{digest}.txt"
         if not kept.is_file():
@@ -65,17 +65,17 @@ class Ocr:
 
 @cache
 def _engine() -> Any:
-    """The engine, once for a process: its models take seconds to load."""
+    """The engine, once per process: its models take seconds to load."""
     return importlib.import_module("rapidocr").RapidOCR(params={"Global.log_level": "critical"})
 
 
 def available() -> bool:
-    """True where the optional libraries are installed."""
+    """Tests whether the optional libraries are installed."""
     return all(importlib.util.find_spec(name) for name in ("rapidocr", "onnxruntime"))
 
 
 def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
-    """The text in lines from top to bottom, each from left to right. Columns are not separated."""
+    """Joins words into lines from top to bottom, each from left to right. Columns are not separated."""
     lines: list[list[tuple[Box, str]]] = []
     for box, text in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
         if lines and _same_line(lines[-1][0][0], box):

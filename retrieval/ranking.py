@@ -1,4 +1,4 @@
-"""Ranks the rows of a LanceDB table by words and by vectors; ties are ordered by id."""
+"""Ranks the rows of a LanceDB table by words and by vectors; equal scores by id."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from retrieval.embed import Vectors, max_sim, well_formed
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-# The constant of reciprocal rank fusion in the paper (see `fused`).
-RANK_OFFSET = 60
-DIGITS = 6  # of a score: the last bits of vector instructions differ between machines
+RANK_OFFSET = 60  # the constant of reciprocal rank fusion, as in the paper (see `fused`)
+DIGITS = 6  # of a score: the last bits of vector operations differ between machines
 
 Row = dict[str, Any]
 Ranked = tuple[Row, float]
-Query = Callable[[], Vectors]  # encodes the query, or gives what was encoded before
+Query = Callable[[], Vectors]  # encodes the query once
 
 
 @dataclass(frozen=True, slots=True)
 class TableSearch:
-    """A search of a table with the columns `id`, `body` and one or more of vectors, by words or by vectors under the
-    same filter.
+    """A search of a table with columns `id`, `body` and one or more of vectors, by words or by vectors.
 
-    Both give the k best (row, score), best first, equal scores by id.
+    Both return the k best (row, score), best first, equal scores by id.
 
     queries: by column of vectors. Called only where a vector is needed: encoding may take longer than searching.
     where: the filter in SQL; empty for none.
-    radius: largest cosine distance, of both.
-    exact: scans all rows that pass the filter, which should be few.
+    radius: largest cosine distance, in both searches.
+    exact: scan all rows that pass the filter, which should be few.
     """
 
     table: Table
@@ -53,20 +51,19 @@ class TableSearch:
         return self._best(fetch, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
-        """By cosine similarity; where several columns are searched, whose similarities cannot be compared, by the ranks
-        in each of them."""
+        """Ranks by cosine similarity, or by a fusion of ranks in several columns, whose scores are not comparable."""
         rankings = [self._by_column(column, query(), k) for column, query in self.queries.items()]
         return rankings[0] if len(rankings) == 1 else fused(rankings)[:k]
 
     def _by_column(self, column: str, vector: Vectors, k: int) -> list[Ranked]:
         def distance(row: Row) -> float:
-            # LanceDB sums over the query's vectors where it has several; 1 - `max_sim` is of their mean.
+            # LanceDB sums over several vectors of a query, where `max_sim` averages.
             return float(row["_distance"]) / (len(vector) if vector.ndim > 1 else 1)
 
         def fetch(limit: int) -> list[Row]:
             search: Any = self.table.search(vector, vector_column_name=column)
             search = search.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
-            # An index looks into a part of its cells only and might miss a pool's rows; a pool is small enough to scan.
+            # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
             return self._rows(search.bypass_vector_index() if self.exact else search)
 
         return self._best(fetch, k, lambda row: 1 - distance(row), distance)
@@ -83,13 +80,13 @@ class TableSearch:
         distance: Callable[[Row], float],
     ) -> list[Ranked]:
         """The k best within the radius."""
-        # A few more than k, which usually shows where the ties of the k-th end.
+        # A few more than k usually include all ties with the k-th.
         limit = k + 8
         while True:
             rows = fetch(limit)
             ranked = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row, distance)])
             last = round(score(rows[-1]), DIGITS) if rows else 0.0
-            # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one has come.
+            # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one was returned.
             if len(rows) < limit or (len(ranked) >= k and last < ranked[k - 1][1]):
                 return ranked[:k]
             limit *= 4
@@ -98,7 +95,7 @@ class TableSearch:
         return self.radius is None or distance(row) <= self.radius
 
     def _distance(self, row: Row) -> float:
-        """1 - `max_sim` in the column in which the row has a vector; infinite where it has none that is searched."""
+        """1 - `max_sim` in the column with the row's vector; infinite without one."""
         for column, query in self.queries.items():
             if row[column] is not None:
                 return 1 - max_sim(query(), np.asarray(row[column], dtype=np.float32))
@@ -110,7 +107,7 @@ def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
 
 
 def fused(rankings: Sequence[Sequence[Ranked]]) -> list[Ranked]:
-    """Reciprocal rank fusion: score(d) = sum over rankings of 1 / (60 + rank of d) (Cormack et al. 2009)."""
+    """Fuses rankings by reciprocal ranks: score(d) = sum of 1 / (60 + rank of d) (Cormack et al. 2009)."""
     scores: dict[str, float] = {}
     rows: dict[str, Row] = {}
     for ranking in rankings:

@@ -1,4 +1,4 @@
-"""Searches a corpus on disk by words, by vectors, or by both, in a question's own pool or everywhere."""
+"""Searches a corpus on disk by words, by vectors, or by both, in a question's pool or everywhere."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import get_args
 
 from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
-from retrieval.embed import Encoder, Vectors, well_formed, words_of
-from retrieval.encoders import PICTURE_VECTOR, Encoders
+from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
 from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
 from retrieval.ranking import TableSearch, fused, quoted
 
 COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
-FUSED_ROWS = 50  # each ranking's share in a fusion, whatever k is, so that the best 3 are the first 3 of the best 10
+FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10
 _WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """The part of a corpus that is searched.
+    """The searched part of a corpus.
 
-    pool: the documents (`Source.doc`) to search in; None is the whole corpus. A pool is ranked exactly.
+    pool: documents (`Source.doc`); None is the whole corpus. A pool is ranked exactly.
     withheld: ids of sources or documents that must not be found.
     """
 
@@ -38,7 +37,7 @@ EVERYTHING = SearchSpace()
 
 
 class Store:
-    """The sources of one corpus as its encoders see them. Any number of threads may search it at once."""
+    """The sources of one corpus, encoded. Any number of threads may search it at once."""
 
     def __init__(self, index: Index, encoders: Encoders) -> None:
         self._index = index
@@ -53,11 +52,12 @@ class Store:
         corpus_key: str | None = None,
         picture_encoder: Encoder | None = None,
     ) -> Store:
-        """The store of `corpus` under `folder`; its index is built where it is not there yet.
+        """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
-        `picture_encoder` sees pictures instead of `encoder`, and encodes what is asked of them.
-        `corpus_key` spares the pass over the corpus that its hash takes (about 3 us per source and what reading it
-        costs); it must change whenever the corpus does.
+        Args:
+            corpus_key: replaces the hash of the corpus, which takes a pass (about 3 us per source and the reading); it
+                must change whenever the corpus does.
+            picture_encoder: encodes pictures and the queries for them, instead of `encoder`.
 
         Raises:
             StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
@@ -69,10 +69,10 @@ class Store:
         return int(self._index.table.count_rows())
 
     def search(self, search: Search, space: SearchSpace = EVERYTHING) -> list[Hit]:
-        """The k best sources, best first; equal scores are ordered by id.
+        """Returns the k best sources, best first; equal scores by id.
 
-        A query without a letter or digit finds nothing. A search of texts and pictures that have an encoder each ranks
-        each by its own, and fuses the two by ranks.
+        A query without a letter or digit finds nothing. Where texts and pictures have separate encoders, their rankings
+        are fused by ranks.
 
         Raises:
             ValueError: k below 1, or an unknown mode.
@@ -84,7 +84,7 @@ class Store:
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         text = well_formed(query) if isinstance(query, str) else words_of(query)
-        # A picture without a caption has no words, but may be searched by its vector.
+        # A picture without a caption has no words, but a vector.
         askable = bool(_WORD.search(text)) or not isinstance(query, str)
         nowhere = any(part is not None and not part for part in (space.pool, search.docs, search.pages))
         if not askable or not len(self) or nowhere:
@@ -93,7 +93,7 @@ class Store:
         # Few rows pass these filters, and an index might miss them.
         table, exact = self._index.table, any(part is not None for part in (space.pool, search.docs, search.pages))
         columns = self._encoders.searched(search.kinds)
-        if self._encoders.apart and not _WORD.search(text):  # a picture without words, of which texts say nothing
+        if self._encoders.apart and not _WORD.search(text):  # a picture without words finds no texts
             columns = {column: encoder for column, encoder in columns.items() if column == PICTURE_VECTOR}
         if not columns:
             return []
@@ -110,7 +110,7 @@ class Store:
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def documents(self, docs: Collection[str]) -> list[Source]:
-        """Every source of these documents, in the documents' order, then by id.
+        """Returns every source of these documents, in the documents' order, then by id.
 
         Raises:
             StoreError: the index on disk is damaged.
@@ -121,7 +121,7 @@ class Store:
         return sorted(self._all(f"doc IN ({quoted(docs)})"), key=lambda source: (place[source.doc], source.id))
 
     def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
-        """Those of these sources that the space has, ordered by id.
+        """Returns the sources with these ids in the space, ordered by id.
 
         Raises:
             StoreError: the index on disk is damaged.
@@ -131,26 +131,26 @@ class Store:
         return self._all(" AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, space)))))
 
     def everything(self) -> Iterator[Source]:
-        """The whole corpus as it was indexed, read a batch at a time."""
+        """Iterates over the indexed corpus, reading a batch at a time."""
         for batch in self._index.table.search().select(COLUMNS).limit(None).to_batches(BATCH_ROWS):
             yield from map(source_of, batch.to_pylist())
 
     def of(self, corpus: Corpus) -> Store:
-        """The store of another corpus by the same encoders, beside this one. Raises StoreError as `open` does."""
+        """Opens the store of another corpus with the same encoders, next to this one. Raises StoreError like `open`."""
         return Store(open_index(self.folder.parent, corpus, self._encoders), self._encoders)
 
     @property
     def folder(self) -> Path:
-        """The index's folder; what is made from the index may lie beside it."""
+        """The index's folder; a graph made from the index lies next to it."""
         return self._index.folder
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder of texts, which also sees the names of a graph's entities."""
+        """The encoder of texts, and of the names of a graph's entities."""
         return self._encoders.texts
 
     def _shown(self, query: str | Source, column: str) -> str | Source:
-        """What a column's encoder is given: of a picture, that of texts has the words alone."""
+        """The query for a column's encoder: the encoder of texts gets only the words of a picture."""
         if isinstance(query, str) or not self._encoders.apart or column == PICTURE_VECTOR:
             return query
         return replace(query, image=None)
@@ -169,7 +169,7 @@ def _encode(encoder: Encoder, query: str | Source, text: str) -> Vectors:
 
 
 def _among(search: Search) -> str:
-    """The filter of a search's own documents and pages; the latter as `actors.messages.page_of` says."""
+    """The filter of a search's documents and pages (see `actors.messages.page_of`)."""
     parts = [f"doc IN ({quoted(search.docs)})"] if search.docs is not None else []
     if search.pages is not None:
         page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"

@@ -1,7 +1,7 @@
-"""Web search and a recording of it, since the web gives other results tomorrow.
+"""Web search, recorded, since the web's results change.
 
-`Serper` asks Google through serper.dev; `RecordedWeb` keeps its results, a line of JSON per query, and answers from
-there first.
+`Serper` asks Google through serper.dev; `RecordedWeb` records its results, a line of JSON per query, and answers from
+the recording first.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import httpx2
 from actors.errors import WebError
 from actors.messages import Hit, Kind, Source
 
-RESULTS = 10  # the most that one credit buys
-LANGUAGE = "en"  # the benchmarks' and prompts', wherever the search is made from
+RESULTS = 10  # most results for one credit
+LANGUAGE = "en"  # of the benchmarks and prompts
 TIMEOUT_S, CONNECT_S = 20.0, 10.0
 RETRIES = 4
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 QUOTED_CHARACTERS = 200
-LINE_BYTES = 64_000_000  # of a recorded search (some kB); a file without line breaks must not fill the memory
+LINE_BYTES = 64_000_000  # of a recorded search (usually some kB); a file without line breaks must not fill the memory
 
 Results = list[dict[str, str]]
 
 
 class Web(Protocol):
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """The first k results (at most `RESULTS`), best first; the score is one over the rank.
+        """Returns the first k results (at most `RESULTS`), best first; the score is 1 / rank.
 
         Raises:
             WebError: the search failed.
@@ -41,13 +41,12 @@ class Web(Protocol):
 
 
 class Serper:
-    """serper.dev's search. Safe for any number of concurrent calls, of which `at_once` are under way at a time.
+    """Searches with serper.dev. Safe for any number of concurrent calls, `at_once` of which run at a time.
 
     Args:
         url: the service's address, such as https://google.serper.dev/search.
-        key: the account's key; `key_env` is the variable that it came from, for errors.
-        pause_s: before the first retry of a request that met a fault; doubles every time. A time that the service
-            names itself (Retry-After) comes first.
+        key: the account's key; `key_env` is its environment variable, for errors.
+        pause_s: seconds before the first retry after a fault; doubles every time. Retry-After takes precedence.
     """
 
     def __init__(self, url: str, key: str, key_env: str = "", pause_s: float = FIRST_PAUSE_S, at_once: int = 8) -> None:
@@ -58,12 +57,12 @@ class Serper:
         self._free = asyncio.Semaphore(at_once)
 
     async def results(self, query: str) -> Results:
-        """Title, text and link of each result: Google's own answer, its knowledge graph's entry, then pages.
+        """Returns title, text and link of each result: Google's answer, its knowledge graph's entry, then pages.
 
-        A query that the service refuses for itself (HTTP 400) has no results.
+        A query that the service refuses (HTTP 400) has no results.
 
         Raises:
-            WebError: no key, a key or an account that is refused, or a fault that outlasts all attempts.
+            WebError: there is no key, the key or the account is refused, or all attempts met a fault.
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
@@ -71,27 +70,27 @@ class Serper:
         async with self._free:
             for attempt in range(RETRIES + 1):
                 outcome = await self._attempt(query)
-                if not isinstance(outcome, _Fault):
+                if not isinstance(outcome, _SearchFault):
                     return outcome
                 reason = outcome.reason
                 if attempt < RETRIES:
                     await asyncio.sleep(outcome.wait_s or min(self._pause_s * 2**attempt, LONGEST_PAUSE_S))
         raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
 
-    async def _attempt(self, query: str) -> Results | _Fault:
+    async def _attempt(self, query: str) -> Results | _SearchFault:
         headers = {"X-API-KEY": self._key, "Content-Type": "application/json"}
         content = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE})
         try:
-            # A client for each attempt: a search is rare, and no connection outlives the loop that made it.
+            # A client for each attempt: searches are rare, and no connection outlives its event loop.
             async with (
                 asyncio.timeout(TIMEOUT_S),
                 httpx2.AsyncClient(timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_S)) as client,
             ):
                 response = await client.post(self._url, content=content, headers=headers)
         except TimeoutError:
-            return _Fault(f"no reply within {TIMEOUT_S:g} s")
+            return _SearchFault(f"no reply within {TIMEOUT_S:g} s")
         except httpx2.RequestError as error:
-            return _Fault(f"{type(error).__name__}: {str(error) or 'no more is known'}")
+            return _SearchFault(f"{type(error).__name__}: {str(error) or 'no details'}")
         try:
             data = response.json()
         except ValueError:
@@ -106,21 +105,21 @@ class Serper:
                 f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
                 f"{self._key_env or 'the key'}"
             )
-        if status == 400:  # the query itself is refused, as it would be every time
+        if status == 400:  # the query is refused, as it would be every time
             return []
         if status == 200 or status in (408, 425, 429) or status >= 500:
-            return _Fault(reason, _seconds(response.headers.get("retry-after")))
+            return _SearchFault(reason, _seconds(response.headers.get("retry-after")))
         raise WebError(f"{self._url} is no web search ({reason}); give its address as retrieval.web_url")
 
     def _quoted(self, text: Any) -> str:
         """One line of bounded length, without the key."""
-        line = " ".join(str(text or "nothing more is said").split()).replace(self._key, "[key]")
+        line = " ".join(str(text or "no details").split()).replace(self._key, "[key]")
         return line[:QUOTED_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
-    """The reason why there were no results this time, and the seconds that the service wants no request."""
+class _SearchFault:
+    """The reason for missing results, and the pause in seconds that the service asks for."""
 
     reason: str
     wait_s: float = 0.0
@@ -134,7 +133,7 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def read_results(data: Mapping[str, Any]) -> Results:
-    """The results in Serper's response, in its order; parts of another shape than expected are passed over."""
+    """Reads the results in Serper's response, in order; parts with an unexpected shape are ignored."""
     box, graph, pages = data.get("answerBox"), data.get("knowledgeGraph"), data.get("organic")
     results: Results = []
     if isinstance(box, dict):
@@ -157,7 +156,7 @@ def _result(entry: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
 
 
 def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
-    """The first k as sources. An id is the link and a digest of the text, since that depends on the query."""
+    """Returns the first k results as sources. An id is the link with a digest of the text, which varies by query."""
     hits: dict[str, Hit] = {}
     for rank, result in enumerate(results[:k], start=1):  # the same page may be listed twice
         text = "\x1f".join((result["title"], result["text"], result["link"]))
@@ -168,15 +167,14 @@ def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
 
 
 class RecordedWeb:
-    """Results by query in a file of JSON lines: as long as that exists, the same query has the same results.
+    """Records results by query in a file of JSON lines, so that equal queries have equal results.
 
     Args:
-        path: of the file; made when the first query is recorded. A last line that was being written when its run was
-            killed is cut away.
-        live: searches for what is not recorded yet; None where only the recording may answer.
+        path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
+        live: searches what is not recorded yet; None answers only from the recording.
 
     Raises:
-        WebError: the file cannot be read, or holds something else.
+        WebError: the file cannot be read, or is no recording.
     """
 
     def __init__(self, path: Path, live: Serper | None = None) -> None:
@@ -186,7 +184,7 @@ class RecordedWeb:
         self._searching: dict[str, asyncio.Lock] = {}
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """As `Web.search`. Concurrent searches for one query, whatever its white space, are one live search.
+        """Searches as `Web.search`. Concurrent searches with equal words are one live search.
 
         Raises:
             WebError: the query is not recorded and there is no live search, it fails, or the file cannot be written.
@@ -197,7 +195,7 @@ class RecordedWeb:
         async with self._searching.setdefault(query, asyncio.Lock()):
             if query not in self._recorded:
                 self._recorded[query] = await self._search_live(query)
-        self._searching.pop(query, None)  # those that wait for the lock keep it, and then find the results
+        self._searching.pop(query, None)  # waiting searches keep the lock, and then find the results
         return as_hits(self._recorded[query], k)
 
     async def _search_live(self, query: str) -> Results:
@@ -216,7 +214,7 @@ class RecordedWeb:
 
 
 def read_recording(path: Path) -> dict[str, Results]:
-    """Results by query. Raises WebError when the file cannot be read or holds something else."""
+    """Reads results by query. Raises WebError where the file cannot be read or is no recording."""
     recorded: dict[str, Results] = {}
     try:
         lines = _complete_lines(path)
@@ -236,7 +234,7 @@ def read_recording(path: Path) -> dict[str, Results]:
 
 
 def _complete_lines(path: Path) -> list[bytes]:
-    """The lines of a recording; one that was not written to its end is cut off. Raises WebError for an endless one."""
+    """The lines of a recording, after removing an incomplete last line. Raises WebError for an endless line."""
     lines: list[bytes] = []
     with path.open("rb") as file:
         while line := file.readline(LINE_BYTES):

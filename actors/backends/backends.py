@@ -20,8 +20,9 @@ from actors.errors import UserError
 from actors.lookup import find
 from actors.models import Model
 from actors.reader import reader
+from actors.reader.english import count_tokens
+from actors.reader.perception import PICTURE_TOKENS
 from actors.reader.reader import Reader, ReaderSettings
-from actors.reader.text import count_tokens
 
 # Mean tokens of a reply in MMQA runs, by role.
 READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
@@ -46,9 +47,7 @@ class ReaderBackend(Backend):
 
     def counting(self) -> TokenCounting:
         rule = "words and punctuation marks, as the embedded reader counts them"
-        return TokenCounting(
-            rule, count_tokens, self.reader.picture_tokens, reader.CHAT_OVERHEAD_TOKENS, READER_REPLY_TOKENS
-        )
+        return TokenCounting(rule, count_tokens, PICTURE_TOKENS, reader.CHAT_OVERHEAD_TOKENS, READER_REPLY_TOKENS)
 
     def choice(self) -> ModelChoice:
         return ModelChoice(kind="reader", settings=asdict(self.reader))

@@ -1,1 +1,1 @@
-"""The embedded model: extractive, without a neural network."""
+"""The embedded reader: an extractive model without a neural network."""

@@ -1,4 +1,4 @@
-"""Phrases in one statement that could be the answer, each with how well it fits what the question asks for."""
+"""Finds phrases in one statement that could be the answer, with their fit to the question."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from actors.reader.lexicon import COLOURS, KINDS, MONTHS, NUMBERS, PEOPLE, PLACES, STOP_WORDS
-from actors.reader.question_form import AnswerType, QuestionForm
-from actors.reader.statement import Statement
-from actors.reader.text import name_spans, normal_name, stem, words
+from actors.reader.english import (
+    COLOURS,
+    KINDS,
+    MONTHS,
+    NUMBERS,
+    PEOPLE,
+    PLACES,
+    STOP_WORDS,
+    name_spans,
+    normal_name,
+    stem,
+    words,
+)
+from actors.reader.question import AnswerType, QuestionForm
+from actors.reader.statements import Statement
 
 _YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 _DATE = re.compile(rf"\b(?:\d{{1,2}} )?(?:{MONTHS})(?: \d{{1,2}},)?(?: \d{{4}})?\b")
@@ -33,7 +44,7 @@ _PLACE_STEMS = frozenset(map(stem, PLACES))
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """`fit` in (0, 1]; `key` is the form under which two mentions are one answer."""
+    """A possible answer. `fit` is in (0, 1]; `key` is equal for mentions of the same answer."""
 
     text: str
     key: str
@@ -43,32 +54,34 @@ class Phrase:
 def phrases(
     statement: Statement, form: QuestionForm, kinds: Mapping[str, frozenset[str]], weights: Mapping[str, float]
 ) -> list[Phrase]:
-    """Every phrase of the statement that could answer the question, best fit per phrase.
+    """Returns every phrase of the statement that could answer the question, once, with its best fit.
 
-    `kinds` maps a normal name to the stems of what it is said to be; `weights` the question's stems to their weight.
+    Args:
+        kinds: by normal name, the stems of its kinds.
+        weights: of the question's stems.
     """
     fitting = _from_cells(statement, form, kinds) if statement.cells else _from_text(statement, form, kinds, weights)
     if statement.title and form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
-        # A table's title is `page - table`. The page may be the answer, but less likely than a passage's own title.
+        # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
         title = statement.title.split(" - ")[0] if statement.cells else statement.title
         fitting.append((title, (0.6 if statement.cells else 0.9) * _name_fit(title, form, kinds)))
     best: dict[str, Phrase] = {}
     question = f" {' '.join(words(form.text))} "
     for text, fit in fitting:
         key = normal_name(text)
-        # What the question names itself is not its answer.
+        # A name in the question is not its answer.
         if key and fit > 0 and f" {key} " not in question and (key not in best or best[key].fit < fit):
             best[key] = Phrase(text.strip(" .,;"), key, min(1.0, fit))
     return list(best.values())
 
 
 def kinds_of(statements: list[Statement]) -> dict[str, frozenset[str]]:
-    """The kinds of each name: its column's header, the noun group after `is a`, the noun right before it."""
+    """Finds the kinds of each name: its column's header, the noun group after `is a`, the noun right before it."""
     kinds: dict[str, set[str]] = {}
     for statement in statements:
         for header, value in statement.cells:
             kinds.setdefault(normal_name(value), set()).update(stem(word) for word in words(header))
-        # The wordings below are those of passages.
+        # The patterns below are for passages.
         if statement.seen or statement.cells:
             continue
         subject = re.match(
@@ -95,7 +108,7 @@ def _from_cells(
     fitting = []
     for header, value in statement.cells:
         stems = {stem(word) for word in words(header)}
-        # Best where the header names what is asked for, then where it is of its kind, then by the value alone.
+        # Best where the header is the noun asked for, then where it is of its kind, then by the value alone.
         if form.head and form.head[-1] in stems:
             fit = 1.0
         elif form.answer_type is AnswerType.PERSON:
@@ -124,7 +137,7 @@ def _from_text(
     spans: list[tuple[str, int, int, float]] = []
     if form.answer_type is AnswerType.TIME:
         spans = [(m[0], m.start(), m.end(), 1.0 if _YEAR.search(m[0]) else 0.7) for m in _DATE.finditer(text)]
-        # `Which year` wants the year out of a date, and a text without a full date may still have a year.
+        # `Which year` asks for the year of a date, and a text without a full date may have a year.
         year_only = "year" in form.head or not spans
         if year_only:
             spans = [(m[0], m.start(), m.end(), 1.0) for m in _YEAR.finditer(text)]
@@ -134,15 +147,15 @@ def _from_text(
     elif form.answer_type is AnswerType.COLOUR:
         spans = [(m[0], m.start(), m.end(), 1.0) for m in _COLOUR.finditer(text)]
     elif form.answer_type is AnswerType.LETTERING:
-        # From the surest sign of lettering to the weakest.
+        # From the surest sign of written text to the weakest.
         spans = [(m[1], m.start(1), m.end(1), 1.0) for m in _QUOTE.finditer(text)]
         spans = spans or [(m[1], m.start(1), m.end(1), 0.9) for m in _AFTER_SAYS.finditer(text)]
         spans = spans or [(m[0], m.start(), m.end(), 0.6) for m in _CAPITALS.finditer(text)]
     elif form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
         stated = 0.85 if form.head and form.head[-1] in {stem(word) for word in words(text)} else 0.0
-        for name, start, end in name_spans(text):  # "the boat of X is called Y" says of X or Y that it is a boat
+        for name, start, end in name_spans(text):  # "the boat of X is called Y": X or Y is a boat
             fit = max(_name_fit(name, form, kinds), _cue(text[:start], form.answer_type))
-            # What is said of the title's own thing does not make it the thing asked for.
+            # A statement about the title does not make the title the thing asked for.
             fit = fit if normal_name(name) == normal_name(statement.title) else max(fit, stated)
             spans.append((name, start, end, fit))
         if form.answer_type is AnswerType.THING:
@@ -160,7 +173,7 @@ def _nearness(start: int, end: int, places: list[tuple[int, float]], before: boo
     total = 0.0
     for position, weight in places:
         distance = position - end if position >= end else (start - position) * (3 if before else 1)
-        # 4 keeps a word right beside the phrase from outweighing all others.
+        # 4 keeps an adjacent word from outweighing all others.
         total += weight / (4 + max(0, distance))
     return total
 
@@ -174,13 +187,13 @@ def _cue(before: str, answer_type: AnswerType) -> float:
 
 
 def _counts(after: str, form: QuestionForm) -> float:
-    """The fit of a number by the words after it, which should be the thing that is counted."""
+    """The fit of a number by the words after it, which should name the counted thing."""
     following = [stem(word) for word in words(after[:40])[:4]]
     return 1.0 if form.head and form.head[-1] in following else 0.7 if set(following) & form.focus else 0.25
 
 
 def _name_fit(name: str, form: QuestionForm, kinds: Mapping[str, frozenset[str]]) -> float:
-    """The fit of a name by its kind: 1 where the evidence says that it is of the kind asked for, less where unknown."""
+    """The fit of a name by its kind: 1 where the evidence states the kind asked for, less where it is unknown."""
     key = normal_name(name)
     known = kinds.get(key, frozenset())
     fitting: frozenset[str] = frozenset(form.head[-1:])
@@ -209,7 +222,7 @@ def _things(text: str, form: QuestionForm) -> list[tuple[str, int, int, float]]:
         joined = group and match and text[group[-1].end() : match.start()] == " "
         if group and (not joined or word in STOP_WORDS):
             last = group[-1]
-            # Capitalised groups are names, which are looked at elsewhere.
+            # Capitalised groups are names, which `name_spans` finds.
             if not last[0][0].isupper():
                 spans.append(
                     (text[group[0].start() : last.end()], group[0].start(), last.end(), 0.1 if members else 0.4)

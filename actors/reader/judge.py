@@ -1,4 +1,4 @@
-"""Grades an answer by words, numbers and list parts, since the embedded reader knows nothing of meaning.
+"""Grades an answer by words, numbers and list parts; the embedded reader does not understand meaning.
 
 A paraphrase that shares no word with the reference gets 1.
 """
@@ -9,24 +9,25 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import FieldKind, Grading
-from actors.reader.lexicon import NUMBERS, STOP_WORDS
-from actors.reader.text import stem, words
+from actors.reader.english import NUMBERS, STOP_WORDS, content_stems, stem, words
 
 _SEPARATOR = re.compile(r"[;,\n]\s|\s/\s|\b(?:and|or)\b", re.IGNORECASE)
 _LETTER = re.compile(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$")
 _NUMERIC = re.compile(r"\d+(?:\.\d+)?")
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _ARTICLES = frozenset(("a", "an", "the"))
-# An answer with another set of these says the opposite, however alike the rest is.
+# An answer with other negations is the opposite, however similar the rest is.
 _NEGATIONS = frozenset("not no never neither nor without except isn't wasn't aren't weren't".split())
-SAME_FROM = 4  # the least grade of an answer that comes to the same
+SAME_FROM = 4  # least grade of an answer that means the same
+SHORT = 12  # words, up to which two answers are compared word by word
+SHARED = 0.5  # of the content words of two longer answers, for them to agree
 _OPPOSITE = {"yes": "no", "no": "yes"}
 
 Words = tuple[str, ...]
 
 
 def verdict(grading: Grading) -> str:
-    """The reply to a request to judge, in the lines of the form that such requests ask for."""
+    """Returns the reply to a request to judge, in the lines of its form."""
     grade, reason = compare(grading.reference, grading.answer, grading.choices)
     if grading.asks is FieldKind.SAME:
         return f"{grading.asks}: {'yes' if grade >= SAME_FROM else 'no'}"
@@ -34,8 +35,8 @@ def verdict(grading: Grading) -> str:
 
 
 def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) -> tuple[int, str]:
-    """A grade from 1 to 5 and why. Every string of `reference` has to be in the answer, and nothing else."""
-    # Before anything is taken apart: a reference may hold separators itself.
+    """Returns a grade from 1 to 5 and the reason. The answer needs every string of `reference`, and no more."""
+    # Before anything is split: a reference may contain separators.
     if [answer.strip()] == [part.strip() for part in reference]:
         return 5, "It says what the reference says."
     stated = comparison_key(answer)
@@ -49,8 +50,18 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     return _parts(expected, [comparison_key(piece) for piece in _pieces(answer)])
 
 
+def agree(answer: str, other: str) -> bool:
+    """Tests whether two answers are the same; unknown (an empty text) agrees only with unknown."""
+    if not answer or not other:
+        return answer == other
+    if max(len(answer.split()), len(other.split())) <= SHORT:
+        return max(compare([answer], other)[0], compare([other], answer)[0]) >= SAME_FROM
+    first, second = set(content_stems(answer)), set(content_stems(other))
+    return len(first & second) >= SHARED * len(first | second)
+
+
 def comparison_key(text: str) -> Words:
-    """Words in lower case without articles; numbers in one form, with their scale: "$6.9 million" is ("6900000",)."""
+    """Normalises words (lower case, no articles) and numbers with their scale: "$6.9 million" is ("6900000",)."""
     # `1,234` is 1234, `50%` is `50 percent`, `-3` is `minus 3`, `.5` is 0.5.
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text.replace("%", " percent "))
     text = re.sub(r"(?<![\w.])[-−](?=[\d.])", "minus ", text)
@@ -64,7 +75,7 @@ def comparison_key(text: str) -> Words:
             parts[-1] = f"{float(parts[-1]) * _SCALES[word]:.12g}"
         else:
             parts.append(word.replace(".", ""))
-    # A text of articles alone keeps them: it is still an answer.
+    # A text of articles alone keeps them.
     return tuple(word for word in parts if word not in _ARTICLES) or tuple(parts)
 
 
@@ -95,7 +106,7 @@ def _yes_or_no(right: str, stated: Words) -> tuple[int, str]:
 
 
 def _parts(expected: Sequence[Words], stated: Sequence[Words]) -> tuple[int, str]:
-    """Parts are paired best likeness first; a part left over on either side keeps the answer from being right."""
+    """Pairs parts by decreasing likeness; a part left over on either side makes the answer wrong."""
     # Places are negative, since the order is reversed: of equal pairs the first parts come first.
     pairs = sorted(
         ((_likeness(w, s), -i, -j) for i, w in enumerate(expected) for j, s in enumerate(stated)), reverse=True
@@ -124,8 +135,11 @@ def _parts(expected: Sequence[Words], stated: Sequence[Words]) -> tuple[int, str
 
 
 def _likeness(expected: Words, stated: Words) -> int:
-    """5: the same words; 4: the same but for endings, or with words around it; 3: a part of it, or with another number
-    beside it; 2: a word of it; 1: nothing of it, or another number."""
+    """Compares one part with another.
+
+    5: the same words. 4: other endings, or further words around it. 3: a part of it, or a further number.
+    2: a word of it. 1: nothing of it, or another number.
+    """
     if expected == stated:
         return 5
     # Another number or negation outweighs all likeness.

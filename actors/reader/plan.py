@@ -1,4 +1,4 @@
-"""Plans: the next thing to look for, the tool for it, and when to stop."""
+"""Plans searches: the next question, the tool for it, and when to stop."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, NodeType, Value
-from actors.reader.decompose import described, named, parts
-from actors.reader.examine import looks, suffices
-from actors.reader.text import content_stems, name_spans
-from actors.reader.work import Work, one_of
+from actors.reader.english import content_stems, name_spans
+from actors.reader.question import described, named, parts
+from actors.reader.work import Work, asks_for_sight, one_of, suffices
 
 UNCERTAIN = "uncertain"
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
 _POINTS = re.compile(r"\b(?:this|these|shown|pictured|depicted)\b", re.IGNORECASE)
-# The first that matches counts: `image search` is for pictures, though `search` alone is for texts.
+# The first match counts: `image search` is for pictures, `search` alone for texts.
 _KINDS = (
     ("alike", ("similar", "alike")),
     ("picture", ("image", "picture", "visual", "photo")),
@@ -25,16 +24,16 @@ _KINDS = (
 
 
 def sub_question(work: Work, line: Field) -> list[str]:
-    """All parts of the question, with what was read about each where the form asks for both; the next one only where
-    the form has one line for it."""
+    """All parts of the question (with their answers where the form asks for pairs), or only the next part where the
+    form has one line."""
     if line.many:
         asked = list(parts(work.question))[: line.most or 6]
         if line.value is not Value.PAIR:
             return asked
-        # Left open: what only a sight of the pictures tells, and the whole question, whose answer is what comes next.
-        known = ("" if looks(text) or text == work.question else work.found_out(text) for text in asked)
+        # Open: parts that only pictures answer, and the whole question.
+        known = ("" if asks_for_sight(text) or text == work.question else work.found_out(text) for text in asked)
         return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
-    # A picture is searched with by itself: nothing is asked by it.
+    # A search by the picture needs no question.
     return [] if line.optional and _alike(work, _actions(work)) else [next_question(work)]
 
 
@@ -43,9 +42,9 @@ def intents(work: Work, line: Field) -> list[str]:
 
 
 def next_question(work: Work) -> str:
-    """The first part of the question that was not looked up before; what is known by now is named in it.
+    """Returns the first part of the question without an earlier search, with known names filled in.
 
-    When all were, the names and the noun asked for, once; and then the question itself again.
+    When all were searched: the names in the question, once; then the question again.
     """
     questions = wanted_questions(work)
     names = " ".join(name for name, _, _ in name_spans(work.question))
@@ -56,7 +55,7 @@ def next_question(work: Work) -> str:
 
 
 def wanted_questions(work: Work) -> list[str]:
-    """The question's parts; with a name for what is described where what was found tells it."""
+    """Returns the question's parts, with the names of described things that are known."""
     if not work.entries:
         return list(parts(work.question))
     question = work.question
@@ -64,7 +63,7 @@ def wanted_questions(work: Work) -> list[str]:
     for thing in described(question):
         known = work.found_out(thing.question)
         if known:
-            # One at a time: the places of later descriptions do not fit the changed question.
+            # One at a time: the positions of later descriptions no longer fit.
             question = named(question, thing, known)
             break
         open_parts.append(thing.question)
@@ -77,13 +76,12 @@ def query(work: Work, line: Field) -> list[str]:
     if line.optional and (suffices(work) or _alike(work, _actions(work))):
         return []
     if not line.many:
-        return [next_question(work)]  # one is always owed, even when all parts were looked up
+        return [next_question(work)]  # always one, even when all parts were searched
     return [text for text in wanted_questions(work) if not _done(text, work.done)][: line.most or 4]
 
 
 def action(work: Work, line: Field) -> list[str]:
-    """The tool that ends the search when what was found suffices or nothing is left to look for; else the tool for
-    what is next to be looked for."""
+    """The tool that ends the search if the evidence suffices or nothing is left; else the next question's tool."""
     exhausted = all(_done(text, work.done) for text in wanted_questions(work))
     if suffices(work) or exhausted:
         # A form may have no value that ends the search.
@@ -95,8 +93,10 @@ def action(work: Work, line: Field) -> list[str]:
 
 
 def step(work: Work, line: Field) -> list[str]:
-    """Each part of the question with the tool that fits it, in order; a part that asks for a sight is looked for in
-    texts as well, which may name what the pictures only show. No step where what is shown suffices."""
+    """Each part of the question with its tool, in order; none if the evidence suffices.
+
+    A part about something visible is searched in texts as well, which may name what pictures only show.
+    """
     if line.optional and suffices(work):
         return []
     ending = next((tool for tool in line.tools if any(word in tool.lower() for word in _FINISH)), None)
@@ -107,7 +107,7 @@ def step(work: Work, line: Field) -> list[str]:
         tool = tool_for(text, searching)
         if tool:
             steps.append(f"{tool} | {text}")
-            if looks(text) and (other := tool_for("", searching)) and other != tool:
+            if asks_for_sight(text) and (other := tool_for("", searching)) and other != tool:
                 steps.append(f"{other} | {text}")
     if ending and steps:
         steps.append(f"{ending} | {work.question}")
@@ -115,28 +115,30 @@ def step(work: Work, line: Field) -> list[str]:
 
 
 def _actions(work: Work) -> Sequence[str]:
-    """The actions that the form has to choose from."""
+    """The form's choice of actions."""
     line = work.field(FieldKind.ACTION)
     return line.values if line else ()
 
 
 def _alike(work: Work, tools: Sequence[str]) -> str | None:
-    """The tool that searches by the question's picture, where the question points at it and nothing was found yet."""
+    """The tool that searches by the question's picture, if the question refers to it and nothing was found yet."""
     if not _POINTS.search(work.question) or work.given(FieldKind.FOUND) or suffices(work):
         return None
     return next((tool for tool in tools if _kind(tool) == "alike"), None)
 
 
 def tool_for(question: str, tools: Sequence[str]) -> str | None:
-    """A tool for pictures where the wording asks for a sight, for texts otherwise; the first one where none fits.
+    """Returns a tool for pictures if the wording asks for something visible, else one for texts; else the first.
 
-    By what a thing is described does not count: that is another question.
+    Descriptions of things do not count: they belong to other questions.
     """
     for thing in reversed(described(question)):
-        # From the last one on, so that the places of those before it still fit.
+        # From the last one on, so that earlier positions still fit.
         question = named(question, thing, thing.noun)
     searching = [tool for tool in tools if not any(word in tool.lower() for word in _FINISH)]
-    order = ("picture", "text", "", "web", "graph") if looks(question) else ("text", "", "web", "graph", "picture")
+    order = (
+        ("picture", "text", "", "web", "graph") if asks_for_sight(question) else ("text", "", "web", "graph", "picture")
+    )
     for kind in order:
         for tool in searching:
             if _kind(tool) == kind:
@@ -145,19 +147,19 @@ def tool_for(question: str, tools: Sequence[str]) -> str | None:
 
 
 def node(work: Work) -> tuple[NodeType, list[int], str]:
-    """Type, parents and instruction of the next node of a planning graph.
+    """Returns type, parents and instruction of the next node of a planning graph.
 
-    Each part of the question is retrieved for, in pictures too where it asks for a sight; then comes the answer, as
-    soon as what was found suffices or everything was retrieved for; and then the end.
+    Every part of the question is searched; the answer follows when the evidence suffices or all parts were searched,
+    and then the end.
     """
     nodes = [(n, given) for given in work.given(FieldKind.NODE) if (n := given.number) is not None]
     answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
-    # An answer node that came to nothing does not end the plan.
+    # An answer node without an answer does not end the plan.
     answered = [n for n, outcome in answers if outcome.strip(" .").lower() not in ("", "unknown")]
     if answered:
         return NodeType.STOP, answered[-1:], "Stop: the question is answered."
     retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
-    # At least one retrieval comes before any answer.
+    # At least one retrieval precedes any answer.
     if not (retrieved and suffices(work)):
         for text in _planned(work):
             if not any(_same(text, other) for _, other in retrieved):
@@ -168,8 +170,7 @@ def node(work: Work) -> tuple[NodeType, list[int], str]:
 
 
 def _planned(work: Work) -> list[str]:
-    """The questions to retrieve for: the given sub-questions, with the names that were found since, or the question's
-    own parts."""
+    """The questions to search: the given sub-questions and those with new names, or else the question's parts."""
     wanted = wanted_questions(work)
     given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]
     fresh = [text for text in wanted if text not in parts(work.question)]
@@ -198,6 +199,6 @@ def _done(text: str, done: Sequence[str]) -> bool:
 
 
 def _same(text: str, other: str) -> bool:
-    # The other may say more: then it was asked for too.
+    # The other may contain more.
     stems = set(content_stems(text))
     return bool(stems) and stems <= set(content_stems(other))

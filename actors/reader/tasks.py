@@ -1,69 +1,248 @@
-"""Carries out the task that a turn sets: fills each line of its form with the skill for the line's kind.
+"""Does the task of a turn: fills each line of its form with the skill for the line's kind.
 
-A skill that has nothing to say fills nothing: the reply then cannot be read as what was asked for, and that shows.
+A skill without a result leaves its line out: the reply is then visibly not what the form asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.messages import Field, FieldKind
-from actors.reader import examine, extract, plan, summarise
-from actors.reader.agree import candidate, side
+from actors.reader import plan, work
+from actors.reader.english import STOP_WORDS, name_spans, normal_name, sentences, stem, words
+from actors.reader.judge import agree
+from actors.reader.statements import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
+from actors.reader.triples import LISTED, MENTIONED, Edge, distinct, of_caption, of_passage, of_row
 from actors.reader.work import Work, one_of
+
+NEITHER = "neither"
+SENTENCES = 4
+MOST_TRIPLES = 24  # where a form sets no number: a whole graph, within the default limit of a reply
+MOST_OF_SENTENCE = 3  # triples, as few as an agent would write
+_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+_PREPOSITION = re.compile(r"^(?:along|among|near|across|within|around|beside|according to)\s+", re.IGNORECASE)
+_PREPOSITIONS = frozenset("along among near across within around beside upon per via against".split())
+_HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
+
+
+def answer(work: Work, line: Field) -> list[str]:
+    """The agent's answer, in the form's spelling."""
+    if not work.answer and line.optional:
+        return []
+    text = work.answer or "unknown"
+    return one_of(line, text.lower()) if line.values else [text]
+
+
+def confidence(state: Work, line: Field) -> list[str]:
+    """Confidence in the answer, where the form asks for one; else in the judgement of the evidence."""
+    return [f"{state.confidence if state.field(FieldKind.ANSWER) else work.sureness(state):.2f}"]
+
+
+def side(state: Work, line: Field) -> list[str]:
+    """The side of a debate with this agent's answer, if the evidence suffices or all sides agree; else neither."""
+    last = dict(state.heard)  # a later answer replaces an earlier one
+    agreeing = [agent for agent, text in last.items() if state.answer and agree(text, state.answer)]
+    decided = bool(agreeing) and (len(agreeing) == len(last) or work.suffices(state))
+    return one_of(line, agreeing[0].lower() if decided else NEITHER)
+
+
+def candidate(work: Work, line: Field) -> list[str]:
+    """The different answers of others, in order; unknown where nobody has one."""
+    different: list[str] = []
+    for _, text in work.heard:
+        if text and not any(agree(text, other) for other in different):
+            different.append(text)
+    return different or ([] if line.optional else ["unknown"])
+
+
+def summary(state: Work, line: Field) -> list[str]:
+    """The relevant statements as sentences."""
+    if line.optional and work.dismissed(state):
+        return []
+    bearing = state.most_bearing(line.most or SENTENCES)
+    return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING]
+
+
+def description(state: Work, line: Field) -> list[str]:
+    """The relevant statements about pictures; all of them where there is only one picture."""
+    if line.optional and work.dismissed(state):
+        return []
+    bearing = state.most_bearing(SENTENCES, seen=True)
+    if state.pictures == 1:
+        seen = (entry.statement for entry in state.entries if entry.statement.seen)
+        bearing = list(dict.fromkeys([*bearing, *seen]))[: 2 * SENTENCES]
+    return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING_SEEN]
+
+
+def thought(work: Work, line: Field) -> list[str]:
+    """The best evidence and its consequence: an answer, or the next question."""
+    known = _in_sentences(work.most_bearing(2)) or NOTHING
+    if work.answer:
+        return [f"{known} {CONCLUSION}{work.answer.rstrip('.')}."]
+    return [f"{known} {NEXT}{plan.next_question(work)}"]
+
+
+def triples_of(statement: Statement) -> list[Edge]:
+    """Returns the (head, relation, tail) of one statement; [] where no rule fits its wording."""
+    if statement.triple:
+        return [statement.triple]
+    if statement.cells:
+        edges = distinct(of_row(statement.title, "; ".join(f"{header}: {value}" for header, value in statement.cells)))
+        # The row's place in its table comes last: its cells state more.
+        return sorted(edges, key=lambda edge: edge[1].startswith(LISTED))
+    if statement.seen:
+        return distinct(of_caption(statement.title, statement.text))
+    edges = distinct(of_passage(statement.title, statement.text, statement.title))
+    return [edge for edge in edges if edge[1] != MENTIONED][:MOST_OF_SENTENCE]
+
+
+def triple(work: Work, line: Field) -> list[str]:
+    """The relevant triples of the evidence and of the given lines, best first, without those already found.
+
+    All triples, where the form sets no number or nothing is asked; those of the question, where there are no others.
+    """
+    found = {given.text for given in work.given(FieldKind.FOUND)}
+    everything = line.most is None or not work.at.weights
+    values: dict[Edge, float] = {}
+    for entry, (strength, chain) in zip(work.entries, work.chains, strict=True):
+        # A link of a good chain counts a little less than direct coverage.
+        value = max(work.bearing(entry), 0.9 * strength * (len(chain) > 1))
+        for edge in triples_of(entry.statement):
+            values[edge] = max(values.get(edge, 0.0), value)
+    ranked = sorted(values, key=lambda edge: -values[edge])
+    ranked = [edge for edge in ranked if " | ".join(edge) not in found]
+    kept = [edge for edge in ranked if everything or values[edge] > 0]
+    if found and not kept:
+        return ["none"]
+    kept = kept or _presumed(work.question)
+    return [" | ".join(edge) for edge in kept[: MOST_TRIPLES if everything else line.most]]
+
+
+def entity(work: Work, line: Field) -> list[str]:
+    """Names or else noun groups of the question; without a question, the names of the evidence."""
+    if not work.question:
+        names = list({key: name for statement in work.most_bearing(8) for key, name in statement.names}.values())
+    else:
+        names = names_in(work.question) or noun_groups(work.question)
+    return _distinct(names)[: line.most or 8]
+
+
+def keyword(work: Work, line: Field) -> list[str]:
+    """Names and noun groups of the question; without a question, of the evidence."""
+    text = work.question
+    if not text:
+        text = " ".join(f"{statement.title}. {statement.text}" for statement in work.most_bearing(3))
+    groups = (phrase for phrase in noun_groups(text) if phrase[0].islower())
+    return _distinct([*names_in(text), *groups])[: line.most or 8]
+
+
+def theme(work: Work, line: Field) -> list[str]:
+    """Relations in the question: its noun groups without names, the one asked for first."""
+    groups = [phrase for phrase in noun_groups(work.question) if phrase[:1].islower()]
+    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in work.at.form.head]
+    return _distinct([*head, *groups] or [str(work.at.form.answer_type)])[: line.most or 4]
+
+
+def names_in(text: str) -> list[str]:
+    """Finds names in a text, without prepositions and verbs that open its sentences with a capital."""
+    names = []
+    for name, start, end in name_spans(text):
+        bare = _PREPOSITION.sub("", name)
+        opens = start == 0 or text[:start].rstrip().endswith((".", "?", "!"))
+        # At the start of a sentence a name needs another sign than its capital.
+        if bare != name or not opens or " " in name or text.count(name) > 1 or text[end:].startswith("'s"):
+            names.append(re.sub(r"^[Tt]he ", "", bare))
+    return names
+
+
+def noun_groups(text: str) -> list[str]:
+    """Finds sequences of content words, apart from names, in order."""
+    groups: list[str] = []
+    run: list[str] = []
+    end = 0
+    for match in _WORD.finditer(text):
+        word = match[0]
+        # A change between capitals and small letters ends a group: names stay separate.
+        joined = text[end : match.start()].isspace() and run and run[-1][0].isupper() == word[0].isupper()
+        end = match.end()
+        if word.lower().removesuffix("'s") in STOP_WORDS | _PREPOSITIONS:
+            groups, run = [*groups, " ".join(run)], []
+        elif joined and len(run) < 3:
+            run.append(word)
+        else:
+            groups, run = [*groups, " ".join(run)], [word]
+    return [phrase for phrase in (*groups, " ".join(run)) if phrase and not phrase.isdigit()]
+
+
+def _presumed(question: str) -> list[Edge]:
+    """The triples that a question presumes: those of its statements, and `river | has | source`."""
+    edges: list[Edge] = []
+    for sentence in sentences(question):
+        if not sentence.endswith("?"):
+            edges += distinct(of_passage("", sentence, ""))
+        edges += [(match[2], "has", match[1]) for match in _HAS.finditer(sentence)]
+    return edges
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    kept: dict[str, str] = {}
+    for text in names:
+        if key := normal_name(text):
+            kept.setdefault(key, text)
+    return list(kept.values())
+
+
+def _in_sentences(bearing: Sequence[Statement]) -> str:
+    """The statements as text, each after its title where it does not contain it, and once."""
+    texts = []
+    for statement in bearing:
+        text = statement.text
+        if statement.title and (statement.cells or statement.title.lower() not in text.lower()):
+            text = f"{statement.title}: {text}" if text else f"{statement.title} is shown"
+        texts.append(f"{text}{'' if statement.text.endswith(('.', '!', '?')) else '.'}")
+    return " ".join(dict.fromkeys(texts))
+
 
 Skill = Callable[[Work, Field], list[str]]
 
-
-def _answer(work: Work, line: Field) -> list[str]:
-    if not work.answer and line.optional:
-        return []
-    answer = work.answer or "unknown"
-    return one_of(line, answer.lower()) if line.values else [answer]
-
-
-def _confidence(work: Work, line: Field) -> list[str]:
-    """Of the answer, where the form asks for one; else of the judgement about the evidence."""
-    return [f"{work.confidence if work.field(FieldKind.ANSWER) else examine.sureness(work):.2f}"]
-
-
 SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.ACTION: plan.action,
-    FieldKind.ANSWER: _answer,
+    FieldKind.ANSWER: answer,
     FieldKind.CANDIDATE: candidate,
-    FieldKind.CONFIDENCE: _confidence,
-    FieldKind.DESCRIPTION: summarise.description,
-    FieldKind.ENOUGH: examine.enough,
-    FieldKind.ENTITY: extract.entity,
+    FieldKind.CONFIDENCE: confidence,
+    FieldKind.DESCRIPTION: description,
+    FieldKind.ENOUGH: work.enough,
+    FieldKind.ENTITY: entity,
     FieldKind.INSTRUCTION: plan.instruction,
     FieldKind.INTENTS: plan.intents,
-    FieldKind.KEYWORD: extract.keyword,
+    FieldKind.KEYWORD: keyword,
     FieldKind.PARENTS: plan.parents,
     FieldKind.QUERY: plan.query,
-    FieldKind.RELEVANT: examine.relevant,
-    FieldKind.RETRIEVE: examine.retrieve,
-    FieldKind.SELECTED: examine.selected,
+    FieldKind.RELEVANT: work.relevant,
+    FieldKind.RETRIEVE: work.retrieve,
+    FieldKind.SELECTED: work.selected,
     FieldKind.SIDE: side,
     FieldKind.STEP: plan.step,
     FieldKind.SUB_QUESTION: plan.sub_question,
-    FieldKind.SUMMARY: summarise.summary,
-    FieldKind.SUPPORTED: examine.supported,
-    FieldKind.THEME: extract.theme,
-    FieldKind.THOUGHT: summarise.thought,
-    FieldKind.TRIPLE: extract.triple,
+    FieldKind.SUMMARY: summary,
+    FieldKind.SUPPORTED: work.supported,
+    FieldKind.THEME: theme,
+    FieldKind.THOUGHT: thought,
+    FieldKind.TRIPLE: triple,
     FieldKind.TYPE: plan.node_type,
-    FieldKind.VISUAL: examine.visual,
+    FieldKind.VISUAL: work.visual,
 }
 
 
-def fill(work: Work) -> str:
-    """The reply: a line per value, fields in the form's order."""
+def fill(state: Work) -> str:
+    """Returns the reply: a line per value, fields in the form's order."""
     lines: list[str] = []
-    for line in work.task.fields:
-        # What a role's own form wants beside what all forms want (faults, coordinates) is beyond it.
-        beyond = line.label and line.optional and line.kind is FieldKind.SUMMARY
-        skill = None if beyond else SKILLS.get(line.kind)
-        values = skill(work, line) if skill else []
-        # One line a value: after a line break, the rest might be read as another field.
+    for line in state.task.fields:
+        # The reader cannot fill further fields of a role's form (faults, coordinates).
+        unknown = line.label and line.optional and line.kind is FieldKind.SUMMARY
+        skill = None if unknown else SKILLS.get(line.kind)
+        values = skill(state, line) if skill else []
+        # One line a value: text after a line break might be parsed as another field.
         lines += [f"{line.name}: {' '.join(value.split())}" for value in (values if line.many else values[:1])]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""The skill to use a tool: looks a question up where nothing that was read answers it, and reads what came back.
+"""Uses tools: looks a question up where the evidence does not answer it, and reads the results.
 
-It knows of tools what the prompt says of them, and uses only such as take one text: among those not yet used, the
-one with a description that has most words in common with the question.
+Only the prompt describes tools. The reader uses tools that take one text: among the unused ones, the tool whose
+description shares most words with the question.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from actors.prompting.tool_text import CALL, TOOL_CALL, TOOL_RESULT, TOOLS, call_line
-from actors.reader.statement import Statement, read_statement
-from actors.reader.text import content_stems, name_spans, sentences
+from actors.reader.english import content_stems, name_spans, sentences
+from actors.reader.statements import Statement, read_statement
 
 _LISTED = re.compile(r"^\[([^\]]+)\] (.*?) ?(\{.*\})$")
 _RETURNED = re.compile(r"^\[([^\]]+)\] (.*)$")
@@ -22,7 +22,7 @@ _FREE_TEXT = frozenset(("query", "question", "text", "input", "prompt", "search"
 
 @dataclass(frozen=True, slots=True)
 class TextTool:
-    """A tool that takes one text, as the argument of that name."""
+    """A tool with one text argument, named `argument`."""
 
     name: str
     description: str
@@ -31,26 +31,25 @@ class TextTool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools of a conversation: those that can be used, those that were, and what these returned."""
+    """Tools of a conversation: the listed ones, the used ones, and their results."""
 
     listed: tuple[TextTool, ...] = ()
     used: frozenset[str] = frozenset()
     returned: tuple[Statement, ...] = ()
 
     def call(self, question: str) -> str | None:
-        """The reply that uses the most promising tool; None when every one has been used."""
+        """Returns the reply that calls the most promising tool; None when all have been used."""
         question_stems = set(content_stems(question))
         left = [tool for tool in self.listed if tool.name not in self.used]
         if not left:
             return None
-        # Of equals the first one listed.
         best = max(left, key=lambda tool: len(question_stems & set(content_stems(f"{tool.name} {tool.description}"))))
         return call_line(best.name, {best.argument: _wanted(question, best.argument)})
 
 
 def read_tools(own: str) -> Tools:
-    """The tools that the sections of a conversation list, call and report."""
-    # Once results are in, a conversation may go on without listing the tools again.
+    """Reads the tools that the sections of a conversation list, call and report."""
+    # After results, a conversation may continue without listing the tools again.
     if not any(heading in own for heading in (TOOLS, TOOL_CALL, TOOL_RESULT)):
         return Tools()
     lines: dict[str, list[str]] = {}
@@ -66,7 +65,7 @@ def read_tools(own: str) -> Tools:
 
 
 def _text_tool(line: str) -> TextTool | None:
-    """The tool of a line, if it has exactly one required argument and that is a text."""
+    """The tool of a line, if its only required argument is a text."""
     match = _LISTED.match(line)
     try:
         schema = json.loads(match[3]) if match else {}
@@ -86,14 +85,14 @@ def _used(line: str) -> set[str]:
 
 
 def _returned(lines: Sequence[str]) -> Iterator[Statement]:
-    """Every sentence, as of the tool that returned it."""
+    """Every sentence of the results, with its tool as source."""
     source = ""
     for line in lines:
         match = _RETURNED.match(line)
         # A result may have several lines; only the first one names the tool.
         source, text = (match[1], match[2]) if match else (source, line)
         title, colon, rest = text.partition(": ")
-        # So much text before a colon is no title.
+        # A longer text before a colon is no title.
         if not colon or len(title) > 80:
             title, rest = "", text
         for part in sentences(rest):
@@ -101,6 +100,6 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
 
 
 def _wanted(question: str, argument: str) -> str:
-    """The whole question for an argument that is called `query` or the like, else the longest name in it."""
+    """The whole question for an argument such as `query`, else the longest name in it."""
     names = [] if argument.lower() in _FREE_TEXT else [name for name, _, _ in name_spans(question)]
     return max(names, key=len, default=question)

@@ -1,90 +1,95 @@
-"""The state in which a task is carried out: the task, what the agent has read, and what it would answer."""
+"""The state of a task, and judgements about what was read: relevance, sufficiency, support, selection."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, Given, Task
-from actors.reader.find import Candidate, Entry, View, candidates, chains, view
-from actors.reader.lexicon import COLOURS, NUMBERS, STOP_WORDS
-from actors.reader.question_form import question_form
-from actors.reader.sight import gaussian
-from actors.reader.statement import Statement
-from actors.reader.text import name_spans, normal_name, stem, words
+from actors.reader.candidates import Candidate, Entry, View, candidates, chains, choose, view
+from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
+from actors.reader.judge import compare
+from actors.reader.perception import gaussian
+from actors.reader.question import question_form
+from actors.reader.statements import Statement, statements_in
 
-CLEAR = 0.45  # value of an answer from which on a name is taken for known
+CLEAR = 0.45  # least value of an answer that counts as known
 UNSURE = 0.12  # spread of a judgement at skill 0, as a share of what is judged
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`entries` are first-hand, heard and given statements with, in `reached`, the best chain from each of them.
+    """A task with the agent's knowledge.
 
-    `answer` is what the agent would answer ("" for unknown) with its `value` in [0, 1] and `confidence`;
-    `done` what it has searched for or asked before in this discussion, and `heard` are the others' answers in it, as
-    (agent, answer).
+    lines: the lines that the turn is given, numbered.
+    entries: first-hand, heard and given statements; `chains` has the best chain from each.
+    answer: the agent's answer ("" for unknown), with its `value` in [0, 1] and `confidence`.
+    noise: scale of the error of judgements.
+    done: earlier searches and sub-questions of the discussion.
+    heard: the others' answers in it, as (agent, answer).
     """
 
     task: Task
-    material: Sequence[Given]
+    lines: Sequence[Given]
     question: str
     choices: tuple[str, ...]
     at: View
     entries: Sequence[Entry]
-    reached: Sequence[tuple[float, tuple[int, ...]]]
+    chains: Sequence[tuple[float, tuple[int, ...]]]
     answer: str
     value: float
     confidence: float
     pictures: int
     skill: float
-    hops: int
+    noise: float
     seed: int
     done: tuple[str, ...] = ()
     heard: tuple[tuple[str, str], ...] = ()
 
     def given(self, kind: FieldKind) -> list[Given]:
-        """The lines of material of one kind, in order."""
-        return [given for given in self.material if given.kind is kind]
+        """Returns the given lines of one kind, in order."""
+        return [line for line in self.lines if line.kind is kind]
 
     def field(self, kind: FieldKind) -> Field | None:
-        """The line of the form that a value of this kind belongs on."""
+        """Returns the form's field of a kind."""
         return next((field for field in self.task.fields if field.kind is kind), None)
 
     def judged(self, what: str, value: float) -> float:
-        """A value as this agent perceives it: the less skilled, the further off."""
-        return value + UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
+        """Returns a value as this agent perceives it, with an error that decreases with its skill."""
+        return value + self.noise * UNSURE * (1 - self.skill) * gaussian(self.seed, "judge", what)
 
     def bearing(self, entry: Entry) -> float:
-        """The share of the question that a statement covers on its own."""
+        """Returns the share of the question that a statement covers alone."""
         return self.at.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
-        """Statements by how much they bear on the question, those of the best chain first; none that do not bear.
+        """Returns relevant statements, those of the best chain first, then by the share of the question they cover.
 
-        `seen` keeps to what pictures show (True) or to what is told (False).
+        Args:
+            seen: only statements about pictures (True), or only others (False).
         """
-        best = max(self.reached, key=lambda reached: reached[0], default=(0.0, ()))
+        best = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
         linked = best[1] if best[0] > 0 else ()
         rest = sorted(range(len(self.entries)), key=lambda i: (-self.bearing(self.entries[i]), i))
         top = max(map(self.bearing, self.entries), default=0.0)
-        # The small number keeps out what covers nothing, even where nothing covers anything.
+        # The small number excludes statements that cover nothing.
         order = [*linked, *(i for i in rest if self.bearing(self.entries[i]) >= max(0.5 * top, 1e-9))]
         kept = dict.fromkeys(self.entries[i].statement for i in order)
         return [statement for statement in kept if seen is None or statement.seen == seen][:most]
 
     def found_out(self, question: str) -> str:
-        """The name that the statements give in answer to another question, if they give it clearly; else "".
+        """Returns the name that clearly answers another question, or "".
 
-        A name is the title of something read, or a table's cell: other phrases may be anything. It is clear when all
-        names, numbers and colours of the question are in the statements that lead to it.
+        A name is a title or a table's cell. It is clear when the statements that lead to it contain all names, numbers
+        and colours of the question.
         """
         statements = [entry.statement for entry in self.entries]
         if not statements:
             return ""
         at = view(question_form(question), statements)
         entries = [at.entry(statement) for statement in statements]
-        ranking: list[Candidate] = candidates(entries, chains(at, entries, self.hops))
+        ranking: list[Candidate] = candidates(entries, chains(at, entries))
         titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
         if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
@@ -93,24 +98,161 @@ class Work:
 
 
 def one_of(field: Field, word: str) -> list[str]:
-    """The word as the form spells it; nothing where it is none of the values that the form allows."""
+    """Returns the word in the form's spelling; [] if it is none of the allowed values."""
     spelt = {value.lower(): value for value in field.values}
     return [spelt.get(word, word)] if not spelt or word in spelt else []
 
 
 def yes_or_no(field: Field, yes: bool) -> list[str]:
-    """The value for yes or for no, as the form spells it."""
+    """Returns yes or no in the form's spelling."""
     return one_of(field, "yes" if yes else "no")
 
 
 def known_answer(given: Given) -> str:
-    """The answer that a line gives; "" for unknown."""
+    """Returns the answer of a given line; "" for unknown."""
     return "" if normal_name(given.text) == "unknown" else given.text
 
 
 def _identifying_stems(question: str) -> set[str]:
     """The stems of a question's names, numbers and colours."""
-    # At the start of the question a capital need not mean a name.
+    # At the start of the question a capital need not begin a name.
     names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
     marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
     return {word for word in names | marks if word not in STOP_WORDS}
+
+
+_SEEN = re.compile(r"\bcan (?:one|you|be) see", re.IGNORECASE)
+_SHOWN = re.compile(r"\[(\d+)\]")  # the number of a source
+BEARS = 0.28  # of the question's weight, for a source to be relevant
+SUFFICES = 0.5  # least value of an answer that needs no more evidence
+STANDS = 0.4  # least support of an answer that the evidence confirms
+NAMED = 0.5  # value of a candidate that is a name in the question
+LEAST = 0.05  # of the question's weight, for a candidate to be selected at all
+KEPT = 0.6  # of the best candidate's value, for another one to be selected too
+
+
+def relevant(work: Work, line: Field) -> list[str]:
+    """Yes if the evidence is relevant; in a form that also asks for a selection, if there is one."""
+    selecting = work.field(FieldKind.SELECTED)
+    if selecting:
+        return yes_or_no(line, bool(selected(work, selecting)))
+    return yes_or_no(line, work.judged("bears", _bearing(work)) >= BEARS)
+
+
+def dismissed(work: Work) -> bool:
+    """Tests whether the same form declares the evidence irrelevant."""
+    line = work.field(FieldKind.RELEVANT)
+    return line is not None and relevant(work, line)[:1] == yes_or_no(line, False)
+
+
+def enough(work: Work, line: Field) -> list[str]:
+    """Yes if the evidence answers the question."""
+    return yes_or_no(line, suffices(work))
+
+
+def retrieve(work: Work, line: Field) -> list[str]:
+    """Yes if the evidence does not answer the question yet."""
+    return yes_or_no(line, not suffices(work))
+
+
+def suffices(work: Work) -> bool:
+    """Tests whether this agent considers its answer sufficient."""
+    return bool(work.answer) and work.judged("suffices", work.value) >= SUFFICES
+
+
+def visual(work: Work, line: Field) -> list[str]:
+    """Yes if the wording asks for something visible, or the best chain has a picture."""
+    return yes_or_no(
+        line, asks_for_sight(work.question) or (work.pictures > 0 and any(e.statement.seen for e in _answering(work)))
+    )
+
+
+def asks_for_sight(question: str) -> bool:
+    """Tests whether the wording, apart from names, asks for something visible."""
+    plain = question
+    for name, start, end in reversed(name_spans(question)):
+        if start:
+            plain = f"{plain[:start]}{' ' * len(name)}{plain[end:]}"
+    plain_words = words(plain)
+    return bool(
+        PICTURE_WORDS & {*plain_words, *(word.removesuffix("s") for word in plain_words)} or _SEEN.search(plain)
+    )
+
+
+def selected(work: Work, line: Field) -> list[str]:
+    """Selects the candidates, or else the numbered evidence, that cover the question, best first; [] if none does.
+
+    Statements of the best chain count together: a table's row and the passage about a cell of it.
+    """
+    values = _candidate_values(work)
+    top = max(values.values(), default=0.0)
+    least = max(KEPT * top, LEAST)
+    ranked = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])
+    kept = ranked[: line.most or 5]
+    return [", ".join(map(str, kept))] if kept else []
+
+
+def _candidate_values(work: Work) -> dict[int, float]:
+    """By number, the share of the question that a candidate covers alone or in the best chain.
+
+    A candidate that names sources by their numbers has their statements.
+    """
+    given = [(n, line) for line in work.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
+    if given:
+        numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
+        # Candidates are linked with the evidence, which cannot be selected.
+        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
+        at = view(work.at.form, everything)
+        entries: list[Entry] = [at.entry(s) for s in everything]
+        reached = chains(at, entries)
+        holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
+        sources = (entry.statement.source for entry in work.entries)
+        numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
+        covered = at.covered
+    else:
+        entries, reached, covered = list(work.entries), list(work.chains), work.at.covered
+        numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
+    values: dict[int, float] = {}
+    best = max(reached, key=lambda r: r[0], default=(0.0, ()))
+    for i, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
+        if number is None:
+            continue
+        value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
+        values[number] = max(values.get(number, 0.0), value * work.judged(f"candidate {number}", 1.0))
+    question = f" {' '.join(words(work.question))} "
+    for n, line in given:  # a candidate that the question names is its subject
+        if len(words(line.text)) <= 4 and f" {normal_name(line.text)} " in question:
+            values[n] = max(values.get(n, 0.0), NAMED)
+    return values
+
+
+def supported(work: Work, line: Field) -> list[str]:
+    """Yes if the evidence confirms the first given answer, or else the first given candidate."""
+    answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
+    answer = known_answer(answers[0]) if answers else ""
+    return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= STANDS)
+
+
+def support(work: Work, answer: str) -> float:
+    """Returns an answer's support: as the reader's best answer, or by a chain that names it."""
+    own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
+    ranking = choose(work.at, work.entries, [answer])
+    stated_at = [f.value for f in ranking if f.chain]
+    # Evidence that names an answer counts less than evidence that leads to it.
+    return max(own, 0.8 * stated_at[0] if stated_at else 0.0)
+
+
+def sureness(work: Work) -> float:
+    """Returns the confidence in a judgement: higher with the distance from the threshold."""
+    return min(0.98, 0.5 + abs(_bearing(work) - BEARS))
+
+
+def _bearing(work: Work) -> float:
+    """The share of the question that the best chain or the best candidate covers."""
+    return max([*(strength for strength, _ in work.chains), *_candidate_values(work).values()], default=0.0)
+
+
+def _answering(work: Work) -> list[Entry]:
+    """The entries of the chain that covers most of the question."""
+    strength, chain = max(work.chains, key=lambda r: r[0], default=(0.0, ()))
+    return [work.entries[i] for i in chain] if strength >= BEARS else []

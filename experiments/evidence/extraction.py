@@ -37,7 +37,7 @@ from actors.messages import (
 )
 from experiments.evidence.parts import PART_WORDS, parts_of
 from experiments.records import jsonl
-from retrieval.extract import Statements
+from retrieval.extract import Extraction
 from topologies.topology import Ask, discussion_id
 
 DAMAGED = "delete the file, and everything is extracted again"
@@ -186,7 +186,7 @@ def missing(
                 yield question
 
 
-def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS) -> Statements:
+def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: int = PART_WORDS) -> Extraction:
     """What a graph is built of; its key is of all that these sources state. What several parts of a source state is one
     triple of it."""
     digest = hashlib.blake2b(digest_size=12)
@@ -203,7 +203,7 @@ def statements(sources: Iterable[Source], kept: Mapping[str, Kept], part_words: 
     for source in sources:
         for triple in triples_of(source):
             digest.update(repr((triple.id, triple.head, triple.relation, triple.tail)).encode(errors="replace"))
-    return Statements(f"model-{digest.hexdigest()}", triples_of)
+    return Extraction(f"model-{digest.hexdigest()}", triples_of)
 
 
 def captioned(

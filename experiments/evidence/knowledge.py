@@ -10,8 +10,8 @@ from typing import Literal, Protocol, runtime_checkable
 from actors.messages import Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
-from retrieval.extract import BY_RULES, Statements
-from retrieval.graph import Graph
+from retrieval.extract import BY_RULES, Extraction
+from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace
 
 
@@ -31,12 +31,12 @@ class Knowledge:
     """Searches the graph as `retrieval.scope` says: the statements of the question's pool, all, or both in turn."""
 
     def __init__(
-        self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None, stated: Statements = BY_RULES
+        self, evidence: Evidence, given: Callable[[], Iterable[Triple]] | None, stated: Extraction = BY_RULES
     ) -> None:
         self._evidence = evidence
         self._given = given
         self._stated = stated
-        self._graph: Graph | None = None
+        self._graph: KnowledgeGraph | None = None
         self._lock = Lock()
 
     def search(self, item: Item, words: Sequence[str], k: int, level: Literal["entity", "theme"]) -> tuple[Triple, ...]:
@@ -59,8 +59,8 @@ class Knowledge:
         # All edges of an entity are asked for, so the pool need not be searched first.
         return self._evidence.spaces(item)[-1]
 
-    def _opened(self) -> Graph:
+    def _opened(self) -> KnowledgeGraph:
         with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
-                self._graph = Graph.open(self._evidence.store, self._given, self._stated)
+                self._graph = KnowledgeGraph.open(self._evidence.store, self._given, self._stated)
             return self._graph

@@ -11,7 +11,7 @@ from actors.messages import Hit, Question, Search, Source, Triple
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
-from retrieval.extract import BY_RULES, Statements
+from retrieval.extract import BY_RULES, Extraction
 from retrieval.web import Web
 
 
@@ -33,7 +33,7 @@ class LabelledLibrary:
         items: Iterable[Item],
         web: Web | None = None,
         triples: Callable[[], Iterable[Triple]] | None = None,
-        stated: Statements = BY_RULES,
+        stated: Extraction = BY_RULES,
     ) -> None:
         self._evidence = evidence
         self._knowledge = Knowledge(evidence, triples, stated)

@@ -39,7 +39,7 @@ from experiments.running.counted import CountedTeam
 from experiments.running.methods import methods_of
 from experiments.running.models import model_backend, role_backends
 from experiments.running.replay import replayed_folder
-from retrieval.extract import BY_RULES, Statements
+from retrieval.extract import BY_RULES, Extraction
 from retrieval.store import Store
 from topologies.discussion import Team, run_discussion
 
@@ -93,7 +93,7 @@ async def write_captions(context: RunContext, team: Team, usage: UsageLog) -> St
     return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, kept))
 
 
-async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Statements:
+async def extract_graph(context: RunContext, team: Team, usage: UsageLog) -> Extraction:
     """What the run's graph is built of: by rules, or by its model."""
     if GRAPH not in extracts(context.config):
         return BY_RULES

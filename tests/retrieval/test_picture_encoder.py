@@ -16,7 +16,7 @@ from experiments.datasets.kind import DataRequest
 from experiments.running.opening import open_store
 from experiments.studies.recall import recall_report
 from retrieval.embed import LexicalEncoder, Vectors, words_of
-from retrieval.graph import Graph
+from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
 from tests.retrieval.test_multivector import WordsAndTiles
 
@@ -164,7 +164,7 @@ def test_an_index_is_of_both_encoders_and_of_one_where_both_are_the_same(tmp_pat
 
 def test_a_graph_is_of_the_encoder_of_texts(tmp_path: Path, sources: list[Source]) -> None:
     store, texts, pictures = opened(tmp_path, sources)
-    assert Graph.open(store).search(["Drun"], 1)
+    assert KnowledgeGraph.open(store).search(["Drun"], 1)
     assert texts.asked
     assert not pictures.asked
 

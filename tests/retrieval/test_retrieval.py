@@ -18,8 +18,7 @@ from actors.errors import StoreError
 from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
-from retrieval.embed import LexicalEncoder, SentenceEncoder, Vectors, make_encoder
-from retrieval.encoders import Encoders
+from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
 from retrieval.folder import MARKER
 from retrieval.index import open_index
 from retrieval.ranking import fused

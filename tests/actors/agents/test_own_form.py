@@ -97,7 +97,7 @@ async def test_a_task_keeps_the_form_that_it_brings() -> None:
 
 @pytest.mark.parametrize("role", [CRITIC, EXPERT])
 async def test_the_embedded_reader_fills_such_a_form(role: Role) -> None:
-    message = await said(role, Reader(ReaderSettings(oversight=0)))
+    message = await said(role, Reader(ReaderSettings(skill=1)))
     assert message.status is Status.OK
     assert message.said("What stands") == ("Ana Brix was born in Benford.",)
     assert message.answer == ("Benford" if role.answers else None)
@@ -106,7 +106,7 @@ async def test_the_embedded_reader_fills_such_a_form(role: Role) -> None:
 
 
 async def test_the_embedded_reader_learns_from_what_a_colleague_s_fields_state() -> None:
-    reader = Reader(ReaderSettings(oversight=0))
+    reader = Reader(ReaderSettings(skill=1))
     expert = await said(EXPERT, reader)
     unread = replace(QUESTION, evidence=())
     assert (await said(PLAIN, reader, question=unread)).answer is None

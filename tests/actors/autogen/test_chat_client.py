@@ -285,7 +285,7 @@ async def test_an_assistant_on_the_embedded_reader_looks_up_what_it_was_not_told
 
 
 async def test_the_reader_uses_no_tool_when_its_evidence_answers() -> None:
-    client = ModelClient(Reader(ReaderSettings(oversight=0)))
+    client = ModelClient(Reader(ReaderSettings(skill=1)))
     known = "## Question\nWhere was Ana Brix born?\n## Evidence\n[t1] Ana Brix: Ana Brix was born in Salt Quay."
     created = await client.create([UserMessage(content=known, source="user")], tools=[TOOL])
     assert "Answer: Salt Quay" in str(created.content)

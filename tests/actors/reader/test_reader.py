@@ -14,11 +14,12 @@ from actors.messages import Heard, Kind, Message, Modality, Question, Request, S
 from actors.prompting import prompt
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
+from actors.reader.english import count_tokens
+from actors.reader.perception import PICTURE_TOKENS
 from actors.reader.reader import Reader, ReaderSettings
-from actors.reader.text import count_tokens
 from actors.settings import AgentSettings
 
-EXACT = ReaderSettings(conformity=0.5, dilution=0.0, error_rate=0.0, oversight=0.0, perception_error=0.0)
+EXACT = ReaderSettings(skill=1.0, noise=0.0)
 
 ROWS = (
     Source("t1:0", "t1", Kind.TABLE, "Mira Holt - Films", "Film = Night Harbour; Year = 1988; Role = Anna"),
@@ -259,7 +260,7 @@ def test_another_seed_may_err_otherwise() -> None:
 
 
 def test_what_is_read_in_vain_costs_accuracy() -> None:
-    noisy = replace(EXACT, dilution=0.06)
+    noisy = replace(EXACT, noise=5.0)
     extra = tuple(
         Source(f"n{i}", f"n{i}", Kind.TEXT, f"Harbour {i}", f"Harbour {i} lies by Dorn {i}. Kim Lund {i} came from it.")
         for i in range(40)
@@ -273,12 +274,10 @@ def test_what_is_read_in_vain_costs_accuracy() -> None:
 
 def test_pictures_are_missed_or_misread_at_the_rate_of_the_role() -> None:
     asked = "What color is the dog on the poster of Paper Moon?"
-    blind = replace(EXACT, perception_error=1.0, visual_skill={}, default_skill=0.0)
-    sharp = replace(blind, default_skill=1.0)
-    seen = answers_by_seed(blind, asked)
+    seen = answers_by_seed(replace(EXACT, skill=0.0), asked)
     assert seen.count("green") < 40
     assert {"red", "blue", "yellow"} & set(seen)
-    assert answers_by_seed(sharp, asked).count("green") == 60
+    assert answers_by_seed(EXACT, asked).count("green") == 60
 
 
 def test_a_picture_without_description_gives_its_title_only() -> None:
@@ -297,22 +296,16 @@ def test_pictures_told_otherwise_are_not_taken_from_the_cache() -> None:
 
 
 def test_a_skilled_role_errs_less() -> None:
-    rough = replace(EXACT, error_rate=1.0, text_skill={"critic": 0.1, "analyst": 0.9})
+    by_role = replace(EXACT, error_rate=1.0, skill=None)
     asked = "In which town was the director of Night Harbour born?"
     right = {
         role: sum(
-            reply(request(asked, seed=s, role=f"You are the {role}."), rough).answer == "Torley" for s in range(40)
+            reply(request(asked, seed=s, role=f"You are the {role}."), by_role).answer == "Torley" for s in range(100)
         )
-        for role in ("critic", "analyst")
+        for role in ("critic of knowledge experts", "knowledge expert")
     }
-    assert right["critic"] < 20 < right["analyst"]
-
-
-def test_a_role_reads_each_kind_of_evidence_with_a_skill_of_its_own_that_a_longer_name_can_set() -> None:
-    told = replace(EXACT, error_rate=1.0, text_skill={"critic": 1.0, "visual critic": 0.0})
-    asked = request("In which town was the director of Night Harbour born?", role="You are the visual critic of all.")
-    assert reply(asked, told).answer != "Torley"
-    assert reply(asked, replace(told, text_skill={"critic": 1.0})).answer == "Torley"
+    first, second = right.values()
+    assert 10 < first < second - 10  # the word that comes first in the role's text counts
 
 
 def test_confidence_is_higher_for_stated_than_for_doubtful_answers() -> None:
@@ -328,7 +321,7 @@ def test_tokens_are_counted_and_the_limit_is_honoured() -> None:
     whole = Reader(EXACT).read(asked)
     assert whole.stop == "stop"
     assert whole.completion_tokens == count_tokens(whole.text)
-    pictures = EXACT.picture_tokens * len(PICTURES)
+    pictures = PICTURE_TOKENS * len(PICTURES)
     assert whole.prompt_tokens >= pictures + count_tokens(asked.system + asked.shared + asked.own) - 2
     short = Reader(EXACT).read(replace(asked, max_tokens=5))
     assert short.stop == "length"

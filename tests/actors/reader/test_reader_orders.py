@@ -20,7 +20,7 @@ from actors.messages import (
 )
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import ParsedReply, parse_reply
-from actors.reader.obey import SURE, given_in_to
+from actors.reader.colleagues import SURE, given_in_to
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks import contagion, response
 from experiments.attacks.input import Input
@@ -28,7 +28,7 @@ from experiments.attacks.kind import AttackContext
 from experiments.attacks.settings import AttackSettings
 from topologies.defences.challenger import CHALLENGE
 
-SHARP = ReaderSettings(error_rate=0, oversight=0, perception_error=0, dilution=0, temperature_noise=0)
+SHARP = ReaderSettings(skill=1, noise=0)
 QUESTION = Question(
     "q",
     "Who directed Night River?",

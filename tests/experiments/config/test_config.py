@@ -57,7 +57,7 @@ def test_values_are_typed() -> None:
         ("topology=[]", "topology=[]: expected keys and values"),
         ("data=null", "data=null: expected keys and values"),
         ("sweep.points=[1]", "sweep.points[0]=1: expected keys and values"),
-        ("reader.text_skill={critic: 5}", "expected a number from 0 to 1"),
+        ("reader.skill=5", "expected a number from 0 to 1"),
         ("planted.strengths=[[1,.nan]]", "a number, true, false or null, not nan"),
         (f"methods={'[' * 2000}", "methods cannot be read"),
         (f"methods={'[' * 2000}{']' * 2000}", "methods cannot be read"),

@@ -29,7 +29,7 @@ from experiments.running.launch import attackable, launched_roles, team_roles
 from experiments.running.launched import Launched
 from retrieval.embed import LexicalEncoder
 from retrieval.extract import BY_RULES
-from retrieval.graph import Graph
+from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
 from tests.support.team import ReaderTeam
 
@@ -101,7 +101,7 @@ async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: 
     # Two passages are one, and a picture of which nothing is said has nothing to take apart.
     assert len(team.turns) == 4
     assert {turn.question.evidence[0].title for turn in team.turns} == {source.title for source in SOURCES[:4]}
-    graph = Graph.open(run.evidence.store, stated=stated)
+    graph = KnowledgeGraph.open(run.evidence.store, extraction=stated)
     found = {(triple.head, triple.tail, triple.source) for triple in graph.search(["Rusty Garden"], 9)}
     assert {("Rusty Garden", "Tona Stornley", "p2"), ("Rusty Garden", "Tona Stornley", "again")} <= found
     assert ("Amber Valley", "1971", "t1:0") in {(t.head, t.tail, t.source) for t in graph.search(["Amber Valley"], 9)}

@@ -11,15 +11,16 @@ import pytest
 
 from actors.errors import StoreError
 from actors.messages import Kind, Question, Source, Triple
+from actors.reader.triples import MENTIONED
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge, triples_given
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
-from retrieval.extract import MENTIONED, triples_of
+from retrieval.extract import triples_of
 from retrieval.folder import MARKER
-from retrieval.graph import Graph
+from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
 
 SOURCES = (
@@ -41,8 +42,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def graph(store: Store) -> Graph:
-    return Graph.open(store)
+def graph(store: Store) -> KnowledgeGraph:
+    return KnowledgeGraph.open(store)
 
 
 def edges(triples: list[Triple]) -> list[tuple[str, str, str]]:
@@ -123,7 +124,7 @@ def test_a_heading_is_nobody_that_a_pronoun_could_stand_for() -> None:
     assert all(triple.head != "Designing experiments" for triple in triples_of(asked))
 
 
-def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_relation(graph: Graph) -> None:
+def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_relation(graph: KnowledgeGraph) -> None:
     assert edges(graph.search(["fivan jurn"], 2)) == [
         ("Fivan Jurn", "was born in", "Hesstead"),
         ("Amber Valley", "was directed by", "Fivan Jurn"),
@@ -131,7 +132,7 @@ def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_r
     assert "Tona Stornley" in {triple.tail for triple in graph.search(["director of the film"], 2, level="theme")}
 
 
-def test_nothing_is_found_outside_the_pool_or_withheld(graph: Graph) -> None:
+def test_nothing_is_found_outside_the_pool_or_withheld(graph: KnowledgeGraph) -> None:
     for level in ("entity", "theme"):
         found = graph.search(["Amber Valley", "director"], 20, level=level, space=SearchSpace(["p2", "t1"], ["t1:0"]))
         assert found
@@ -143,7 +144,7 @@ def test_nothing_is_found_outside_the_pool_or_withheld(graph: Graph) -> None:
     assert graph.search(["Amber Valley"], 5, space=SearchSpace([])) == []
 
 
-def test_an_entity_has_neighbours_a_description_and_pictures_whatever_its_case(graph: Graph) -> None:
+def test_an_entity_has_neighbours_a_description_and_pictures_whatever_its_case(graph: KnowledgeGraph) -> None:
     assert graph.neighbours("AMBER  valley") == graph.neighbours("Amber Valley")
     assert [triple.id for triple in graph.neighbours("Fivan Jurn")] == ["p1#2", "p3#1"]
     assert [source.id for source in graph.entity("amber valley")] == ["p1", "t1:0", "i1"]
@@ -164,7 +165,7 @@ def test_of_an_entity_with_many_sources_the_nearest_come_and_those_of_the_pool_b
     assert len(library.entity(asked, "Magnets")) == len(lectures)
 
 
-def test_the_network_has_entities_with_pictures_and_all_edges(graph: Graph) -> None:
+def test_the_network_has_entities_with_pictures_and_all_edges(graph: KnowledgeGraph) -> None:
     network = graph.network()
     assert network.number_of_edges() == len(graph)
     node = network.nodes["Amber Valley"]
@@ -176,7 +177,7 @@ def test_the_network_has_entities_with_pictures_and_all_edges(graph: Graph) -> N
 
 def test_equal_edges_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
     same = [Source(f"{n:02}", f"{n:02}", Kind.TEXT, "Kodo", "Kodo was built by Ana Brix.") for n in range(12)]
-    built = Graph.open(Store.open(tmp_path, lambda: iter(same), LexicalEncoder()))
+    built = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(same), LexicalEncoder()))
     for level in ("entity", "theme"):
         assert [t.id for t in built.search(["built Kodo"], 5, level=level)] == [f"{n:02}#1" for n in range(5)]
 
@@ -185,17 +186,17 @@ def test_a_graph_is_built_once_and_another_for_other_triples(store: Store) -> No
     def folders() -> set[Path]:
         return {path for path in store.folder.parent.glob("graph-*") if path.is_dir()}
 
-    Graph.open(store)
+    KnowledgeGraph.open(store)
     before = {path: path.stat().st_mtime_ns for path in folders()}
-    Graph.open(store)
+    KnowledgeGraph.open(store)
     assert {path: path.stat().st_mtime_ns for path in folders()} == before
-    Graph.open(store, lambda: [Triple("1", "Amber Valley", "beats", "Rusty Garden")])
+    KnowledgeGraph.open(store, lambda: [Triple("1", "Amber Valley", "beats", "Rusty Garden")])
     assert len(folders()) == len(before) + 1
 
 
 def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store: Store) -> None:
     own = [Triple("b", "Rusty Garden", "hunts", "Boar"), Triple("a", "Amber Valley", "hides in", "Cave", "p3")]
-    given = Graph.open(store, lambda: own)
+    given = KnowledgeGraph.open(store, lambda: own)
     assert sorted(triple.id for triple in given.search(["garden", "valley"], 9)) == ["a", "b"]
     within = SearchSpace(["p1"])
     assert edges(given.search(["garden", "valley"], 9, space=within)) == [("Rusty Garden", "hunts", "Boar")]
@@ -204,20 +205,20 @@ def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store
 
 def test_two_triples_of_one_id_are_refused_in_one_line(store: Store) -> None:
     with pytest.raises(ValueError, match="two triples have the id '1'"):
-        Graph.open(store, lambda: [Triple("1", "a", "b", "c"), Triple("1", "a", "b", "d")])
+        KnowledgeGraph.open(store, lambda: [Triple("1", "a", "b", "c"), Triple("1", "a", "b", "d")])
 
 
 def test_a_damaged_graph_is_named_with_the_remedy(tmp_path: Path) -> None:
     store = Store.open(tmp_path, corpus, LexicalEncoder())
-    Graph.open(store)
+    KnowledgeGraph.open(store)
     (folder,) = (path for path in tmp_path.glob("graph-*") if path.is_dir())
     (folder / MARKER).write_text('{"triples": 1, "entities": 1}')
     with pytest.raises(StoreError, match=rf"{folder.name} is damaged.*delete that folder"):
-        Graph.open(store)
+        KnowledgeGraph.open(store)
 
 
 def test_a_corpus_that_states_nothing_has_a_graph_that_finds_nothing(tmp_path: Path) -> None:
-    empty = Graph.open(Store.open(tmp_path, lambda: iter(()), LexicalEncoder()))
+    empty = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(()), LexicalEncoder()))
     assert empty.search(["anything"], 3) == [] == empty.search(["anything"], 3, level="theme")
     assert empty.network().number_of_nodes() == 0
 

@@ -21,7 +21,7 @@ def test_roles_with_equal_models_share_one_and_those_with_the_run_s_own_ask_that
 
 
 def test_a_role_s_model_has_one_replica_unless_it_says_how_many() -> None:
-    words = [*OPENAI[:1], "model.replicas=4", "roles.text_critic.reader.hops=3", "roles.single.reader.hops=4"]
+    words = [*OPENAI[:1], "model.replicas=4", "roles.text_critic.reader.trust=0.3", "roles.single.reader.trust=0.4"]
     config = load([*words, "roles.single.model.replicas=3"])
     assert {role: backend.replicas for role, backend in role_backends(config, ROLES).items()} == {
         "text_critic": 1,
@@ -31,7 +31,7 @@ def test_a_role_s_model_has_one_replica_unless_it_says_how_many() -> None:
 
 
 def test_models_of_other_settings_have_caches_of_their_own() -> None:
-    config = load(["experiment=mmqa_prune", "roles.single.reader.error_rate=0", "roles.text_critic.reader.hops=3"])
+    config = load(["experiment=mmqa_prune", "roles.single.reader.error_rate=0", "roles.text_critic.reader.trust=0.3"])
     own = role_backends(config, ROLES)
     assert len({backend.identity() for backend in own.values()}) == len(own) == 2
 

@@ -1,27 +1,187 @@
-"""Takes a question apart by its wording: several questions in one, alternatives, conditions, things only described."""
+"""Reads the wording of a question: the answer that it asks for, its alternatives, and the questions inside it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from actors.reader.lexicon import LESS, MORE, STOP_WORDS
-from actors.reader.question_form import question_form
-from actors.reader.text import content_stems, name_spans
+from actors.reader.english import (
+    EARLIER,
+    LATER,
+    LESS,
+    MORE,
+    PEOPLE,
+    PLACES,
+    STOP_WORDS,
+    content_stems,
+    features,
+    name_spans,
+    normal_name,
+    stem,
+    words,
+)
+
+
+class AnswerType(StrEnum):
+    """Kinds of answers, by the wording of the question."""
+
+    YES_NO = "yes or no"
+    OPTION = "one of the alternatives named"
+    TIME = "time"
+    COUNT = "count"
+    QUANTITY = "quantity"
+    COLOUR = "colour"
+    LETTERING = "lettering"
+    PERSON = "person"
+    PLACE = "place"
+    THING = "thing"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionForm:
+    """The wording of a question.
+
+    focus: stems of the main clause.
+    head: stems of the noun after which/what/how many, its last word last.
+    names: normal forms of the names.
+    several: the question asks for a list.
+    options: the two alternatives of `X or Y`.
+    order: what a comparison is about (time, number), and whether the smallest wins.
+    """
+
+    text: str
+    stems: tuple[str, ...]
+    focus: frozenset[str]
+    head: tuple[str, ...]
+    answer_type: AnswerType
+    names: frozenset[str]
+    several: bool = False
+    options: tuple[str, ...] = ()
+    order: tuple[str, bool] | None = field(default=None)
+
 
 _AUXILIARY = "is|are|was|were|did|does|do|has|have|had|can|could|will|would"
 _WH = "who|whose|whom|which|what|when|where|how|why"
+_YES_NO = re.compile(rf"(?:^|,\s*)(?:{_AUXILIARY})\b", re.IGNORECASE)
+_QUESTION_WORD = re.compile(rf"\b({_WH})\b", re.IGNORECASE)
+_GROUP = r"\s+((?:[\w'’\-]+(?:\(e?s\))?\s*){1,4})"
+_HEAD = re.compile(rf"\b(?:which|what(?:\s+(?:is|are|was|were)\s+the)?|how\s+many|whose){_GROUP}", re.IGNORECASE)
+_AFTER_THE = re.compile(rf"\bthe{_GROUP}", re.IGNORECASE)
+# End the noun after `which`: verbs, prepositions and relative pronouns.
+_HEAD_END = frozenset(
+    """is are was were did does do has have had can of in on at by from with that which who whose for to came come
+    appeared appears shows featuring made held won built sung written shown known born found founded""".split()
+)
+_RELATIVE_WORD = re.compile(r"\b(?:that|whose|who|which|where|with|featuring|showing)\b", re.IGNORECASE)
+_LETTERING = re.compile(
+    r"\b(?:written|lettering|inscri\w+|(?:word|text|letter|slogan|number|name)s?\b.*\b(?:on|written)|reads?|says?)\b",
+    re.I,
+)
+_ORDER_WORDS = tuple(
+    (word, (group, smallest))
+    for vocabulary, group, smallest in (
+        (EARLIER, "time", True),
+        (LATER, "time", False),
+        (MORE, "number", False),
+        (LESS, "number", True),
+    )
+    # Sorted: the first match decides, and the order of a set differs between processes.
+    for word in sorted(vocabulary)
+)
+
+
+def question_form(text: str) -> QuestionForm:
+    """Parses one question; a description without a question word asks for a thing."""
+    spoken = words(text)
+    order = next((order for word, order in _ORDER_WORDS if word in spoken), None)
+    # Elsewhere `or` only joins words of a description.
+    options = _options(text) if order or re.match(rf"(?:{_AUXILIARY})\b", text, re.I) else ()
+    head = _head(text)
+    answer_type = AnswerType.OPTION if options else _answer_type(text, spoken, head)
+    stems = tuple(dict.fromkeys(features(text)))
+    wh = _QUESTION_WORD.search(text)
+    main = text[wh.end() :] if wh else text
+    relative = _RELATIVE_WORD.search(main)
+    # `In the film X, who ...`: the main clause begins before the question word.
+    before = text[: wh.start()] if wh and not relative else ""
+    focus = frozenset(content_stems(before + (main[: relative.start()] if relative else main)))
+    names = frozenset(normal_name(name) for name, _, _ in name_spans(text))
+    several = bool(re.search(r"\w\(e?s\)|\ball\b|\beach of\b|\blist\b", text, re.I)) or _plural(text)
+    return QuestionForm(text, stems, focus or frozenset(stems), head, answer_type, names, several, options, order)
+
+
+def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerType:
+    wh = _QUESTION_WORD.search(text)
+    first = wh[1].lower() if wh else ""
+    yes_no = _YES_NO.search(text)
+    if yes_no and (not wh or yes_no.start() < wh.start()):
+        return AnswerType.YES_NO
+    # The wording precedes the noun: `how many cities` asks for a count, not a place.
+    if "colour" in head or (first in ("what", "which") and {"color", "colour", "colors", "colours"} & set(spoken)):
+        return AnswerType.COLOUR
+    if first == "how":
+        after = words(text[wh.end() :] if wh else "")[:1]
+        return AnswerType.COUNT if after == ["many"] else AnswerType.QUANTITY if after else AnswerType.THING
+    if first == "when" or {"year", "date", "decade"} & {*head, *(stem(word) for word in head)}:
+        return AnswerType.TIME
+    if first in ("who", "whom"):
+        return AnswerType.PERSON
+    if first == "where":
+        return AnswerType.PLACE
+    if first in ("what", "which") and _LETTERING.search(text) and not {"person", "man", "woman"} & set(head):
+        return AnswerType.LETTERING
+    # `Name` is a header for people in tables, but in a question anything has a name.
+    if any(stem(word) in head for word in PEOPLE if word != "name"):
+        return AnswerType.PERSON
+    if any(stem(word) in head for word in PLACES):
+        return AnswerType.PLACE
+    return AnswerType.THING
+
+
+def _head(text: str) -> tuple[str, ...]:
+    """Stems of the noun group that is asked for, its last noun last."""
+    match = _HEAD.search(text) or _AFTER_THE.search(text)
+    if not match:
+        return ()
+    group: list[str] = []
+    for word in words(match[1].replace("(s)", "").replace("(es)", "")):
+        # A participle ends the noun: `the film directed by`.
+        if word in _HEAD_END or (group and word.endswith("ed")):
+            break
+        if word not in STOP_WORDS:
+            group.append(stem(word))
+    return tuple(group[:3])
+
+
+def _plural(text: str) -> bool:
+    match = re.search(r"\b(?:which|what)\s+(?:\w+\s+)?(\w+s)\s+(?:have|are|were|do|did|show|feature)\b", text, re.I)
+    return bool(match) and not text.lower().startswith(("what is", "what was"))
+
+
+def _options(text: str) -> tuple[str, ...]:
+    """The two alternatives of `X or Y`, without the words around them; () without `or`."""
+    parts = re.split(r",?\s+or\s+", text.rstrip(" ?."), maxsplit=1)
+    if len(parts) != 2:
+        return ()
+    left, right = parts
+    left = re.split(r"[:,]\s+", left)[-1]
+    left = re.sub(rf"^(?:(?:{_AUXILIARY})|which|what|between|either)\s+", "", left.strip(), flags=re.I)
+    right = re.split(r",\s+|\s+(?:the one with|as the)\s+", right)[0]
+    return (left.strip(" \"'"), right.strip(" \"'")) if left.strip() and right.strip() else ()
+
+
 # `..., and which ...`: a second question in the same sentence.
 _ANOTHER = re.compile(
     r",?\s+and\s+(?:also\s+)?(?=(?:(?:in|on|at|for|from|by|to|with)\s+)?(?:whose|what|when|where|how|why)\b|"
     r"(?:in|on|at|for|from|by|to|with)\s+which\b|(?:who|which)\s+\w+)",
     re.IGNORECASE,
 )
-# After such a clause, `and which ...` may go on with the clause.
+# After such a clause, `and which ...` may continue the clause.
 _RELATIVE = re.compile(r"\w\s+(?:that|which|who)\s", re.IGNORECASE)
 _ASKS = re.compile(rf"\b(?:{_WH})\b|^(?:{_AUXILIARY}|name|list|give)\b", re.IGNORECASE)
 _OPENS = re.compile(rf"(?:\w+,?\s+){{0,3}}(?:{_WH})\b|(?:{_AUXILIARY})\b", re.IGNORECASE)
-# A question about a text that it quotes: later sentences belong to that text.
+# The question quotes a text, to which later sentences belong.
 _QUOTES = re.compile(r"\b(?:this|the following) (?:text|sentence|passage)|\bbelow\b", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:it|its|he|his|she|her|they|their|him|them)\b", re.IGNORECASE)
 _NAME = r"(?:[Tt]he\s+)?[A-Z][\w'’.\-]*(?:\s+(?:of\s+the\s+|of\s+)?[A-Z][\w'’.\-]*)*"
@@ -39,15 +199,15 @@ _DESCRIBED = re.compile(
     rf"\b[Tt]he\s+(?P<noun>{_NOUNS})(?P<place>{_PLACE})\s+(?P<by>{_CLAUSE})(?P<rest>\s*.*)", re.DOTALL
 )
 _DATED = re.compile(rf"\b[Tt]he\s+(?P<year>\d{{4}})\s+(?P<noun>{_NOUNS})(?P<place>(?:\s+(?:of|in|by|from)\s+{_NAME})+)")
-# With `does` before the description, the main verb comes after it and ends it.
+# With `does` before the description, the main verb ends it.
 _MAIN_VERB = re.compile(
     r"\s+(?:like|show|have|list|open|stand|come|happen|belong|play|win|live|keep|hold|use|appear|get|take|give|lie|"
     r"start|begin|end|work|serve|eat|need|want|wear|contain|feature|mean|say|look|go|run|represent|originate|read)\b[^,]*$"
 )
-# Nor are these part of the description: another clause, the question word, a participle after `was the ...`.
+# These end a description, too: another clause, the question word, a participle after `was the ...`.
 _NEXT = re.compile(rf",[\"”']?\s+(?:{_WH}|{_AUXILIARY})\b.*$|\s+(?:what|how)\b.*$", re.IGNORECASE | re.DOTALL)
 _PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|sung)$")
-# `The fact that ...`: the clause says the fact and describes nothing.
+# `The fact that ...`: the clause states the fact and describes nothing.
 _SAYING = frozenset("conclusion fact idea claim hypothesis belief statement way reason time".split())
 # `Name the film that ...` asks for the thing itself.
 _COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
@@ -70,7 +230,7 @@ _MEASURED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Something that a question describes instead of naming, by which noun, where, and the question for its name."""
+    """A thing that a question describes instead of naming: its place, its noun, the question for its name."""
 
     start: int
     end: int
@@ -79,10 +239,10 @@ class Described:
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The smaller questions that a question takes to answer, in the order in which to ask them; itself if none.
+    """Splits a question into smaller ones, in the order in which to ask them; returns it alone if it has no parts.
 
-    What is asked of a thing that is only described cannot be asked before the thing has a name: so the last part of
-    such a question is the question itself, which at least stands alone.
+    A question about a thing that is only described can be asked once the thing has a name. So the last part of such a
+    question is the question itself.
     """
     questions: list[str] = []
     for question in _questions(text):
@@ -93,7 +253,7 @@ def parts(text: str) -> tuple[str, ...]:
         elif both:
             questions += [_asked(f"{both['before']} {_holds(both[one])}") for one in ("one", "two")]
         else:
-            # Innermost first: an outer description can be asked about once the inner thing has a name.
+            # Innermost first: an outer description can be resolved once the inner thing has a name.
             questions += [thing.question for thing in reversed(described(question))]
             questions.append(question)
     split = tuple(dict.fromkeys(questions))
@@ -101,18 +261,18 @@ def parts(text: str) -> tuple[str, ...]:
 
 
 def described(question: str) -> list[Described]:
-    """The things that a question describes, outermost first."""
+    """Finds the things that a question describes, outermost first."""
     if _BOTH.match(question) or (_ALTERNATIVES.match(question) and question_form(question).options):
         return []
     things: list[Described] = []
     start = 0
     while match := _DESCRIBED.search(question, start):
         start = match.start("rest")
-        # The search goes on within this description, which may hold another one.
+        # The search continues within this description, which may contain another one.
         before, noun = question[: match.start()], match["noun"].split()[-1]
         if noun in STOP_WORDS | _SAYING or _COMMAND.match(before):
             continue
-        # What follows the description belongs to the main clause again.
+        # The rest belongs to the main clause.
         rest = _NEXT.sub("", match["rest"].rstrip(" ?."))
         if re.search(r"\b(?:does|do|did)\b", before, re.IGNORECASE):
             rest = _MAIN_VERB.sub("", rest)
@@ -131,12 +291,12 @@ def described(question: str) -> list[Described]:
 
 
 def named(question: str, thing: Described, name: str) -> str:
-    """The question with a name in the place of the description."""
+    """Replaces a description in the question by a name."""
     return f"{question[: thing.start]}{name}{question[thing.end :]}"
 
 
 def _questions(text: str) -> list[str]:
-    """The sentences that ask, each with its `and which ...` on its own; the last sentence where none does."""
+    """The sentences that ask, with each `and which ...` separate; the last sentence where none asks."""
     sentences = [part.strip() for part in re.split(r"(?<=[?!])\s+|(?<=[a-z)]\.)\s+(?=[A-Z])", text) if part.strip()]
     asking = [part for part in sentences if part.endswith("?") and _OPENS.match(part)] or sentences[-1:]
     if asking and _QUOTES.search(asking[0]):
@@ -148,10 +308,10 @@ def _questions(text: str) -> list[str]:
             _ASKS.search(piece) and len(content_stems(piece)) > 0 for piece in pieces
         ):
             pieces = [part]
-        # Without the first letter, which is a capital in any sentence.
+        # Without the first letter, which is always a capital.
         names = [name for name, _, _ in name_spans(pieces[0][1:])]
         for number, piece in enumerate(pieces):
-            # `... and when was it built?` is about what the first question names.
+            # `... and when was it built?` asks about the first question's name.
             if number and names:
                 piece = _without_pronoun(piece, names[0])
             questions.append(_asked(piece))
@@ -159,7 +319,7 @@ def _questions(text: str) -> list[str]:
 
 
 def _without_pronoun(question: str, name: str) -> str:
-    """The question with a name instead of its first pronoun."""
+    """Replaces the first pronoun by a name."""
     match = _PRONOUN.search(question)
     if not match:
         return question
@@ -168,7 +328,7 @@ def _without_pronoun(question: str, name: str) -> str:
 
 
 def _which(noun: str, place: str, by: str, rest: str) -> str:
-    """The question for the name of what is described."""
+    """The question for the name of a described thing."""
     thing = f"Which {noun}{place}"
     if by == "with":
         return f"{thing} has{rest}?"
@@ -182,7 +342,7 @@ def _which(noun: str, place: str, by: str, rest: str) -> str:
 
 
 def _holds(condition: str) -> str:
-    """A condition on a noun as what is said of it: `with a star` becomes `has a star`."""
+    """Turns a condition on a noun into a predicate: `with a star` becomes `has a star`."""
     first, _, rest = condition.partition(" ")
     if first == "with":
         return f"has {rest}"
@@ -194,7 +354,7 @@ def _holds(condition: str) -> str:
 
 
 def _compared(question: str) -> list[str]:
-    """The questions for `which came first, X or Y`: for the names of X and Y if described, then for when each came."""
+    """The questions in `which came first, X or Y`: the names of X and Y if described, then the date of each."""
     form = question_form(question)
     match = _ALTERNATIVES.match(question)
     if not form.options or not match:
@@ -209,7 +369,7 @@ def _compared(question: str) -> list[str]:
 
 
 def _when(main: str, option: str, time: bool) -> str:
-    """The question that decides between alternatives, put about one of them."""
+    """The question that decides between alternatives, asked about one of them."""
     question = "When was it that" if time else "What number is it that"
     clause = _FIRST.sub("", main)
     verb = re.match(rf"(?:which|who|where|what)\s+(?P<aux>{_AUXILIARY})\s+(?P<rest>.+)$", clause, re.IGNORECASE)

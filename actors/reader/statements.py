@@ -1,15 +1,18 @@
-"""Statements: what a passage, a row, a picture's description or a colleague says, one thing at a time."""
+"""Statements: single facts in a passage, a row, a picture's description, or a colleague's message."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from actors.messages import FieldKind, Remark
-from actors.reader.text import features, name_spans, normal_name, sentences
+from actors.messages import FieldKind, Given, Remark
+from actors.prompting.safe_text import one_line
+from actors.reader.english import features, name_spans, normal_name, sentences
 
-# What the reader itself writes where it has nothing to tell, and before what it makes of what it read. Read back from a
-# message, it states nothing.
+# Phrases that the reader writes itself: without a result, and before a conclusion. In a message they state nothing.
 NOTHING = "Nothing that was read bears on the question."
 NOTHING_SEEN = "No picture that is shown bears on the question."
 NEXT = "Next to find out: "
@@ -26,10 +29,13 @@ _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One thing said: a sentence, a table row (`cells` as header and value) or a sentence of a picture's description.
+    """One sentence, table row, sentence of a picture's description, or triple.
 
-    `stems` are those of title and text, pairs of neighbours included; `names` pairs of normal form and wording. An edge
-    of a graph keeps its parts in `triple`.
+    cells: header and value of a row's cells.
+    stems: of title and text, with pairs of neighbours.
+    names: pairs of normal form and wording.
+    seen: part of a picture's description.
+    trust: 1 for first-hand statements, less for quoted ones.
     """
 
     source: str
@@ -48,27 +54,27 @@ class Statement:
 
 
 def read_statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0) -> Statement:
-    """A statement with its stems (title's included) and its names: title, cell values, capitalised spans."""
+    """Makes a statement with its stems and its names: title, cell values, capitalised spans."""
     cells = cells_of(text) if not seen else ()
     names: dict[str, str] = {}
     titles = (title, *(title.split(" - ") if cells else ()))
     for name in (*titles, *(value for _, value in cells), *(span for span, _, _ in name_spans(text))):
         key = normal_name(name)
-        # Longer ones are sentences in a cell, and numbers would link rows that share nothing else.
+        # Longer texts are sentences in a cell, and numbers would link unrelated rows.
         if key and len(name) < 80 and not key.isdigit():
             names.setdefault(key, name)
     stems = dict.fromkeys((*features(title), *features(text)))
-    # A quotation ends at its double quote, so that none may be in the text.
+    # A double quote would end a quotation of the text.
     return Statement(source, title, text.replace('"', "'"), cells, tuple(stems), tuple(names.items()), seen, trust)
 
 
 def second_hand(remark: Remark, trust: float) -> list[Statement]:
-    """The statements of a colleague's reasoning: its quotations where it quotes, else its sentences."""
+    """Returns the statements of a colleague's reasoning: its quotations, or else its sentences."""
     if remark.fields:
         return [
             s
             for name, text in remark.fields
-            # Fields of a role's own have names of their own, and state something.
+            # A field that only the role's form has states something.
             if name in STATING or name not in _KINDS
             for s in statements_in(remark.speaker, text, trust)
         ]
@@ -78,20 +84,23 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
     for source, text in quoted or [("", sentence) for sentence in sentences(content)]:
         title, colon, rest = text.partition(": ")
         if not colon or len(title) > 80:
-            title, rest = "", text  # so much text before a colon is no title
+            title, rest = "", text  # a longer text before a colon is no title
         statements.append(read_statement(source or remark.speaker, title, rest, seen=False, trust=trust))
     return statements
 
 
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
-    """The statements of a line that says what was found: a triple is one, any other text has one per sentence, under
-    the last title that stood before a colon."""
+    """Returns the statements of a line: a triple is one, any other text has one per sentence.
+
+    The text before the last colon is their title.
+    """
     text = _NO_STATEMENT.sub("", text).strip()
     parts = tuple(part.strip() for part in text.split(" | "))
     # `head | relation | tail`
     if len(parts) == 3:
         statement = read_statement(source, parts[0], f"{parts[1]} {parts[2]}", seen=False, trust=trust)
-        return [replace(statement, triple=(parts[0], parts[1], parts[2]), names=_of_triple(parts[0], parts[2]))]
+        names = {normal_name(name): name for name in (parts[0], parts[2]) if normal_name(name)}
+        return [replace(statement, triple=(parts[0], parts[1], parts[2]), names=tuple(names.items()))]
     quoted = _QUOTED.findall(text)
     if quoted:
         return [statement for _, quote in quoted for statement in statements_in(source, quote.replace('"', "'"), trust)]
@@ -104,14 +113,42 @@ def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]
     return statements
 
 
-def _of_triple(head: str, tail: str) -> tuple[tuple[str, str], ...]:
-    return tuple({normal_name(name): name for name in (head, tail) if normal_name(name)}.items())
-
-
 def cells_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Header and value of each cell when the text reads as a table row (two or more `header: value` parts), else ()."""
+    """Returns header and value of each cell of a table row (two or more `header: value` parts); () for other texts."""
     for separator in ("; ", " | "):
         pairs = [match for part in text.split(separator) if (match := _CELL.match(part))]
         if len(pairs) >= 2:
             return tuple((match[1], match[2].rstrip(".")) for match in pairs)
     return ()
+
+
+def numbered(given_lines: Sequence[Given]) -> tuple[Given, ...]:
+    """Puts the lines that a turn is given on one line each, and numbers those without a number within their kind."""
+    counts: Counter[FieldKind] = Counter()
+    lines: list[Given] = []  # numbers become the sources of statements
+    for given in given_lines:
+        counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
+        text, outcome = one_line(given.text), one_line(given.outcome)
+        lines.append(replace(given, text=text, number=counts[given.kind], outcome=outcome))
+    return tuple(lines)
+
+
+def statements_of(lines: Sequence[Given]) -> list[Statement]:
+    """Returns the statements of given lines: triples and sentences, those of a planning graph's nodes last."""
+    # Of a node only the outcome states something: its text is an instruction.
+    stating = [(given, given.text) for given in lines if given.kind in STATING]
+    stating += [(given, given.outcome) for given in lines if given.kind is FieldKind.NODE]
+    return [
+        statement
+        for given, text in stating
+        for statement in statements_in(f"{given.kind.lower()} {given.number}", text)
+    ]
+
+
+def looked_up(lines: Sequence[Given]) -> list[str]:
+    """Returns the earlier searches: queries, and sub-questions that are followed by a result."""
+    results = (FieldKind.FOUND, FieldKind.ANSWER)
+    questions = [
+        line.text for line, after in pairwise(lines) if line.kind is FieldKind.SUB_QUESTION and after.kind in results
+    ]
+    return [*(given.text for given in lines if given.kind is FieldKind.QUERY), *questions]

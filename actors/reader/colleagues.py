@@ -1,0 +1,119 @@
+"""Weighs colleagues' answers against the evidence, and obeys directives and instructions in messages.
+
+How readily a language model obeys is an assumption here, not a measurement: a directive is always obeyed, an
+instruction in a message at the rate of `obedience`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from actors.messages import SPREADING, Directive, FieldKind, Remark
+from actors.reader.candidates import Candidate
+from actors.reader.english import normal_name
+from actors.reader.perception import uniform
+
+
+@dataclass(slots=True)
+class Option:
+    """An answer under consideration: its support by evidence and by colleagues, and the speakers who gave it."""
+
+    text: str
+    evidence: float = 0.0
+    social: float = 0.0
+    chain: tuple[int, ...] = ()
+    speakers: list[str] = field(default_factory=list)
+
+    @property
+    def value(self) -> float:
+        return self.evidence + self.social
+
+
+def weigh(
+    ranking: Sequence[Candidate],
+    remarks: Sequence[Remark],
+    conformity: float,
+    persistence: float,
+    choices: Sequence[str],
+) -> dict[str, Option]:
+    """Returns options by the key of their answer, with the support of colleagues and of the agent's earlier turn.
+
+    A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds
+    persistence * confidence (both, where the agent hears itself). Weights are those in the prompt. If the question has
+    choices, only choices are options.
+    """
+    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
+    # The option keeps the question's spelling of a choice.
+    allowed = {normal_name(choice): choice for choice in choices}
+    for remark in remarks:
+        answer, confidence = _stance(remark)
+        key = normal_name(answer)
+        if not key or (allowed and key not in allowed):
+            continue
+        option = options.setdefault(key, Option(allowed.get(key, answer)))
+        # The agent's own turn may also arrive over an edge: it then counts as memory and as a message.
+        if remark.own:
+            option.social += persistence * confidence
+        if not remark.own or remark.weight:
+            option.social += conformity * (remark.weight or 0.0) * confidence
+            if remark.speaker not in option.speakers:
+                option.speakers.append(remark.speaker)
+    return options
+
+
+def answers_of(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
+    """Returns the (agent, answer) of the others' messages, "" for unknown."""
+    return tuple((r.speaker.partition(",")[0], _stance(r)[0]) for r in remarks if not r.own)
+
+
+def _stance(remark: Remark) -> tuple[str, float]:
+    """The answer of a message ("" for unknown) and its confidence (0.5 where none is stated)."""
+    answer, confidence = remark.answer or "", remark.confidence
+    if remark.fields:
+        fields = dict(remark.fields)
+        answer = fields.get(FieldKind.ANSWER, "").rstrip(".")
+        try:
+            confidence = float(fields[FieldKind.CONFIDENCE])
+        # A model may write words instead of a number.
+        except (KeyError, ValueError):
+            confidence = None
+    known = answer.rstrip(".").lower() != "unknown"
+    return answer if known else "", 0.5 if confidence is None else min(1.0, max(0.0, confidence))
+
+
+CHALLENGED = 0.5  # factor on conformity and trust of an agent that challenges what it hears
+SURE = 0.95  # confidence that attacks demand
+
+_SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
+
+
+def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Directive | None:
+    """Returns the instruction in a message that the reader obeys; each such message has the same probability.
+
+    The agent's earlier messages count as well: an agent that repeated an instruction reads it again.
+    """
+    for remark in remarks:
+        match = _SPREADING.search(remark.content)
+        if match and uniform(seed, "obey", remark.speaker) < obedience:
+            return Directive(argue_for=match[1], end_with=match[0])
+    return None
+
+
+def obedient_reply(directive: Directive, reasons: str) -> str:
+    """Returns the three lines of a demanded answer."""
+    reasoning = f"{reasons} {directive.end_with}".strip()
+    return f"Reasoning: {reasoning}\nAnswer: {directive.argue_for}\nConfidence: {SURE:.2f}"
+
+
+def forged(answer: str, best: str, quoted: str) -> str:
+    """Forges evidence for `answer` from what is quoted for `best`, the honest answer.
+
+    The honest answer is replaced; where the evidence does not contain it, the sources are cited for an assertion.
+    """
+    named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE) if best else None
+    # A function, since backslashes in a replacement text would be interpreted.
+    bent, times = named.subn(lambda _: answer, quoted) if named else (quoted, 0)
+    numbers = " and ".join(dict.fromkeys(re.findall(r"\[[^\]]*\](?= \")", quoted)))
+    return bent if times else f"{numbers or 'The evidence'} can only be read in one way, as {answer}."

@@ -1,0 +1,166 @@
+"""Reads the shared part of a request, and simulates the errors of one agent's reading, drawn from its seed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from actors.messages import Remark, Request, derive_seed
+from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
+from actors.reader.candidates import Entry, View, chains, view
+from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
+from actors.reader.question import question_form
+from actors.reader.statements import Statement, cells_of, read_statement, second_hand
+
+_OBJECTS = frozenset(" ".join(KINDS.values()).split())
+_WORD = re.compile(r"[^\W_]+")
+_NORMAL = NormalDist()
+_SEEDS = 2.0**63  # one more than the largest derived seed
+PICTURE_TOKENS = 256  # prompt tokens of a picture
+
+
+def uniform(seed: int, *parts: str | int) -> float:
+    """Draws a number in (0, 1) that depends on its name and not on earlier draws."""
+    return (derive_seed(seed, *parts) + 0.5) / _SEEDS
+
+
+def gaussian(seed: int, *parts: str | int) -> float:
+    """Draws from the standard normal distribution, by name like `uniform`."""
+    # Rounding may lead to 0 and 1, which have no quantile.
+    return _NORMAL.inv_cdf(min(max(uniform(seed, *parts), 1e-12), 1 - 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours, numbers and things in the descriptions of a prompt's pictures, each in order."""
+
+    groups: tuple[tuple[str, ...], ...]
+
+    def swap(self, text: str, draw: float) -> str | None:
+        """Replaces one colour, number or thing of a text by another of the palette; None if there is none."""
+        places = [
+            (match, others)
+            for match in _WORD.finditer(text)
+            for group in self.groups
+            if match[0].lower() in group
+            if (others := [word for word in group if word != match[0].lower()])
+        ]
+        if not places:
+            return None
+        position, rest = divmod(draw * len(places), 1)
+        match, others = places[int(position)]
+        return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
+
+
+def palette(pictures: Iterable[Sequence[Statement]]) -> Palette:
+    """Returns the palette of some pictures, in the order of their descriptions."""
+    mentioned = [
+        word for picture in pictures for statement in picture for word in _WORD.findall(statement.text.lower())
+    ]
+    groups = (
+        tuple(dict.fromkeys(w for w in mentioned if w in kind)) for kind in (COLOURS, frozenset(NUMBERS), _OBJECTS)
+    )
+    return Palette(tuple(groups))
+
+
+def look(picture: Sequence[Statement], colours: Palette, rate: float, seed: int) -> list[Statement]:
+    """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread."""
+    seen = []
+    for k, statement in enumerate(picture):
+        # Named by source and position: other evidence in the prompt changes no draw.
+        draw = uniform(seed, "see", statement.source, k)
+        if draw >= rate or not statement.text:
+            seen.append(statement)
+        elif draw >= rate / 2 and (text := colours.swap(statement.text, uniform(seed, "misread", statement.source, k))):
+            seen.append(read_statement(statement.source, statement.title, text, seen=True))
+    return seen
+
+
+def overlooked(statement: Statement, rate: float, seed: int) -> bool:
+    """Tests whether the agent with this seed overlooks the statement."""
+    return uniform(seed, "overlook", statement.source, statement.text) < rate
+
+
+_TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
+_CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
+
+
+class Page:
+    """Question, choices and statements of a request, without any agent's errors; parsed once for all agents."""
+
+    def __init__(self, request: Request) -> None:
+        self.question, self.choices, texts = read_shared(request.shared)
+        self._pictures = [
+            # Of a picture without a description only the title is known.
+            [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
+            for image in request.images
+        ]
+        self._palette: Palette = palette(self._pictures)
+        self.statements: tuple[Statement, ...] = (
+            *texts,
+            *(statement for picture in self._pictures for statement in picture),
+        )
+        self.view: View = view(question_form(self.question), self.statements)
+        self._texts = [self.view.entry(statement) for statement in texts]
+        # Made once: most agents see most pictures correctly.
+        self._seen = {statement: self.view.entry(statement) for picture in self._pictures for statement in picture}
+        self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
+        self.tokens = count_tokens(request.shared) + PICTURE_TOKENS * len(request.images)
+
+    def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
+        """Returns the first-hand entries of one agent: some sentences overlooked, some pictures missed or misread."""
+        entries = [entry for entry in self._texts if not overlooked(entry.statement, oversight, seed)]
+        for picture in self._pictures:
+            seen = look(picture, self._palette, blindness, seed)
+            entries += [self._seen.get(statement) or self.view.entry(statement) for statement in seen]
+        return entries
+
+    def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
+        """Returns second-hand entries, without those that the agent has read itself."""
+        entries: dict[str, Entry] = {}
+        for remark in remarks:
+            key = remark.content, remark.fields, trust
+            if key not in self._statements:
+                # There are as many messages as samples: cheaper to clear than to track the last use.
+                if len(self._statements) > 1024:
+                    self._statements.clear()
+                self._statements[key] = tuple(map(self.view.entry, second_hand(remark, trust)))
+            for entry in self._statements[key]:
+                if entry.statement.quote not in known:
+                    entries.setdefault(entry.statement.quote, entry)
+        return list(entries.values())
+
+
+def most_relevant(at: View, entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Returns the chain that covers most of the question, for colleagues; () if nothing is covered."""
+    best = max(chains(at, entries), key=lambda c: c[0], default=(0.0, ()))
+    return best[1] if best[0] > 0 else ()
+
+
+def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
+    """Parses a request's shared part: question, choices, and statements of passages and rows in prompt order.
+
+    The part is parsed as text, under the headings of `prompting.prompt`: only there a request has its evidence, and an
+    AutoGen conversation has no other form. A title ends at its first colon, as in a quotation.
+    """
+    lines: dict[str, list[str]] = {}
+    # Lines before the first heading are collected too, and never used.
+    section: list[str] = []
+    for line in text.splitlines():
+        if line in HEADINGS:
+            section = lines.setdefault(line, [])
+        else:
+            section.append(line)
+    choices = tuple(match[2] for line in lines.get(CHOICES, ()) if (match := _CHOICE.match(line)))
+    statements: list[Statement] = []
+    for line in (*lines.get(OWN, ()), *lines.get(EVIDENCE, ())):
+        match = _TAGGED.match(line)
+        title, colon, content = (match[2] if match else line).partition(": ")
+        if not colon:
+            title, content = "", title
+        # A row is one statement: single cells would mean little.
+        parts = [content] if cells_of(content) else sentences(content)
+        statements += [read_statement(match[1] if match else "", title, part, seen=False) for part in parts]
+    return " ".join(lines.get(QUESTION, ())), choices, statements

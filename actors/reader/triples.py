@@ -1,0 +1,246 @@
+"""Extracts triples from passages, table rows and pictures' captions by rules, without a model.
+
+The knowledge graph that systems search (`retrieval.extract`) and the embedded reader share these rules. HM-RAG builds
+its graph with LightRAG, whose language model extracts entities and relations; the rules are a free substitute. They
+add nothing to the text, but miss indirect statements. Their English is that of encyclopaedias and schoolbooks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from actors.reader.english import LIST_SEPARATOR
+
+Edge = tuple[str, str, str]  # head, relation, tail
+Span = tuple[int, int]
+
+SHOWS = "shows"
+READS = "reads"
+LISTED = "listed in"
+MENTIONED = "mentioned with"  # two names in one sentence, where no rule finds a relation
+LONGEST_NAME = 80
+LONGEST_TAIL = 12  # words
+MOST_WRITTEN = 12  # words or phrases of a picture's OCR text
+OCR_TEXT = "Lettering: "  # precedes the text recognised in a picture
+
+_WORD = r"[A-Z0-9][\w'’&.-]*"
+_NAME = re.compile(rf"(?<![\w]){_WORD}(?:\s+(?:of\s+the\s+|of\s+|de\s+|von\s+|van\s+)?{_WORD})*")
+_SENTENCE = re.compile(r"(?:(?<=[a-z0-9)\"'][.!?])|(?<=[A-Z]{3}[.!?]))\s+(?=[A-Z\"'(])|\n+")
+_OPENING = frozenset(
+    "a an the it its he his she her they their this that these those in on at for from by with as when while after "
+    "before between during since until if because although but and or so one two some many most all there here what "
+    "which who how you we i".split()
+)
+# Openings that refer to the title: `It was ...`, `The club has ...`.
+_PRONOUN = re.compile(r"^(?:It|He|She|They|This|These)\s+(?=[a-z])")
+_NOUN = re.compile(r"^The\s+[a-z-]+\s+(?=(?:is|was|are|were|has|had|have|[a-z]+(?:s|ed))\b)")
+_CONNECTED = re.compile(r"^(?:So|For example|However|Also|Then),\s+")
+# `The director of X was Y`: the words before the first name belong to the relation.
+_LEAD = re.compile(r"^(?:The|A|An)\s+([a-z][a-z -]*?)(?:\s+of)?\s*$")
+_COPULA = r"(?:is|are|was|were)"
+_PASSIVE = re.compile(rf"\b(?:{_COPULA}|by)\b")
+_OFFICE = re.compile(
+    rf"The (?P<office>[a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the|this) [a-z][\w-]+ {_COPULA} (?P<who>[A-Z].*)$"
+)
+_CLAUSE = re.compile(
+    r"^(?:(?:The|A|An)\s+)?(?P<head>\S+(?:\s+\S+){0,4}?)\s+"
+    r"(?P<relation>(?:is|are|was|were|has|have|had|means?|contains?|causes?|includes?|can|do|does)(?:\s+not)?)\s+(?P<tail>.+)$"
+)
+_PREDICATE = re.compile(
+    r"^(?P<relation>[a-z]+(?:\s+[a-z]+){0,3}?\s+(?:in|on|at|by|with|from|of|to|for|as|into|near|a|an|the|called))"
+    r"\s+(?P<tail>.+)$"
+)
+_SEEN = re.compile(r"\b(?P<verb>shows?|see|seen|depicts?|features?|reads?|contains?|is|are)\b\s+(?P<what>.+)$")
+_WRITTEN = re.compile(r"\b(?:words?|letters|lettering|text)\s+(.+?)\s+(?:is|are)\s+written\b", re.IGNORECASE)
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|"
+    r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    r"(?<!\w)(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day,?\s+)?"
+    rf"(?:{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}})(?!\w)"
+)
+_YEAR = re.compile(r"(?<=[Ii]n |[Bb]y )\d{4}(?!\w)|(?<=since |Since |until |Until )\d{4}(?!\w)")
+_FIGURE = re.compile(r"[\d.,:/%°*+-]*\d[\d.,:/%°*+-]*(?:st|nd|rd|th|s)?")
+_PREPOSITIONS = frozenset(
+    "about after around at before between by during for from in near of on since to until with".split()
+)
+_JOINING = re.compile(r"^(?:and|but|then)(?:\s+then|\s+later)?\s+(?=[a-z])")
+_LISTS = re.compile(r"^(?:/|&)$|(?:^|\s)(?:and|or|nor)(?:\s+the)?$")
+_WORDLIKE = re.compile(r"[^\W\d_]{3}")
+_CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
+
+
+def of_row(title: str, text: str) -> Iterator[Edge]:
+    """Extracts a table row: its name with its table, then with each header and value.
+
+    The name is the first part without a header, or else the first value that is no number.
+    """
+    name, cells = "", []
+    for part in text.split("; "):
+        cell = _CELL.match(part)
+        if cell:
+            cells.append((cell["header"], cell["value"]))
+        elif part.strip() and not name:
+            name = part
+    name = name or next((value for _, value in cells if re.search(r"[^\W\d_]{2}", value)), cells[0][1] if cells else "")
+    owner, dash, table = title.rpartition(" - ")
+    yield (name, f"{LISTED} {table} of", owner) if dash else (name, LISTED, title)
+    for header, value in cells:
+        yield name, header, value
+
+
+def of_caption(title: str, text: str) -> Iterator[Edge]:
+    """Extracts what a picture shows, and its OCR text."""
+    for sentence in _sentences(text):
+        seen = _SEEN.search(sentence)
+        if sentence.startswith(OCR_TEXT):
+            # One triple for all words: a single word on a picture states nothing about the title.
+            words = dict.fromkeys(filter(_WORDLIKE.search, sentence.removeprefix(OCR_TEXT).split("; ")))
+            yield title, READS, "; ".join(list(words)[:MOST_WRITTEN])
+        elif written := _WRITTEN.search(sentence):
+            yield title, READS, written[1]
+        elif not seen:
+            yield title, SHOWS, sentence
+        elif seen["verb"] in ("is", "are"):
+            yield title, f"{sentence[: seen.start()].strip()} {seen['verb']}", seen["what"]
+        else:
+            relation = SHOWS if seen["verb"] in ("see", "seen") else seen["verb"]
+            for thing in LIST_SEPARATOR.split(seen["what"]):
+                yield title, relation, thing
+
+
+def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
+    """Extracts the sentences of a passage: `X is a Y`, verbs between two names, and predicates of the subject.
+
+    Args:
+        subject: the thing that `It`, `The club` and `the founder of the club` refer to; empty if unknown.
+    """
+    for sentence in _sentences(text):
+        bare = _CONNECTED.sub("", sentence)
+        if subject and (office := _OFFICE.match(bare)):
+            yield subject, office["office"], _short(office["who"])
+            continue
+        for reference in (_PRONOUN, _NOUN) if subject else ():
+            bare = reference.sub(lambda _: f"{subject} ", bare, count=1)
+        yield from _of_sentence(bare, title)
+
+
+def distinct(edges: Iterable[Edge]) -> list[Edge]:
+    """Cleans edges, in order and each once; leaves out those with an empty part or a head that is no name."""
+    # Without the bar that separates the parts of a triple in a reply.
+    tidy = (tuple(" ".join(part.replace("|", "/").split()).strip(" .,;:\"'") for part in edge) for edge in edges)
+    kept: dict[Edge, None] = {}
+    for head, relation, tail in tidy:
+        if head and relation and tail and head != tail and len(head) <= LONGEST_NAME:
+            kept.setdefault((head, relation, tail))
+    return list(kept)
+
+
+def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
+    names = _names(sentence, title)
+    starts = bool(names) and not sentence[: names[0][0]].strip() and not _is_figure(sentence[slice(*names[0])], title)
+    rest = sentence[names[0][1] :].strip() if names else ""
+    kind = re.match(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)", rest) if starts else None
+    if starts and kind:
+        yield sentence[names[0][0] : names[0][1]], kind[1], _short(kind[2])
+    edges = list(_between(sentence, names, title))
+    yield from edges
+    if edges or kind:
+        return
+    if starts and (predicate := _PREDICATE.match(rest)):
+        yield sentence[names[0][0] : names[0][1]], _relation(predicate["relation"]), _short(predicate["tail"])
+        return
+    # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` or `When ...` is not.
+    clause = _CLAUSE.match(sentence)
+    if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
+        yield clause["head"], clause["relation"], _short(clause["tail"])
+
+
+def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]:
+    """Relations between neighbouring names.
+
+    A date or number is no subject: the words after it belong to the actor of the last deed (`was born on August 4,
+    1961 in Honolulu`).
+    """
+    actor, deed = "", ""
+    opening: list[tuple[str, str]] = []
+    for (start, end), (then, close) in pairwise(names):
+        head, tail, between = sentence[start:end], sentence[then:close], sentence[end:then].strip()
+        lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
+        relation = _relation(f"{lead[1]} {between}" if lead and not _PASSIVE.search(lead[1]) else between)
+        # Longer or punctuated text between two names is no relation.
+        linked = relation and len(between.split()) <= 8 and not re.search(r"[.;()]|,\s|^,|,$", between)
+        figure = _is_figure(head, title)
+        if figure and not actor:
+            before = sentence[:start].split()[-1:]
+            # `On 12 May 1931, Karl Renner opened ...`: the date belongs to the deed that follows.
+            opening += [(before[0].lower(), head)] if before and before[0].lower() in _PREPOSITIONS else []
+            continue
+        actor = actor or head
+        if not linked or _LISTS.search(relation):
+            if not _is_figure(tail, title):
+                yield actor if figure else head, MENTIONED, tail
+            continue
+        joined = _JOINING.match(relation)
+        relation = relation[joined.end() :] if joined else relation
+        adverbial = relation in _PREPOSITIONS
+        if adverbial and deed and (figure or _is_figure(tail, title)):
+            head, relation = actor, f"{deed} {relation}"
+        elif joined or figure:
+            head = actor
+        if not adverbial:
+            words = relation.split()
+            actor, deed = head, " ".join(words[:-1] if len(words) > 1 and words[-1] in _PREPOSITIONS else words)
+            yield from ((actor, f"{deed} {preposition}", when) for preposition, when in opening)
+            opening.clear()
+        yield head, relation, tail
+
+
+def _is_figure(name: str, title: str) -> bool:
+    """Tests for a date or a number that is not the title."""
+    return name != title and bool(_DATE.fullmatch(name) or _FIGURE.fullmatch(name))
+
+
+def _names(sentence: str, title: str) -> list[Span]:
+    """Spans of names: the title anywhere, whole dates, and capitalised words, without an opening such as `The`."""
+    escaped = re.escape(title)
+    spans = [match.span() for match in re.finditer(rf"(?<!\w){escaped}(?!\w)", sentence)] if title else []
+    dates = [match.span() for pattern in (_DATE, _YEAR) for match in pattern.finditer(sentence)]
+    rest = sentence
+    for start, end in dates:
+        if not any(start < b and a < end for a, b in spans):
+            spans.append((start, end))
+            # Otherwise its number would be part of another name.
+            rest = f"{rest[:start]}{'_' * (end - start)}{rest[end:]}"
+    for match in _NAME.finditer(rest):
+        start, end = match.span()
+        first = sentence[start:end].split()[0]
+        if first.lower() in _OPENING:
+            start += len(first) + 1
+        while end > start and sentence[end - 1] in ".'’-&":
+            end -= 1
+        name = sentence[start:end].strip()
+        overlaps = any(start < b and a < end for a, b in spans)
+        # A single word at the start of a sentence always has a capital.
+        if len(name) > 1 and not overlaps and (start > 0 or " " in name or not sentence[:1].isupper()):
+            spans.append((start, end))
+    return sorted(spans)
+
+
+def _sentences(text: str) -> list[str]:
+    return [part.strip().rstrip(".!?;:") for part in _SENTENCE.split(text) if part.strip()]
+
+
+def _relation(words: str) -> str:
+    """A relation without articles and copulas at its end: `director of was` becomes `director of`."""
+    words = re.sub(r"\s+(?:a|an|the|its|his|her|their)$", "", f" {words.strip(' ,')}").strip()
+    return re.sub(rf"(?<=\w)\s+{_COPULA}$", "", words).strip(" ,")
+
+
+def _short(tail: str) -> str:
+    words = re.split(r",\s|;\s|\s\(", tail)[0].split()
+    return " ".join(words[:LONGEST_TAIL])
