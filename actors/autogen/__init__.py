@@ -1,1 +1,1 @@
-"""Our agents in AutoGen teams, and AutoGen's agents in ours."""
+"""Our agents in AutoGen teams, and AutoGen agents in our teams."""

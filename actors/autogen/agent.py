@@ -1,4 +1,4 @@
-"""One of our roles as an AutoGen agent, so that it can join any AutoGen team. Its prompts are the simulator's."""
+"""One of our roles as an AutoGen agent, which can join any AutoGen team, with the simulator's prompts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from pydantic import BaseModel, TypeAdapter
 from actors.agents.agent import RoleAgent
 from actors.agents.memory import Memory
 from actors.autogen.client import ModelClient
+from actors.autogen.conversation import source_of
 from actors.autogen.hosted import HostedAgent
-from actors.autogen.pictures import source_of
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, Usage, derive_seed
-from actors.models import Model
 from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
 from actors.settings import AgentSettings
@@ -31,14 +30,14 @@ MESSAGE = "message"
 _MESSAGES = TypeAdapter(Message)
 
 
-class Task(BaseModel):
+class QuestionContent(BaseModel):
     """A question with its evidence, as a message's content."""
 
     question: Question
 
 
-class QuestionMessage(StructuredMessage[Task]):
-    """Gives a team a question with its evidence; agents that are not ours read it as text, without the pictures."""
+class QuestionMessage(StructuredMessage[QuestionContent]):
+    """Gives a team a question with its evidence; other agents read it as text, without pictures."""
 
     def to_text(self) -> str:
         return shared_part(self.content.question, Modality.BOTH)[0]
@@ -48,11 +47,11 @@ class QuestionMessage(StructuredMessage[Task]):
 
     @classmethod
     def of(cls, question: Question) -> QuestionMessage:
-        return cls(content=Task(question=question), source=USER)
+        return cls(content=QuestionContent(question=question), source=USER)
 
 
 class RoleChatAgentState(BaseModel):
-    """The question under discussion, and each sender's last message on it; `own` are this agent's turns."""
+    """The question under discussion, each sender's last message on it (`said`), and this agent's turns (`own`)."""
 
     question: Question = Question(id="", text="")
     round: int = 1
@@ -76,19 +75,19 @@ class RoleChatAgentConfig(BaseModel):
 class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
     """Plays a role in an AutoGen team.
 
-    A message from `user` is the question, and starts anew: a `QuestionMessage`, or a text (with pictures) that is one
-    without further evidence. All others are what colleagues say. It remembers its own earlier turns on the question.
+    A message from `user` is a new question: a `QuestionMessage`, or a text (with pictures) without further evidence.
+    All other messages are colleagues'. The agent remembers its earlier turns on the question.
 
     Args:
-        role: its instruction and modality; `role.agent` may name another AutoGen agent that plays it.
+        role: instruction and modality; `role.agent` may name another AutoGen agent that plays it.
         model_client: any of our models.
-        name: its name in the team (default: the role's).
-        round: the number of its first turn.
-        weights: the senders that it hears, and the weight of each; it hears nobody else. None: everybody, equally.
-        earlier: the names under which the role spoke in the rounds before `round`, oldest first; it remembers
-            their messages as its own.
-        seed: with the question's id, the round and the role it gives every turn its seed.
-        settings: those that all agents share.
+        name: the agent's name in the team (default: the role's).
+        round: number of the first turn.
+        weights: the senders that the agent hears, with their weights. None: all, equally.
+        earlier: names of the role's agents in the rounds before `round`, oldest first; their messages count as this
+            agent's turns.
+        seed: with the question's id, the round and the role, the source of every turn's seed.
+        settings: settings that all agents share.
     """
 
     component_config_schema = RoleChatAgentConfig
@@ -113,25 +112,25 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         self._earlier = tuple(earlier)
         self._seed = seed
         self._settings = settings or AgentSettings()
-        self._agent = _holder(role, model_client.model, self._settings)
+        kind = RoleAgent if role.agent is None else HostedAgent
+        self._agent: Holder = kind(role, model_client.model, self._settings)
         self._state = RoleChatAgentState(round=round)
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        """Declares `QuestionMessage` too, which it only hears: a team lets a structured message pass if one of its
-        agents declares it."""
+        """Includes `QuestionMessage`, which the agent only reads: a team passes on only declared message types."""
         return (TextMessage, QuestionMessage)
 
     async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
         """Takes one turn after these messages.
 
         Raises:
-            MemoryLost: the role has not yet spoken under all of the `earlier` names.
+            MemoryLost: a message under one of the `earlier` names is missing.
         """
         for message in messages:
             if message.source == USER:
                 self._state = RoleChatAgentState(question=_question(message), round=self._first)
-            # Its own messages come back from the team; they are in `own` already.
+            # The team returns the agent's messages, which `own` has already.
             elif message.source != self.name:
                 self._state.said[message.source] = _message(message, self._state.round)
         state, role = self._state, self._role
@@ -146,7 +145,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             recall=len(self._earlier) + len(state.own),
         )
         memory = self._agent.memory
-        # Its memory must have as many turns as `turn.recall` says.
+        # The memory must have `turn.recall` turns.
         for own in recalled:
             memory.remember(replace(turn, round=own.round), own)
         try:
@@ -154,29 +153,29 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             cancellation_token.link_future(taking)
             answer, _ = await taking
         finally:
-            # `self._state`, which AutoGen can save and load, keeps the turns.
+            # AutoGen can save and load `self._state`, which has the turns.
             memory.forget([turn.discussion])
         state.own.append(answer)
         state.round += 1
         return Response(chat_message=self._text_message(answer))
 
     def _heard(self) -> list[Heard]:
-        """Each sender's last message, if it is usable."""
+        """Each sender's last usable message."""
         last = self._state.said
         weights = self._weights
         if weights is None:
-            # Messages under earlier names are its own memory and not heard.
+            # Messages under earlier names are memory and not heard.
             senders = [name for name in last if name not in self._earlier]
             weights = {name: 1 / len(senders) for name in senders}
         return [
-            # A message of an earlier round has come over a temporal edge.
+            # A message of an earlier round comes over a temporal edge.
             Heard(last[name], weight, temporal=last[name].round < self._state.round)
             for name, weight in weights.items()
             if name in last and last[name].status is Status.OK
         ]
 
     def _text_message(self, answer: Message) -> TextMessage:
-        # The whole message, for our own agents; others read the text.
+        # Our agents read the whole message, others the text.
         metadata = {MESSAGE: _MESSAGES.dump_json(answer).decode(), "status": answer.status.value}
         if answer.answer is not None:
             metadata["answer"] = answer.answer
@@ -210,24 +209,20 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     @classmethod
     def _from_config(cls, config: RoleChatAgentConfig) -> RoleChatAgent:
-        # `dict` and not `model_dump`: the role and the settings have to stay objects.
+        # `dict` and not `model_dump`: role and settings have to stay objects.
         return cls(**{**dict(config), "model_client": ModelClient.load_component(config.model_client)})
 
 
 class Holder(Protocol):
-    """Takes a role's turns."""
+    """Takes the turns of a role."""
 
     memory: Memory
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]: ...
 
 
-def _holder(role: Role, model: Model, settings: AgentSettings) -> Holder:
-    return RoleAgent(role, model, settings) if role.agent is None else HostedAgent(role, model, settings)
-
-
 def message_of(message: BaseChatMessage) -> Message | None:
-    """The whole message of a `RoleChatAgent`; None for another agent's."""
+    """Returns the whole message of a `RoleChatAgent`; None for another agent's."""
     packed = message.metadata.get(MESSAGE)
     return None if packed is None else _MESSAGES.validate_json(packed)
 
@@ -240,7 +235,7 @@ def _message(message: BaseChatMessage, round: int) -> Message:
     text, source = message.to_model_text(), message.source
     reply = parse_reply(text)
     if reply is None:
-        # Without an answer in our form, what it said is heard all the same.
+        # A message without an answer in our form is heard as text.
         return Message(f"{round}/{source}", source, round, content=text)
     return Message(f"{round}/{source}", source, round, reply.content, reply.answer, reply.confidence)
 
@@ -251,7 +246,7 @@ def _question(message: BaseChatMessage) -> Question:
         return message.content.question
     if not isinstance(message, MultiModalMessage):
         text = message.to_model_text()
-        # The text is the id too, so that the same question gets the same seeds.
+        # The text is also the id, so that equal questions get equal seeds.
         return Question(id=text, text=text)
     text = "\n".join(part for part in message.content if isinstance(part, str))
     return Question(text, text, evidence=tuple(source_of(part) for part in message.content if isinstance(part, Image)))

@@ -1,8 +1,7 @@
-"""Our models as an AutoGen `ChatCompletionClient`, so that any AutoGen agent can be run by a pool, a cached model or
-the embedded reader.
+"""Our models as an AutoGen `ChatCompletionClient`: a pool, a cached model or the embedded reader for AutoGen agents.
 
-A conversation becomes one request. Its beginning (the task) is the shared part, by which a pool chooses the replica and
-which the replica's prefix cache serves; messages, calls and their results follow in order.
+A conversation becomes one request. Its beginning (the task) is the shared part, which selects the replica and is served
+by its prefix cache; messages, calls and their results follow in order.
 """
 
 from __future__ import annotations
@@ -34,38 +33,37 @@ from actors.models import Model
 from actors.prompting.tool_text import FORMAT, ToolText, parse_calls, tools_part
 from actors.settings import AgentSettings
 
-# For estimates only: the model's tokenizer is where the model is.
+# For estimates: the tokenizer is in the model's process.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_PICTURE = 256
-# Models put JSON into a code fence although nobody asks for that.
+# Models tend to put JSON into a code fence.
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
 class CannotAnswer(RuntimeError):
-    """The model will never answer this conversation; one line says why."""
+    """The model will never answer this conversation, for the reason in one line."""
 
 
 class ModelClient(ChatCompletionClient, Component[ModelChoice]):
-    """Any of our models behind AutoGen's interface. The same conversation and seed give the same answer.
+    """Any of our models behind AutoGen's interface. Equal conversations and seeds give equal answers.
 
-    Tools are listed and called in words (`actors.prompting.tool_text`), which works with every model and binds none: a
-    call that is not well formed counts as plain text. With `json_output` the model is told to reply in JSON,
-    and a reply that is not, or that does not fit the given class, is an error: nothing constrains what the model
-    writes. Nothing is streamed either: `create_stream` yields the whole text at once.
+    Tools are listed and called in words (`actors.prompting.tool_text`), which works with every model; a malformed call
+    counts as plain text. With `json_output` the prompt asks for JSON, and a reply that is no JSON, or does not fit the
+    given class, is an error: the model is not constrained. `create_stream` yields the whole text at once.
 
     Args:
         model: answers the requests.
-        settings: temperature, longest reply, and how often a call that failed is repeated.
-        seed: the requests' seeds are derived from it and from the conversation.
-        task: a request of the simulator's. Where a conversation opens with its text (`task_text`), that part is laid
-            out exactly as the simulator does, so that it shares the prefix of the team's other agents.
-        context_tokens: the context from which `remaining_tokens` counts down.
+        settings: temperature, longest reply, and repetitions of a failed call.
+        seed: the source of the requests' seeds, with the conversation.
+        task: a request of the simulator. A conversation that opens with its text (`task_text`) gets its layout, and
+            shares the prefix of the team's other agents.
+        context_tokens: the context for `remaining_tokens`.
         choice: makes `model` again elsewhere; without it the client cannot be dumped.
 
     Attributes:
-        calls: completions that it had, those of a cache included.
-        spent: the tokens and calls that were computed for it.
-        cut_off: whether the last one ended at the limit of its length.
+        calls: number of completions, cached ones included.
+        usage: computed calls and tokens.
+        cut_off: the last completion ended at its length limit.
         too_long: the request that did not fit the model's context, if any, and its completion.
     """
 
@@ -83,7 +81,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         choice: ModelChoice | None = None,
     ) -> None:
         self.model = model
-        self.spent = Usage()
+        self.usage = Usage()
         self.calls = 0
         self.cut_off = False
         self.too_long: tuple[Request, Completion] | None = None
@@ -103,16 +101,15 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         tools: Sequence[Tool | ToolSchema] = (),
         tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
         json_output: bool | type[BaseModel] | None = None,
-        # AutoGen's signature; it is never written to.
+        # As in AutoGen's signature; never modified.
         extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
-        """One reply; `extra_create_args` may set `seed`, `temperature` and `max_tokens`.
+        """Returns one reply; `extra_create_args` may set `seed`, `temperature` and `max_tokens`.
 
         Raises:
-            CannotAnswer: the prompt does not fit the model, or it cannot serve it, or its reply is not the JSON that
-                was asked for.
-            ModelError: every call failed; another attempt may work.
+            CannotAnswer: the prompt does not fit the model, the model refuses it, or the reply is no such JSON.
+            ModelError: all calls failed; another attempt may work.
             asyncio.CancelledError: the token was cancelled.
         """
         listed = _listed(tools, tool_choice)
@@ -123,13 +120,13 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         completion = await self._complete(request, cancellation_token)
         text = completion.text
         thought, calls = parse_calls(text, [tool.name for tool in listed])
-        # A reply that calls tools is not yet the answer that was asked for.
+        # A reply that calls tools is not yet the answer.
         if json_output and not calls:
             text = _checked_json(text, json_output)
         return CreateResult(
             finish_reason="function_calls" if calls else "length" if completion.stop == "length" else "stop",
             content=[
-                # From the seed: the same conversation gets the same ids.
+                # Equal conversations get equal ids.
                 FunctionCall(f"{request.seed:x}-{i}", json.dumps(call.arguments, ensure_ascii=False), call.tool)
                 for i, call in enumerate(calls)
             ]
@@ -142,7 +139,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
     async def create_stream(
         self, messages: Sequence[LLMMessage], **arguments: Any
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """The result of `create`, after its text as the only piece."""
+        """Yields the text of `create` as one piece, and then its result."""
         result = await self.create(messages, **arguments)
         if isinstance(result.content, str):
             yield result.content
@@ -154,25 +151,25 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
                 f"extra_create_args: {', '.join(sorted(unknown))} unknown; give seed, temperature, max_tokens"
             )
         request = laid_out(messages, own, self._task)
-        # From the conversation and not from a count of calls, so that answers do not depend on the order of calls.
+        # From the conversation, so that answers do not depend on the order of calls.
         seed = derive_seed(self._seed, request.prefix, request.system, request.shared, request.own)
         settings = self._settings
         defaults = {"seed": seed, "temperature": settings.temperature, "max_tokens": settings.max_tokens}
-        # Ids tell requests under way apart, in all processes that share a pool; answers do not depend on them.
+        # Ids are unique among all processes that share a pool; answers do not depend on them.
         self._requests += 1
         return replace(request, id=f"{self._id}/{self._requests}", **{**defaults, **arguments})
 
     async def _complete(self, request: Request, token: CancellationToken | None) -> Completion:
         for attempt in range(self._settings.retries + 1):
-            # As a future of its own, so that cancelling the token stops the model's work too.
+            # A separate future, so that cancelling the token also stops the model.
             call = asyncio.ensure_future(self.model.complete(request))
             if token is not None:
                 token.link_future(call)
             try:
                 completion = await call
                 break
-            except ModelError:  # each failed call is counted, though its tokens are not known
-                self.spent += Usage(calls=1)
+            except ModelError:  # a failed call is counted without its tokens
+                self.usage += Usage(calls=1)
                 if attempt == self._settings.retries:
                     raise
         if completion.stop == "too_long":  # nothing was computed for it
@@ -180,10 +177,10 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
             size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)"
             size = size if completion.limit_tokens else ""
             raise CannotAnswer(f"the conversation does not fit the model's context{size}: shorten it")
-        self.spent += Usage.of(completion)
+        self.usage += Usage.of(completion)
         self.calls += 1
         self.cut_off = completion.stop == "length"
-        # An error counts as well: the model has answered, if only with the reason.
+        # An error counts as well: the model has answered with its reason.
         self._total.prompt_tokens += completion.prompt_tokens
         self._total.completion_tokens += completion.completion_tokens
         if completion.stop == "error":
@@ -191,32 +188,30 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         return completion
 
     async def close(self) -> None:
-        """Does nothing: the model belongs to whoever made it."""
+        """Does nothing: the model is closed by its owner."""
 
     def actual_usage(self) -> RequestUsage:
-        """Tokens that were computed for this client."""
-        return RequestUsage(self.spent.prompt_tokens, self.spent.completion_tokens)
+        """Returns the tokens that were computed for this client."""
+        return RequestUsage(self.usage.prompt_tokens, self.usage.completion_tokens)
 
     def total_usage(self) -> RequestUsage:
-        """Tokens of all completions, the ones that a cache answered included."""
+        """Returns the tokens of all completions, cached ones included."""
         return replace(self._total)
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
-        """An estimate, at four characters a token."""
+        """Estimates tokens, at four characters each."""
         listed = _listed(tools, "auto")
         request = laid_out(messages, [tools_part(listed)] if listed else [], self._task)
         characters = len(request.system) + len(request.shared) + len(request.own)
-        # Rounded up.
         return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_PICTURE * len(request.images)
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
-        """An estimate of the tokens that the context still has room for."""
+        """Estimates the free tokens of the context."""
         return max(0, self._context_tokens - self.count_tokens(messages, tools=tools))
 
     @property
     def model_info(self) -> ModelInfo:
-        # The same for every model: tools and JSON are asked for in words, and pictures go with the request. A model
-        # that reads none gets them in words.
+        # The same for every model: tools and JSON are requested in words; a model without sight gets pictures in words.
         return ModelInfo(
             vision=True,
             function_calling=True,
@@ -233,7 +228,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
 
     def _to_config(self) -> ModelChoice:
         if self._choice is None:
-            raise ValueError("this client's model runs in this process only: give ModelClient a `choice` to dump it")
+            raise ValueError("this client's model runs only in this process: give ModelClient a `choice` to dump it")
         return self._choice
 
     @classmethod
@@ -259,7 +254,7 @@ def _json_format(schema: bool | type[BaseModel]) -> str:
 
 
 def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
-    """The JSON of a reply, without a fence around it. Raises CannotAnswer when it is none, or does not fit."""
+    """The JSON of a reply, without a fence. Raises CannotAnswer for other text, or JSON that does not fit."""
     fenced = _FENCED.match(text.strip())
     text = fenced[1] if fenced else text.strip()
     try:
@@ -267,11 +262,11 @@ def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:
             schema.model_validate_json(text)
         else:
             json.loads(text)
-    # A ValueError too, so it comes first.
+    # First, since it is a ValueError too.
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise CannotAnswer(f"the reply does not fit {schema}: {where + ': ' if where else ''}{first['msg']}") from error
     except ValueError as error:
-        raise CannotAnswer(f"the reply is not the JSON that was asked for ({error})") from error
+        raise CannotAnswer(f"the reply is not the required JSON ({error})") from error
     return text

@@ -1,35 +1,80 @@
-"""Lays a conversation of AutoGen's out as one request, so that a prefix cache serves its beginning."""
+"""Lays an AutoGen conversation out as one request, whose beginning a prefix cache serves, and converts pictures."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from autogen_core import Image
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+from PIL import Image as Pillow
 
-from actors.autogen.pictures import source_of
-from actors.messages import Request, Source
+from actors.messages import Kind, Request, Source
 from actors.prompting.prompt import QUESTION
 from actors.prompting.tool_text import INSTRUCTIONS, MESSAGE, TOOL_CALL, TOOL_RESULT, call_line
 
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 
 
+class SourceImage(Image):
+    """One of our pictures as an AutoGen image, opened when it is read; our models get its source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._opened: Pillow.Image | None = None
+
+    @property
+    def image(self) -> Pillow.Image:  # type: ignore[override]
+        if self._opened is None:
+            if self.source.image is None:
+                raise FileNotFoundError(f"picture {self.source.id} has no file")
+            with Pillow.open(self.source.image) as opened:
+                # A copy in memory, so that the file is closed at once.
+                self._opened = opened.convert("RGB")
+        return self._opened
+
+
+def source_of(image: Image) -> Source:
+    """Returns a picture's source, or a new one with a file named after its content, which is written once."""
+    if isinstance(image, SourceImage):
+        return image.source
+    pixels = image.image
+    digest = hashlib.blake2b(f"{pixels.mode}{pixels.size}".encode() + pixels.tobytes(), digest_size=16).hexdigest()
+    # The user's folder, kept between processes: replicas on this machine read the file later.
+    folder = Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)  # everybody may read /tmp
+    path = folder / f"{digest}.png"
+    if not path.exists():
+        # Renamed when complete: other processes may read or write the same picture.
+        written, name = tempfile.mkstemp(dir=path.parent, suffix=".png")
+        with os.fdopen(written, "wb") as file:
+            pixels.save(file, format="PNG")
+        os.replace(name, path)
+    identity = f"picture-{digest[:8]}"
+    return Source(identity, identity, Kind.IMAGE, "", "", str(path))
+
+
 def task_text(request: Request) -> str:
-    """The text of a request as one message, for agents that bring their own client."""
+    """Returns the text of a request as one message, for agents with a client of their own."""
     return f"{request.system}\n{request.shared}\n{request.own}"
 
 
 def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request | None = None) -> Request:
-    """A conversation as a request, without seed and limits; `own` are sections about how to reply.
+    """Returns a conversation as a request, without seed and limits.
 
-    The system messages are `system`, the first message of a user is `shared` (as the question, unless it has headings
-    of its own), and the rest follows `own` in order. A conversation that opens with `task` keeps that request's
-    system, shared and own part, and its system messages come after them.
+    System messages become `system`, the user's first message becomes `shared` (as the question, unless it has
+    headings), and the rest follows `own` in order. A conversation that opens with `task` keeps that request's system,
+    shared and own part, followed by its system messages.
+
+    Args:
+        own: sections about the form of the reply.
     """
     system = "\n".join(message.content for message in messages if isinstance(message, SystemMessage))
     later = [message for message in messages if not isinstance(message, SystemMessage)]
@@ -38,10 +83,9 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
     if later and isinstance(first := later[0], UserMessage):
         opening, later = _text(first, images), later[1:]
     rest = [_section(message, images) for message in later]
-    # Only to the letter: anything else would not share the cached prefix.
+    # Only an equal text shares the cached prefix.
     if task is not None and opening == task_text(task):
         instructions = [f"{INSTRUCTIONS}\n{_plain(system)}"] if system else []
-        # Each picture once, in order.
         pictures = dict.fromkeys((*task.images, *images))
         return replace(task, own="\n".join((task.own, *instructions, *own, *rest)), images=tuple(pictures))
     shared = opening if _HEADING.search(opening) else f"{QUESTION}\n{opening}"
@@ -52,7 +96,7 @@ def laid_out(messages: Sequence[LLMMessage], own: Sequence[str], task: Request |
 
 
 def _section(message: LLMMessage, images: list[Source]) -> str:
-    """One message as a section; pictures in it join `images`."""
+    """One message as a section; its pictures are added to `images`."""
     if isinstance(message, SystemMessage):
         return f"{INSTRUCTIONS}\n{_plain(message.content)}"
     if isinstance(message, UserMessage):
@@ -68,25 +112,24 @@ def _section(message: LLMMessage, images: list[Source]) -> str:
 
 
 def _text(message: UserMessage, images: list[Source]) -> str:
-    """The text of a message; its pictures are named where they stood, unless all of them follow the text."""
+    """The text of a message, with the ids of its pictures in place, except those after the text."""
     if isinstance(message.content, str):
         return message.content
     sources = [part if isinstance(part, str) else source_of(part) for part in message.content]
     images += [part for part in sources if isinstance(part, Source)]
-    # The request has the pictures anyway: those at the end stood in no place that has to be named.
+    # The request has all pictures: those at the end need no place in the text.
     while sources and isinstance(sources[-1], Source):
         sources.pop()
     return "\n".join(part if isinstance(part, str) else f"[{part.id}]" for part in sources)
 
 
 def _plain(text: str) -> str:
-    """The text with headings indented, so that no line of it can pass for one of the request's."""
+    """The text with headings indented, so that none is taken for the request's."""
     return _HEADING.sub(" ", text)
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        # Another client's model may have written anything here.
         arguments = json.loads(text)
     except ValueError:
         return {}

@@ -1,8 +1,7 @@
-"""A role played by the user's own AutoGen agent: `roles.text_critic.agent=package.module:function`.
+"""A role played by the user's AutoGen agent: `roles.text_critic.agent=package.module:function`.
 
 The function is called as `function(role, client)` and returns the agent; `client` is an AutoGen client of the run's
-own model. Every turn gets an agent of its own, so nothing can leak from one discussion into another, and turns need
-not wait for each other.
+model. Every turn gets a new agent, so that nothing leaks between discussions, and turns run concurrently.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from autogen_core.models import ChatCompletionClient, RequestUsage
 from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.autogen.client import ModelClient
-from actors.autogen.conversation import task_text
-from actors.autogen.pictures import SourceImage
+from actors.autogen.conversation import SourceImage, task_text
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Message, Request, Role, Status, Turn, Usage
@@ -37,13 +35,13 @@ Factory = Callable[[Role, ChatCompletionClient], ChatAgent]
 
 
 class HostedAgent:
-    """Lets the agent that `role.agent` makes play a role; the same interface as `RoleAgent`.
+    """Plays a role with the agent of `role.agent`; has the interface of `RoleAgent`.
 
-    The agent reads the request that a `RoleAgent` would send its model as one message (with the pictures, if any), and
-    its final message is parsed as a model's reply is. One that does not parse gets one request to put it right.
+    The agent reads a `RoleAgent`'s request as one message (with its pictures). Its final message is parsed like a
+    model's reply; an unreadable one gets one request for repair.
 
     Raises:
-        ValueError: `role.agent` does not name such a function.
+        ValueError: `role.agent` names no such function.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
@@ -54,14 +52,14 @@ class HostedAgent:
         self._settings = settings or AgentSettings()
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]:
-        """Answers one turn. Where the agent raises an error, the turn has failed for that reason.
+        """Answers one turn. An error of the agent is the reason of a failed turn.
 
         Raises:
-            MemoryLost: this agent was restarted in the middle of the discussion.
+            MemoryLost: this agent was restarted during the discussion.
         """
         recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
         message, usage = (self._dummy(turn), Usage()) if self.role.dummy else await self._answer(turn, recalled)
-        # A failed turn too: `turn.recall` counts turns, whatever came of them.
+        # Failed turns too: `turn.recall` counts all turns.
         self.memory.remember(turn, message)
         return message, usage
 
@@ -73,13 +71,13 @@ class HostedAgent:
             request = build_request(
                 turn, role.modality, role.instruction, recalled, self._settings, cut, reads=role.evidence
             )
-            # One client for each attempt: its counts and `too_long` are of this prompt alone.
+            # One client for each attempt, for separate counts and `too_long`.
             client = ModelClient(self._model, self._settings, seed=turn.seed, task=request)
             outcome = await self._ask(turn, request, client)
-            # An agent that asks a model of its own has not called ours: then its own count is all there is.
-            usage += client.spent if client.calls else client.spent + outcome.reported
+            # An agent with another model has not called ours: then only its report counts.
+            usage += client.usage if client.calls else client.usage + outcome.reported
             more: Sequence[str] = ()
-            # An agent may have coped with a request that did not fit: then nothing has to be cut.
+            # An agent may have handled a request that did not fit: then nothing is cut.
             if outcome.error and client.too_long is not None:
                 more = cut_more(turn.question, self.role.evidence, cut, *client.too_long)
             if not more:
@@ -108,7 +106,7 @@ class HostedAgent:
         return message, usage
 
     async def _ask(self, turn: Turn, request: Request, client: ModelClient) -> _Outcome:
-        """A new agent's reply to a request; it gets a second chance where the first one cannot be read."""
+        """A new agent's reply to a request, with a second attempt where the first is unreadable."""
         text, reply, reported, first_tokens = "", None, Usage(), 0
         try:
             agent = self._factory(self.role, client)
@@ -116,7 +114,7 @@ class HostedAgent:
                 whole, reading, message = form_of(turn), None, task_message(request)
                 form = whole
                 for _ in range(2):
-                    # Zero before the first message, and what that one cost before the second.
+                    # Zero before the first message, and its tokens before the second.
                     first_tokens = _tokens(client.total_usage() if client.calls else reported)
                     response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
@@ -130,7 +128,7 @@ class HostedAgent:
                     form = still_asked(form, said.faults)
             finally:
                 await agent.close()
-        except ModelGone:  # ends the run: no later turn would fare better
+        except ModelGone:  # ends the run: later turns would fail, too
             raise
         except Exception as error:  # the user's agent may raise anything
             return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported, first_tokens)
@@ -144,9 +142,9 @@ class HostedAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """An agent's last message, the reply in it, or why there is none, and the usage that the agent itself reports.
+    """An agent's last message, the reply in it or the error, and the usage that the agent reports.
 
-    `first_tokens` are those of its first message where it was asked for a second one, else 0.
+    `first_tokens`: of its first message, if there was a second one, else 0.
     """
 
     text: str
@@ -157,7 +155,7 @@ class _Outcome:
 
 
 def task_message(request: Request) -> BaseChatMessage:
-    """The request as the agent reads it: its text, with its pictures after it."""
+    """Returns the request as the agent reads it: its text, followed by its pictures."""
     text = task_text(request)
     if not request.images:
         return TextMessage(content=text, source="user")
@@ -165,7 +163,7 @@ def task_message(request: Request) -> BaseChatMessage:
 
 
 def _reported(response: Response) -> Usage:
-    """The usage that an agent with a client of its own reports."""
+    """The usage that an agent with another client reports."""
     messages = (*(response.inner_messages or ()), response.chat_message)
     counts = [message.models_usage for message in messages if message.models_usage]
     return sum((Usage(1, count.prompt_tokens, 0, count.completion_tokens) for count in counts), Usage())
@@ -176,7 +174,7 @@ def _tokens(usage: Usage | RequestUsage) -> int:
 
 
 def load_factory(spec: str) -> Factory:
-    """The function that `package.module:function` names.
+    """Imports the function `package.module:function`.
 
     Raises:
         ValueError: there is no such module or function, or it does not take a role and a client.
@@ -191,7 +189,6 @@ def load_factory(spec: str) -> Factory:
     if not callable(factory) or inspect.iscoroutinefunction(factory):
         raise ValueError(f"agent={spec}: {name} is not a plain function; expected one of a role and a client")
     try:
-        # A wrong signature shows here and not at the first turn.
         inspect.signature(factory).bind(None, None)
     except TypeError as error:
         raise ValueError(f"agent={spec}: {name} is called as {name}(role, client), but it has {error}") from error

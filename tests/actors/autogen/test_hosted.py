@@ -16,8 +16,8 @@ from autogen_core.tools import FunctionTool
 
 from actors.agents.agent import RoleAgent
 from actors.agents.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
+from actors.autogen.conversation import SourceImage
 from actors.autogen.hosted import HostedAgent, load_factory
-from actors.autogen.pictures import SourceImage
 from actors.errors import MemoryLost
 from actors.messages import (
     Completion,

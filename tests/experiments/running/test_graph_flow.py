@@ -21,7 +21,7 @@ from autogen_core.models import ChatCompletionClient
 
 from actors.agents.agent import RoleAgent
 from actors.agents.roles import DECISION, ROLES, TEXTUAL, VISUAL
-from actors.autogen.agent import QuestionMessage, Task, message_of
+from actors.autogen.agent import QuestionContent, QuestionMessage, message_of
 from actors.autogen.hosted import HostedAgent
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_settings import ModelSettings
@@ -201,13 +201,13 @@ def test_the_file_runs_by_itself_in_another_process(questions: list[Question], t
     config = Config(seed=SEED)
     path = write_team(tmp_path, wiring(), AGENTS, ROLES, config)
     assert path == tmp_path / "team.json"
-    (tmp_path / "question.json").write_text(Task(question=questions[0]).model_dump_json())
+    (tmp_path / "question.json").write_text(QuestionContent(question=questions[0]).model_dump_json())
     program = """
 import asyncio, json, sys
 from autogen_agentchat.teams import GraphFlow
-from actors.autogen.agent import QuestionMessage, Task
+from actors.autogen.agent import QuestionContent, QuestionMessage
 team = GraphFlow.load_component(json.load(open("team.json")))
-task = Task.model_validate_json(open("question.json").read())
+task = QuestionContent.model_validate_json(open("question.json").read())
 result = asyncio.run(team.run(task=QuestionMessage.of(task.question)))
 print(json.dumps([m.metadata["message"] for m in result.messages if m.source != "user"]))
 assert not {"ray", "torch"} & sys.modules.keys()
