@@ -97,7 +97,7 @@ def _run(words: list[str]) -> int:
 
             dry_run(config)
         return 0
-    from experiments.records.discard import missing
+    from experiments.records.run_files import missing
     from experiments.runner import open_folder
 
     output = Path(config.output).absolute()
@@ -123,8 +123,7 @@ def _do(config: Config, folder: RunFolder, chosen: Said | None, made: list[Path]
     from actors.runtime.remote import reason
     from experiments.config.config import is_sweep
     from experiments.config.references import resumption
-    from experiments.records.discard import discard
-    from experiments.records.disk import disk_failure
+    from experiments.records.run_files import discard, disk_failure
     from experiments.runner import run
 
     resume = visible(f"; go on with: python run.py {resumption(config, folder.path)}")

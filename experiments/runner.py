@@ -21,9 +21,9 @@ from experiments.config.config import Config
 from experiments.config.loading import save
 from experiments.config.references import kept, resumption
 from experiments.config.secrets import check_exported
-from experiments.records.discard import discard, is_recorded
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.run_files import discard, is_recorded
 from experiments.records.tracking import Tracker
 from experiments.running import replay
 from experiments.running.abilities import check_abilities, describe, role_models

@@ -16,8 +16,7 @@ from typing import Any
 from actors.messages import Trace, derive_seed
 from experiments.judging import judgements
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
-from experiments.records.traces import encode
+from experiments.records.records import Scored, encode_trace
 
 LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
 CHUNK_TURNS = 1_000  # one chunk is read to open a discussion, all of them to search messages
@@ -67,7 +66,7 @@ class Embedded:
             # Without what the report does not show: seeds in particular hardly compress.
             unseeded = tuple(replace(turn, seed=0) for turn in trace.turns)
             bare = replace(trace, seed=0, turns=unseeded, allowed_spatial=(), allowed_temporal=())
-            chunk.append(encode(bare))
+            chunk.append(encode_trace(bare))
             turns += len(trace.turns)
             if turns >= CHUNK_TURNS:
                 self.chunks.append(_compressed(f"[{','.join(chunk)}]"))

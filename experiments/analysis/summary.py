@@ -19,10 +19,10 @@ from experiments.analysis.turn_counts import count_turns
 from experiments.attacks.edge_scores import attackers_found
 from experiments.attacks.metrics import mean_by_round
 from experiments.metrics.paths import PATH_METRICS
-from experiments.records.atomic import write_atomically
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.run_files import write_atomically
 from experiments.records.trials import LEARNED_FROM
 
 EMBEDDED = "reader"  # the name of the embedded reader among models and judges, as records hold it

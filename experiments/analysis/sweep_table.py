@@ -17,8 +17,8 @@ from experiments.analysis.result_table import ResultTable, plain, short_keys, te
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
-from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult
 
 AVERAGED = (STRICT, "f1", "prompt_tokens", "completion_tokens", "calls", "edges", TRAINING_TOKENS)

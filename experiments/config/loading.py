@@ -29,8 +29,8 @@ from experiments.config.settings import RoleSettings
 from experiments.config.values import check_shape, is_key
 from experiments.config.words import as_written
 from experiments.datasets.catalogue import dataset_kind
-from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 
 PRESETS = Path(__file__).parents[1] / "presets"
 LINE_CHARACTERS = 600

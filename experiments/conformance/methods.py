@@ -31,7 +31,7 @@ from experiments.conformance.world import World, sample_world
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.records.traces import encode
+from experiments.records.records import encode_trace
 from experiments.running.methods import make_topology, methods_of
 from topologies.fixed import constant_wiring
 from topologies.graphs import complete
@@ -123,7 +123,7 @@ async def check_order(subject: MethodInWorld) -> None:
     """The order in which turns and searches end changes nothing."""
     for reply in (improvised(1), improvised(2)):
         # Compared as they are written to disk, where a resumed run reads them.
-        traces = {encode((await subject.observe(reply, delays=delays)).trace) for delays in (None, 1, 2)}
+        traces = {encode_trace((await subject.observe(reply, delays=delays)).trace) for delays in (None, 1, 2)}
         require(len(traces) == 1, f"{subject.method.name}: its trace depends on which of its turns end first")
 
 
@@ -157,8 +157,11 @@ async def check_labels(subject: MethodInWorld) -> None:
     relabelled = replace(item, gold=("something else",), supporting=(), tags={})
     for reply in (None, improvised(13)):
         first, second = [await subject.observe(reply, item=each) for each in (item, relabelled)]
-        same = encode(first.trace) == encode(second.trace) and _by_id(first.team.turns) == _by_id(second.team.turns)
-        require(same, f"{subject.method.name}: another gold answer changes the discussion")
+        same = _by_id(first.team.turns) == _by_id(second.team.turns)
+        require(
+            same and encode_trace(first.trace) == encode_trace(second.trace),
+            f"{subject.method.name}: another gold answer changes the discussion",
+        )
 
 
 async def check_withheld(subject: MethodInWorld) -> None:

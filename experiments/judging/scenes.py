@@ -20,9 +20,9 @@ from experiments.datasets.item import Item
 from experiments.judging.judge import Judge, Judgement
 from experiments.judging.rubric import SAME_SCENE
 from experiments.records import jsonl
-from experiments.records.atomic import write_atomically
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from topologies.answers import wording
 
 SCENES = "scenes.jsonl"

@@ -1,11 +1,11 @@
-"""A learner's state on disk with the sizes of the record files at that moment, so that a killed run can be resumed."""
+"""A learner's state on disk, with the sizes of its record files at that moment: a killed run resumes from it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -15,19 +15,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from actors.errors import UserError
-from experiments.records.atomic import write_atomically
-from experiments.records.schema import STRICT, Count, read_record
+from experiments.records.records import STRICT, Count, read_record
+from experiments.records.run_files import write_atomically
 
 LEARNING = "learning.jsonl"
-MOST_BYTES = 2**30  # no learner's state comes near; a file may have a size that no memory holds and be nearly empty
-# The only files that a checkpoint vouches for; resuming cuts them, so no other name may stand there.
+MOST_BYTES = 2**30  # far above any learner's state; a sparse file may have a size that no memory holds
+# The only files that a checkpoint vouches for; resuming cuts them, so a received checkpoint may name no others.
 TrainingFile = Annotated[str, Field(pattern=r"^(learning|traces/train-[1-9][0-9]{0,5})\.jsonl$")]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`state` after `step` training steps of `stage`; `sizes` are the bytes of each record file at that moment, and
-    `digests` their hashes."""
+    """`state` after `step` training steps of `stage`, with bytes (`sizes`) and hashes of the record files."""
 
     stage: int
     step: int
@@ -36,8 +35,8 @@ class Checkpoint:
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Replaces `path` whole: a reader, or a run killed here, finds the old checkpoint or the new one."""
-        # Row by row: safetensors writes an array's memory as it lies there, whatever its strides.
+        """Replaces `path` atomically."""
+        # Row by row: safetensors writes an array's memory as it is, whatever its strides.
         state = {name: np.asarray(array, order="C") for name, array in self.state.items()}
         about = {"stage": self.stage, "step": self.step, "sizes": self.sizes, "digests": self.digests}
         # One entry: safetensors writes several in an order that changes from process to process.
@@ -50,24 +49,22 @@ class Checkpoint:
             if path.stat().st_size > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
             with safe_open(path, framework="np") as file:
-                about = read_record(_ABOUT, (file.metadata() or {})["about"])
+                about = asdict(read_record(_ABOUT, (file.metadata() or {})["about"]))
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            stated = {"stage": about.stage, "step": about.step, "sizes": about.sizes, "digests": about.digests}
-            if digest(state, stated) != about.digest:
+            stated = about.pop("digest")
+            if digest(state, about) != stated:
                 raise ValueError("its content has changed")
-            return Checkpoint(about.stage, about.step, state, about.sizes, about.digests)
-        # Everything that a damaged header, missing field or wrong type can raise becomes one advice.
+            return Checkpoint(state=state, **about)
+        # Everything that a damaged header, missing field or wrong type can raise has one remedy.
         except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
             raise UserError(
                 f"{path} is not an intact checkpoint ({error}); delete this file and resume to learn again from the "
-                "start (answers already recorded are kept), or restore it from a copy"
+                "start (recorded answers are kept), or restore it from a copy"
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What a checkpoint says beside its arrays."""
-
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     stage: Count
@@ -81,7 +78,7 @@ _ABOUT = TypeAdapter(_About)
 
 
 def digest(state: Mapping[str, np.ndarray], about: Mapping[str, object]) -> str:
-    """Hash of what is stated, and of names, types, shapes and bytes.
+    """Hashes a checkpoint: its header, and names, types, shapes and bytes of its arrays.
 
     safetensors itself notices a file that was cut short, but no changed byte.
     """

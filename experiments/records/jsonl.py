@@ -1,77 +1,125 @@
 """Files of JSON lines that one process appends to while others read them.
 
-A last line without its newline is still being written, or its writer was killed: readers ignore it, and a
-writer that resumes the file cuts it off.
+A last line without its newline is still being written, or its writer was killed: readers ignore it, and a writer that
+resumes the file cuts it off.
+
+A file is plain (`x.jsonl`) while its run goes on. A long one is compressed once, when the run ends (`x.jsonl.gz`, the
+same lines). Readers take the plain path and accept either form; where a kill has left both, the plain one counts.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import os
+import shutil
+import zlib
 from collections.abc import Callable, Container, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO, FileIO
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryFile
+from typing import BinaryIO, TypeVar
 
 from actors.errors import UserError
-from experiments.records import parts
+from experiments.datasets.packed import unpacked
+from experiments.records.run_files import write_atomically
 
 T = TypeVar("T")
 
 REASON_CHARACTERS = 300
-LINE_BYTES = 64_000_000  # no record has so many; a file without line breaks must not fill the memory
+LINE_BYTES = 64_000_000  # far above any record; a file without line breaks must not fill the memory
+READ_BYTES = 1 << 20
+COMPRESS_BYTES = 2**24  # shorter files stay plain
+LEVEL = 6  # traces become a thirteenth; at the highest level a twentieth less, in half as much time again
+DAMAGED = "restore it from a copy, or start a new run"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line begins: the number of its part, and the byte in that."""
+def compressed(path: Path) -> Path:
+    """The compressed form of a file."""
+    return path.with_name(f"{path.name}.gz")
 
-    part: int
-    offset: int
+
+def files(folder: Path, pattern: str) -> list[Path]:
+    """Plain paths of the files that match a pattern in either form, sorted."""
+    packed = (path.with_suffix("") for path in folder.glob(f"{pattern}.gz"))
+    return sorted({*folder.glob(pattern), *packed})
+
+
+@contextmanager
+def content(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file in either form for reading; without a file the content is empty.
+
+    Raises UserError, also while it is read, where the file is damaged or a folder.
+    """
+    with ExitStack() as stack:
+        file: BinaryIO = BytesIO()
+        # The plain one twice: its writer may be replacing one form by the other.
+        for form in (path, compressed(path), path):
+            try:
+                file = stack.enter_context(form.open("rb") if form is path else unpacked(form))
+                break
+            except FileNotFoundError:
+                continue
+            except (IsADirectoryError, NotADirectoryError) as error:
+                raise UserError(f"{form} cannot be read ({error.strerror}); {DAMAGED}") from error
+        try:
+            if isinstance(file, gzip.GzipFile) and not file.peek(1):
+                raise EOFError("it is empty")
+            yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(f"{form} is damaged ({error}); {DAMAGED}") from error
+
+
+def pieces(path: Path, size: int) -> Iterator[bytes]:
+    """The first `size` bytes of a file's content, a piece at a time."""
+    with content(path) as file:
+        while size > 0 and (piece := file.read(min(size, READ_BYTES))):
+            yield piece
+            size -= len(piece)
 
 
 def lines(path: Path, after: int = 0) -> Iterator[bytes]:
-    """The complete lines after the first `after` bytes, each with its newline, from all parts of a file.
+    """The complete lines after the first `after` bytes, each with its newline.
 
-    None where there is no file. Raises UserError for a line that no record can be, and for a damaged part.
+    Raises UserError for a line that is longer than any record, and like `content`.
     """
     return (line for _, line in placed(path, after))
 
 
-def placed(path: Path, after: int = 0) -> Iterator[tuple[Place, bytes]]:
-    """The complete lines, as `lines` gives them, each with its place."""
-    for part, file in parts.opened(path):
-        offset = file.seek(min(after, file.seek(0, os.SEEK_END)))
-        after -= offset
+def placed(path: Path, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The complete lines, each with the byte of the content at which it begins."""
+    with content(path) as file:
+        offset = file.seek(after)
         while line := file.readline(LINE_BYTES):  # bytes: a half-written last line may end inside a character
             if not line.endswith(b"\n"):
                 if len(line) == LINE_BYTES:
                     raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
                 return
-            yield Place(part, offset), line
+            yield offset, line
             offset += len(line)
 
 
-def line_at(path: Path, place: Place) -> bytes:
-    """The line that begins at a place."""
-    with BytesIO(_part(path, place.part)) if parts.has_part(path, place.part) else path.open("rb") as file:
-        file.seek(place.offset)
-        return file.readline(LINE_BYTES)
+def seekable(path: Path) -> BinaryIO:
+    """Opens a file's content to be read at any place; a compressed one is unpacked to a temporary file.
 
-
-@lru_cache(maxsize=2)  # who asks for single lines asks for them in nearly the order in which they stand
-def _part(path: Path, number: int) -> bytes:
-    with parts.open_part(path, number) as file:
-        return file.read()
+    Raises UserError where it is damaged or there is no room.
+    """
+    if path.exists():
+        return path.open("rb")
+    try:
+        file = TemporaryFile()  # noqa: SIM115 (its reader closes it)
+        with content(path) as packed:
+            shutil.copyfileobj(packed, file)
+    except OSError as error:
+        raise UserError(f"cannot unpack {compressed(path)}: {error}; make room for temporary files") from error
+    return file
 
 
 def records(path: Path, decode: Callable[[str], T], remedy: str, only: Container[int] | None = None) -> Iterator[T]:
-    """The complete lines, decoded; `only` are the positions to decode, from 0. Raises UserError like `decoded`."""
+    """The complete lines, decoded; `only` holds the positions to decode, from 0. Raises UserError like `decoded`."""
     for position, line in enumerate(lines(path)):
-        # Decoding is what costs; lines that are not needed are only skipped.
+        # Decoding is the expensive part; other lines are only skipped.
         if only is None or position in only:
             yield decoded(path, position + 1, line, decode, remedy)
 
@@ -82,31 +130,30 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
         return decode(line.decode())
     # JSON of another kind fails in `decode` in many ways; the user needs the file, the line and a remedy.
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # The text of a ValueError says more than its kind.
+        # The text of a ValueError is more precise than its class.
         reason = str(error) if isinstance(error, ValueError) else repr(error)
         reason = " ".join(reason.split())[:REASON_CHARACTERS]
         raise UserError(f"{path}, line {number}: not a record of this kind ({reason}); {remedy}") from error
 
 
-def append(file: FileIO, line: str, sync: bool = False) -> None:
-    """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk when this returns.
+def append(file: FileIO, line: str, sync: bool = False) -> int:
+    """Adds a line to a file opened for appending without a buffer; with `sync` it is on disk afterwards.
 
-    Raises UserError when there is no room for it. Of a line that was not written whole nothing stays: another may
-    follow once there is room.
+    Returns the bytes added. Raises UserError when there is no room, and then removes what was written of the line.
     """
-    content = line.encode() + b"\n"
+    written = line.encode() + b"\n"
     before = None
     try:
         status = os.fstat(file.fileno())
         before = status.st_size
-        # A file without a name takes what is written, and nobody will ever read it.
+        # A deleted file still takes writes, which no reader would ever find.
         if not status.st_nlink:
             raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
         # One call for the whole line, so that a killed run leaves at most its last line torn.
-        if file.write(content) != len(content):
+        if file.write(written) != len(written):
             # A nearly full disk takes a part of the line without an error.
             raise OSError(errno.ENOSPC, "no space left for a whole line", file.name)
-        # Without it a killed process loses nothing, but a power cut may: for that a write must have reached the disk.
+        # A killed process loses nothing without it, but a power cut may.
         if sync:
             os.fsync(file.fileno())
     except OSError as error:
@@ -114,17 +161,18 @@ def append(file: FileIO, line: str, sync: bool = False) -> None:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), before)
         raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
+    return len(written)
 
 
 def cut(path: Path) -> None:
-    """Cuts off an incomplete last line, so that the next one is not appended to it.
+    """Cuts off an incomplete last line of a plain file, so that the next line is not appended to it.
 
-    Raises UserError where what follows the last newline is longer than any record.
+    Raises UserError where more than any record follows the last newline.
     """
     if path.exists():
         size = path.stat().st_size
         begins = max(0, size - LINE_BYTES)
-        # Of the end alone: a file may have a size that no memory holds and be nearly empty.
+        # Only the end: a sparse file may have a size that no memory holds.
         with path.open("rb") as file:
             file.seek(begins)
             newline = file.read(LINE_BYTES).rfind(b"\n")
@@ -132,3 +180,47 @@ def cut(path: Path) -> None:
             raise UserError(f"{path} has a line of more than {LINE_BYTES:,} bytes, which is no record")
         # Without any newline `rfind` gives -1, and the file becomes empty.
         os.truncate(path, begins + newline + 1)
+
+
+def cut_to(path: Path, size: int) -> None:
+    """Keeps the first `size` bytes of a file's content, which has at least as many.
+
+    A compressed file becomes plain unless it has exactly that content. Raises OSError without room.
+    """
+    packed = compressed(path)
+    if packed.exists() and not path.exists():
+        with content(path) as file:
+            file.seek(size)
+            if not file.read(1):
+                return
+        write_atomically(path, pieces(path, size))
+    packed.unlink(missing_ok=True)
+    path.touch()
+    os.truncate(path, size)
+
+
+def make_plain(path: Path) -> None:
+    """Makes a compressed file plain, so that it can be appended to. Raises OSError without room."""
+    packed = compressed(path)
+    if packed.exists():
+        if not path.exists():
+            with content(path) as file:
+                write_atomically(path, iter(lambda: file.read(READ_BYTES), b""))
+        packed.unlink()
+
+
+def compress(path: Path) -> None:
+    """Compresses a finished file, if it is long; the same lines give the same bytes. Raises OSError without room."""
+    if path.exists() and path.stat().st_size >= COMPRESS_BYTES:
+        write_atomically(compressed(path), _packed(path))
+        # Only now: a kill leaves one of them whole.
+        path.unlink()
+
+
+def _packed(path: Path) -> Iterator[bytes]:
+    # 16 + 15 makes zlib write a gzip header, in which it leaves the time at 0.
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    with path.open("rb") as file:
+        while piece := file.read(READ_BYTES):
+            yield packer.compress(piece)
+    yield packer.flush()

@@ -1,20 +1,93 @@
-"""The two kinds of record beside traces: a training step of the learner, and a scored answer."""
+"""Records of a run, each a line of JSON: traces, training steps, scored answers; and the reader of any typed record."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from actors.messages import Status, Trace
+from actors.messages import Lookup, Message, Status, Trace
 from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.metrics.paths import path_metrics
-from experiments.records.schema import STRICT, Count, FileName, Share, read_record
+
+T = TypeVar("T")
+
+# A record's class has it as `__pydantic_config__`: numbers only as numbers, no NaN, no other fields.
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+FileName = Annotated[str, Field(pattern=r"^\w[\w.,=+-]*$", max_length=250)]
+"""A name that is part of a file's or a folder's, and leads nowhere else."""
+
+
+def read_record(kind: TypeAdapter[T], line: str) -> T:
+    """Reads a line of JSON as a dataclass. Raises ValueError, of one line, with the first wrong field."""
+    try:
+        if "\\ud" not in line.lower():
+            return kind.validate_json(line)
+        # Halves of surrogate pairs are JSON but no text for pydantic: checked without them, and then put back.
+        raw = json.loads(line)
+        return _with_texts(kind.validate_json(json.dumps(raw, ensure_ascii=False).encode(errors="replace")), raw)  # type: ignore[no-any-return]
+    except ValidationError as error:
+        first: Any = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{field + ': ' if field else ''}{first['msg']}") from None
+
+
+def _with_texts(checked: Any, raw: Any) -> Any:
+    """A checked value with the texts of the JSON that it was read from."""
+    if is_dataclass(checked) and not isinstance(checked, type):
+        return replace(checked, **{name: _with_texts(getattr(checked, name), value) for name, value in raw.items()})
+    if isinstance(checked, Mapping):
+        return {name: _with_texts(old, raw[name]) for name, old in zip(raw, checked.values(), strict=True)}
+    if isinstance(checked, (tuple, list)):
+        return type(checked)(_with_texts(old, new) for old, new in zip(checked, raw, strict=True))
+    return raw if isinstance(checked, str) and not isinstance(checked, Enum) else checked
+
+
+def encode_trace(trace: Trace) -> str:
+    """One line of ASCII JSON without its newline; fields at their default are left out.
+
+    Raises ValueError when a confidence or a likelihood is not a finite number, which JSON cannot hold.
+    """
+    line = _changed(trace, _TRACE_DEFAULTS)
+    line["turns"] = [_changed(message, _MESSAGE_DEFAULTS) for message in trace.turns]
+    if trace.lookups:
+        line["lookups"] = [_changed(lookup, _LOOKUP_DEFAULTS) for lookup in trace.lookups]
+    # Without `allow_nan=False` Python writes NaN, which other readers of JSON refuse.
+    return json.dumps(line, separators=(",", ":"), allow_nan=False)
+
+
+def decode_trace(line: str) -> Trace:
+    """The trace that `encode_trace` wrote. Raises ValueError when the line is anything else."""
+    try:
+        (trace,) = read_record(_TRACE, f"[{line}]")
+        for kind in ("spatial", "temporal", "allowed_spatial", "allowed_temporal"):
+            if any(min(edge) < 0 for edge in getattr(trace, kind)):
+                raise ValueError(f"{kind}: expected numbers of rounds and agents")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not a trace: {error} in {line[:80]!r}") from error
+    return trace
+
+
+def _changed(value: Trace | Message | Lookup, defaults: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: present for name, default in defaults if (present := getattr(value, name)) != default}
+
+
+# Read once: `fields` is slow, and every message of a run passes here.
+_TRACE_DEFAULTS, _MESSAGE_DEFAULTS, _LOOKUP_DEFAULTS = (
+    [(field.name, field.default) for field in fields(kind)] for kind in (Trace, Message, Lookup)
+)
+# In a tuple: a trace's class knows nothing of pydantic, and takes the configuration of what it is part of.
+_TRACE = TypeAdapter(tuple[Trace], config=STRICT)
+
 
 Matrix = list[list[Share | None]]
 

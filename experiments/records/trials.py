@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from actors.errors import UserError
 from experiments.records import jsonl
-from experiments.records.schema import STRICT, Count, FileName, Share, read_record
+from experiments.records.records import STRICT, Count, FileName, Share, read_record
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
 

@@ -22,7 +22,7 @@ from actors.errors import UserError
 from actors.messages import Usage
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
-from experiments.records.schema import STRICT, read_record
+from experiments.records.records import STRICT, read_record
 
 USAGE = "usage.jsonl"
 EVERY_S = 20.0  # seconds between lines of a phase: what a killed run forgets at most

@@ -14,8 +14,8 @@ from actors.prompting.prompt import is_enforced
 from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
-from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
+from experiments.records.run_files import write_atomically
 from experiments.running.models import by_key, role_backends
 
 MOST_BYTES = 2**20  # of model.json (under 1 kB for each model)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from actors.errors import UserError
 from actors.messages import Message, Source, Trace, Turn, Usage
@@ -23,10 +24,10 @@ from experiments.config.references import check_outside, flat
 from experiments.config.settings import RoleSettings
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.datasets.subset import choose
-from experiments.records import jsonl, parts
+from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
-from experiments.records.traces import decode
+from experiments.records.records import decode_trace
 from experiments.running.methods import methods_of
 from experiments.running.models import models_named
 from experiments.running.opening import open_dataset
@@ -117,7 +118,8 @@ class RecordedTeam:
         self.usage: dict[str, Usage] = {}  # nothing is spent
         self.folder = folder
         self._searching = searching
-        self._places: dict[str, dict[str, tuple[Path, jsonl.Place]]] = {}
+        self._places: dict[str, dict[str, tuple[Path, int]]] = {}
+        self._files: dict[Path, BinaryIO] = {}
         self._open: dict[str, _Discussion] = {}
 
     async def ask(self, turn: Turn) -> Message:
@@ -149,8 +151,18 @@ class RecordedTeam:
                     f"{_named(turn)} was never recorded: {self.folder.path} holds {count} and not this one; replay "
                     "with the recorded methods, questions and training.samples, or ask a model"
                 )
-            self._open[turn.discussion] = _Discussion(self.folder, _read(*place), method in self._searching)
+            self._open[turn.discussion] = _Discussion(self.folder, self._read(*place), method in self._searching)
         return self._open[turn.discussion]
+
+    def _read(self, path: Path, offset: int) -> Trace:
+        if path not in self._files:
+            file = self._files[path] = jsonl.seekable(path)
+            weakref.finalize(self, file.close)
+        self._files[path].seek(offset)
+        try:
+            return decode_trace(self._files[path].readline(jsonl.LINE_BYTES).decode())
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; replay an intact run") from error
 
 
 class _Discussion:
@@ -202,8 +214,8 @@ def _named(turn: Turn) -> str:
     return f"turn {turn.round}/{turn.agent} of question {turn.question.id} (method {method}, sample {sample})"
 
 
-def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, jsonl.Place]]:
-    """File and place of each discussion of a method, by its id; only the head of a line is parsed."""
+def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, int]]:
+    """File and first byte of each discussion of a method, by its id; only the head of a line is parsed."""
     if method.startswith(TRAINING):
         found = folder.learned(method.removeprefix(TRAINING)).training_traces()
     else:
@@ -221,13 +233,6 @@ def _places(folder: RunFolder, method: str) -> dict[str, tuple[Path, jsonl.Place
 def _discussion(head: str) -> str:
     record = json.loads(head)
     return f"{record['method']}/{record['question']}/{record['sample']}"
-
-
-def _read(path: Path, place: jsonl.Place) -> Trace:
-    try:
-        return decode(jsonl.line_at(path, place).decode())
-    except ValueError as error:
-        raise UserError(f"{path}: {error}; replay an intact run") from error
 
 
 def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
@@ -249,24 +254,18 @@ def _copy_graph(recorded: RunFolder, folder: RunFolder) -> None:
         return
     (folder.path / "traces").mkdir(parents=True, exist_ok=True)
     vouched = Checkpoint.read(recorded.topology).sizes
-    # With their parts.
-    names = [LEARNING, *(f"traces/{path.name}" for path in sorted((recorded.path / "traces").glob("train-*.jsonl*")))]
+    names = [LEARNING, *(f"traces/{path.name}" for path in recorded.training_traces())]
     beside = folder.topology.with_name(f".{folder.topology.name}.partial")
     try:
         for name in names:
-            # What follows would be cut off, and may be gigabytes of nothing; a part has no size of its own there.
-            _copy_beginning(recorded.path / name, folder.path / name, vouched.get(name, parts.MOST_BYTES))
+            # What follows would be cut off, and may be gigabytes of nothing.
+            with (folder.path / name).open("wb") as written:
+                written.writelines(jsonl.pieces(recorded.path / name, vouched.get(name, 0)))
         shutil.copyfile(recorded.topology, beside)
         # A rename replaces the file whole, so no reader sees half a checkpoint.
         beside.rename(folder.topology)
     except OSError as error:
         raise UserError(f"cannot copy what {recorded.path} learned to {folder.path}: {error}; make room") from error
-
-
-def _copy_beginning(source: Path, target: Path, size: int) -> None:
-    """Copies the first `size` bytes of a file, or all where it has fewer."""
-    with source.open("rb") as read, target.open("wb") as written:
-        written.writelines(parts.beginning(read, size))
 
 
 def replayed_dataset(config: Config, recorded: Config, cache: Path) -> Dataset:

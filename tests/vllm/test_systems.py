@@ -20,7 +20,7 @@ from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
-from experiments.records.traces import encode
+from experiments.records.records import encode_trace
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 
@@ -69,7 +69,7 @@ async def test_every_system_runs_on_an_engine_and_behind_an_endpoint_to_the_same
         # A server does not say how long a prompt is that does not fit, so more may be cut from it than for an engine.
         if not any(turn.cut for turn in (*trace.turns, *other.turns)):
             whole += 1
-            assert encode(trace) == encode(other), trace.method
+            assert encode_trace(trace) == encode_trace(other), trace.method
         assert trace.turns, trace.method
         assert all(turn.status is not Status.FAILED for turn in trace.turns), trace.method
         assert all(turn.prompt_tokens > 0 for turn in trace.turns), trace.method

@@ -15,7 +15,7 @@ from experiments.analysis.summary import rounded
 from experiments.analysis.tables.layout import Layout, lay_out
 from experiments.analysis.tables.measured import Evaluated, MeasuredBlock, measure
 from experiments.analysis.tables.paper_table import PaperTable, ReportedFigure, reported, tables_of
-from experiments.records.atomic import write_atomically
+from experiments.records.run_files import write_atomically
 
 TABLES = "tables"
 CSV_HEADER = (

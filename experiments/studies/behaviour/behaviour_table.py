@@ -13,9 +13,9 @@ from experiments.analysis.summary import Metrics, RunFacts, model_notes, rounded
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset
 from experiments.records import usage
-from experiments.records.atomic import write_atomically
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.run_files import write_atomically
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, conditions
 
 FILE = "behaviour.json"

@@ -24,8 +24,7 @@ from experiments.analysis.sweep_table import sweep_rows, sweep_table
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
 from experiments.records.progress import Progress
-from experiments.records.records import Scored
-from experiments.records.traces import decode, encode
+from experiments.records.records import Scored, decode_trace, encode_trace
 from experiments.records.trials import RESULTS, TrialResult, read_results
 from tests.support.fake_run import make_run, trace
 from tests.support.fake_sweep import make_sweep
@@ -230,9 +229,9 @@ def test_a_trial_s_name_is_a_folder_s(tmp_path: Path) -> None:
     ],
 )
 def test_a_discussion_that_no_run_writes_is_refused(field: str, value: object) -> None:
-    line = json.dumps(json.loads(encode(trace(1))) | {field: value})
+    line = json.dumps(json.loads(encode_trace(trace(1))) | {field: value})
     with pytest.raises(ValueError, match="not a trace"):
-        decode(line)
+        decode_trace(line)
 
 
 @pytest.mark.parametrize(

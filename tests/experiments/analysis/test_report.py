@@ -20,7 +20,7 @@ from experiments.analysis.summary import EMBEDDED_NOTE, summarise
 from experiments.datasets.item import Item, Score
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import JUDGEMENTS, Judged
-from experiments.records.parts import put_away
+from experiments.records import jsonl
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.usage import UsageLog
 from tests.experiments.analysis.test_summary import ABOUT
@@ -136,23 +136,15 @@ def test_discussions_of_training_are_carried_too_and_have_no_score(page: Outline
     assert "utility" not in entries[0]
 
 
-def test_discussions_of_training_in_compressed_parts_are_all_counted_and_carried(tmp_path: Path) -> None:
+def test_compressed_discussions_of_training_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, steps=2, questions=2)
-    graph = run.learned("m3prune")
-    traces = graph.path / "traces" / "train-1.jsonl"
-    first, *others = traces.read_bytes().splitlines(keepends=True)
-    assert others
     metrics = summarise(run, ABOUT)
-    whole = outline(write_run_report(run, metrics, "EM", "m3prune", []))
-    traces.write_bytes(first)
-    put_away(traces)
-    traces.write_bytes(b"".join(others))
-    parted = outline(write_run_report(run, metrics, "EM", "m3prune", []))
-    assert parted.packed == whole.packed
-    # As a process leaves it that was killed before it began the next part.
-    put_away(traces)
-    traces.unlink()
-    assert outline(write_run_report(run, metrics, "EM", "m3prune", [])).packed == whole.packed
+    plain = outline(write_run_report(run, metrics, "EM", "m3prune", []))
+    monkeypatch.setattr(jsonl, "COMPRESS_BYTES", 0)
+    for path in run.learned("m3prune").training_traces():
+        jsonl.compress(path)
+        assert not path.exists()
+    assert outline(write_run_report(run, metrics, "EM", "m3prune", [])).packed == plain.packed
 
 
 def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_word_on_it(run: RunFolder) -> None:

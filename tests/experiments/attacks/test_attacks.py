@@ -25,7 +25,7 @@ from experiments.attacks.poison import ID
 from experiments.attacks.settings import AttackSettings
 from experiments.datasets.item import Item, Score
 from experiments.metrics.text import exact_match, list_f1
-from experiments.records.traces import encode
+from experiments.records.records import encode_trace
 from tests.support.team import ReaderTeam
 from topologies.discussion import run_discussion
 from topologies.edge_lists import Wiring
@@ -157,18 +157,18 @@ async def test_a_gold_answer_that_is_nowhere_in_the_evidence_is_in_no_prompt(set
 async def test_an_attack_on_the_evaluation_leaves_training_as_it_was_to_the_byte(settings: dict[str, Any]) -> None:
     clean = await run_discussion(everybody(), item(7).question, Office(), SEED)
     trained = await discussed(attack(**settings, when="evaluate"), phase="train")
-    assert encode(trained) == encode(clean)
-    assert encode(await discussed(attack(**settings, when="evaluate"))) != encode(clean)
-    assert encode(await discussed(attack(**settings, when="train"))) == encode(clean)
+    assert encode_trace(trained) == encode_trace(clean)
+    assert encode_trace(await discussed(attack(**settings, when="evaluate"))) != encode_trace(clean)
+    assert encode_trace(await discussed(attack(**settings, when="train"))) == encode_trace(clean)
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])
 async def test_many_discussions_at_once_are_what_they_are_one_by_one(settings: dict[str, Any]) -> None:
     by = attack(**settings)
-    one_by_one = [encode(await discussed(by, asked)) for asked in Films().evaluate()]
+    one_by_one = [encode_trace(await discussed(by, asked)) for asked in Films().evaluate()]
     office = Office()
     at_once = await asyncio.gather(*(discussed(by, asked, office=office) for asked in Films().evaluate()))
-    assert [encode(trace) for trace in at_once] == one_by_one
+    assert [encode_trace(trace) for trace in at_once] == one_by_one
 
 
 async def test_a_target_is_wrong_and_the_same_in_every_method_and_position_whoever_attacks() -> None:

@@ -23,8 +23,7 @@ from experiments.datasets.item import Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import Checkpoint
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
-from experiments.records.records import Scored, by_question
-from experiments.records.traces import decode, encode
+from experiments.records.records import Scored, by_question, decode_trace, encode_trace
 from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, trace
 from tests.support.paths import ROOT
 
@@ -75,19 +74,19 @@ pytestmark = pytest.mark.slow
 
 @given(whole_traces)
 def test_a_trace_survives_the_way_to_json_and_back(written: Trace) -> None:
-    line = encode(written)
+    line = encode_trace(written)
     assert line.isascii()
     assert "\n" not in line
-    read = decode(line)
+    read = decode_trace(line)
     assert read == written
     assert type(read.status) is Status
     assert all(type(turn.status) is Status for turn in read.turns)
 
 
-@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"turns": [{"no": 1}]}', encode(trace(1))[:-9]])
+@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"turns": [{"no": 1}]}', encode_trace(trace(1))[:-9]])
 def test_a_line_that_is_no_trace_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="not a trace"):
-        decode(line)
+        decode_trace(line)
 
 
 def records(run: RunFolder) -> dict[str, bytes]:

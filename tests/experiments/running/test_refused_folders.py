@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import ClusterError, ModelGone
 from actors.runtime.cluster import Cluster
-from experiments.records.discard import discard, is_recorded
+from experiments.records.run_files import discard, is_recorded
 from experiments.running.job import Job
 from run import main
 

@@ -63,7 +63,7 @@ def looked_at(process: psutil.Process, folder: Path) -> Look:
             memory["driver" if one == process else name or "ray"] += one.memory_full_info().uss / 1e6
     return Look(
         time.monotonic(),
-        bytes_written(traces_of(folder)),
+        traces.stat().st_size if (traces := traces_of(folder)).exists() else 0,
         sum(files),
         {name: round(mb, 1) for name, mb in memory.items()},
     )
@@ -71,14 +71,6 @@ def looked_at(process: psutil.Process, folder: Path) -> Look:
 
 def traces_of(folder: Path) -> Path:
     return folder / "learned" / METHOD / "traces" / f"{STAGE}.jsonl"
-
-
-def bytes_written(traces: Path) -> int:
-    """The bytes of all lines in the file and its parts."""
-    # The last four bytes of a compressed file tell how many were in it; to read all parts at each look takes too long.
-    compressed = [file.read_bytes()[-4:] for file in traces.parent.glob(f"{traces.name}.*.gz")]
-    newest = traces.stat().st_size if traces.exists() else 0
-    return newest + sum(int.from_bytes(size, "little") for size in compressed)
 
 
 def read_turns(folder: Path) -> tuple[int, float]:

@@ -38,7 +38,7 @@ from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.dry_run.token_count import CHAT_TOKENS, counter_for
-from experiments.records import jsonl, parts
+from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
 from topologies.learning.learned_topology import TRAINING
@@ -196,7 +196,7 @@ def _phases(folder: RunFolder, prompts: Prompts) -> dict[str, tuple[str, tuple[i
         method = key.removeprefix(TRAINING)
         learning = method != key
         files = (
-            parts.files(folder.learned(method).path / "traces", "train-*.jsonl")
+            folder.learned(method).training_traces()
             if learning
             else [folder.path / "traces" / f"evaluate-{method}.jsonl"]
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from actors.messages import FieldKind, Given, Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
-from experiments.records.traces import decode, encode
+from experiments.records.records import decode_trace, encode_trace
 from topologies.library import PICTURES
 from topologies.systems.session import Session, about, sources
 
@@ -84,7 +84,7 @@ async def test_turns_and_searches_are_numbered_as_they_are_called_for_and_not_as
     assert trace.evidence == ("s1",)
     assert (trace.answer, trace.decision) == ("Ann", ("a",))
     assert team.turns[2].recall == 1
-    assert decode(encode(trace)) == trace
+    assert decode_trace(encode_trace(trace)) == trace
 
 
 async def test_the_answer_of_a_task_that_asked_for_one_closes_a_discussion_as_any_answer_does() -> None:

@@ -1,0 +1,136 @@
+"""Files of a run folder: atomic writes, plain files only, removal of an unused folder, errors of its disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from actors.errors import UserError
+
+DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
+# W&B's folder in a run or a trial has links to its latest run and log. The project neither reads nor writes them, and
+# W&B itself replaces old links.
+WANDB = re.compile(r"(trials/[^/]+/)?wandb/")
+# Files that a run, or a sweep and its trials, writes before the first question. Files of records count while empty.
+BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|run\.log|model\.json|wandb/.*)|tune/.*")
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BARRED = {errno.EROFS, errno.EACCES, errno.EPERM}
+WRONG_KIND = {errno.EISDIR, errno.EEXIST}
+LOST = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.EIO}
+
+
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Replaces a file: readers find the old content or the new one, even after a power cut.
+
+    Raises OSError when there is no room.
+    """
+    # In the same folder: a rename is atomic only within one file system.
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
+        file.flush()
+        # Before the rename, or a power cut could leave the new name with an empty file.
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    # Without this a power cut may undo the rename, which is an entry of the folder.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def check_plain(folder: Path) -> None:
+    """Refuses a run folder with links, pipes or devices: a link in a received folder could lead writes anywhere.
+
+    The folder itself may be a link, because the user has named it. Raises UserError.
+    """
+    # A stack of folders and their depths: recursion would end in a RecursionError.
+    left = [(str(folder), 0)]
+    while left:
+        inside, depth = left.pop()
+        if depth > DEPTH:
+            raise UserError(
+                f"{folder} has more than {DEPTH} nested folders, which no run makes; delete "
+                f"{Path(inside).relative_to(folder).parts[0]} in it, or name an intact run folder"
+            )
+        with os.scandir(inside) as entries:
+            # Sorted: the error must not depend on the file system.
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                mode, path = entry.stat(follow_symlinks=False).st_mode, Path(entry.path)
+                if stat.S_ISDIR(mode):
+                    left.append((entry.path, depth + 1))
+                elif stat.S_ISLNK(mode) and not WANDB.match(path.relative_to(folder).as_posix()):
+                    raise UserError(
+                        f"{path} is a link to {os.readlink(path)}: a run folder has plain files only; put the file "
+                        "itself there, or delete the link"
+                    )
+                elif not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+                    raise UserError(f"{path} is no plain file: a run folder has plain files only; delete it")
+
+
+def missing(path: Path) -> list[Path]:
+    """Lists a folder and its parents that do not exist, the innermost first."""
+    return [place for place in (path, *path.parents) if not place.exists()]
+
+
+def is_recorded(folder: Path) -> bool:
+    """Tells whether a run folder holds more than the files that every start writes."""
+    for path in folder.rglob("*"):
+        if path.is_dir() and not path.is_symlink():
+            continue
+        empty_record = path.suffix == ".jsonl" and not path.lstat().st_size
+        if not empty_record and not BEGINNING.fullmatch(path.relative_to(folder).as_posix()):
+            return True
+    return False
+
+
+def discard(folder: Path, made: list[Path]) -> None:
+    """Removes the folder of a refused run if nothing is recorded in it, and then those of `made` that are empty."""
+    # A folder that cannot be removed stays: the reason of the refusal is the error to show.
+    with suppress(OSError):
+        if not is_recorded(folder):
+            shutil.rmtree(folder)
+    for place in made:
+        with suppress(OSError):
+            place.rmdir()
+
+
+def disk_failure(error: BaseException, folder: Path) -> str:
+    """Names the failure of the run's disk that an error comes from, and a remedy; empty for any other error.
+
+    Files outside the run's folder may be missing or closed for other reasons.
+    """
+    found = _os_error(error, set())
+    if found is None or found.errno not in FULL | BARRED | WRONG_KIND | LOST:
+        return ""
+    if not folder.is_dir():
+        return f"{folder} no longer exists: it was moved or deleted during the run; put it back, or name its new place"
+    failure = f"cannot write {found.filename or folder}: {found.strerror}"
+    if found.errno in FULL:
+        return f"{failure}; make room"
+    if found.filename is not None and folder not in Path(str(found.filename)).absolute().parents:
+        return ""
+    if found.errno in WRONG_KIND:
+        return f"{failure}; a file and a folder have changed places: restore it from a copy"
+    return f"{failure}; make it writable" if found.errno in BARRED else f"{failure}; check that disk"
+
+
+def _os_error(error: BaseException | None, seen: set[int]) -> OSError | None:
+    # An error that was taken out of its group and raised again refers back to the group.
+    if error is None or id(error) in seen:
+        return None
+    if isinstance(error, OSError):
+        return error
+    seen.add(id(error))
+    # A file that cannot be closed after a failed write raises an error with the first one as its context.
+    causes = error.exceptions if isinstance(error, BaseExceptionGroup) else (error.__cause__ or error.__context__,)
+    found: Iterator[OSError | None] = (_os_error(cause, seen) for cause in causes)
+    return next(filter(None, found), None)
