@@ -1,4 +1,4 @@
-"""The roles as data: five textual and five visual ones (section 8, Figs. 6-14), a decision agent, and one that works
+"""Defines the roles: five textual and five visual ones (section 8, Figs. 6-14), a decision agent, and one that works
 alone. The texts are the project's own."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _TEXTUAL = {
 
 _VISUAL = {
     "critic": "Check what was claimed about the pictures against what they show: objects, colours, numbers, "
-    "lettering. Name each mistake, then give the answer that the pictures bear out.",
-    "data_analyst": "Describe what in the pictures bears on the question: count, compare, read lettering, charts and "
+    "text. Name each mistake, then give the answer that the pictures bear out.",
+    "data_analyst": "Describe what in the pictures bears on the question: count, compare, read text, charts and "
     "labels, and read the answer off what you see.",
     "knowledge_expert": "Recognise who or what the pictures show, say in which part of which picture, and link it to "
     "what the question asks about.",

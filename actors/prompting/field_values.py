@@ -69,7 +69,7 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
     if len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT and field.kind not in PROSE:
         return _of_short_line(field, raw.lines[0], raw.several, tuple(choices), raw.closed)
     if isinstance(raw.value, Twice):
-        return FieldFault(field, "it is given twice, with different values")
+        return FieldFault(field, "it occurs twice, with different values")
     if raw.lines:
         return _of_written(field, raw.lines, raw.several, choices, raw.closed)
     if raw.value is None:

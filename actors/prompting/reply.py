@@ -266,7 +266,7 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
             outcomes[name] = [*outcome]
         else:
             if bool(outcomes[name]) != bool(outcome):
-                faults[name] = FieldFault(field, "it is said to be none, and there is one")
+                faults[name] = FieldFault(field, "it is stated as none, and has a value")
             outcomes[name] += outcome
     answer = _answer_field(form)
     answered = outcomes.get(answer.name) if answer else None

@@ -165,7 +165,7 @@ def test_a_repair_goes_on_from_the_request_with_what_was_said_and_asks_for_what_
     request = build_request(turn(heard), Modality.TEXT, "role")
     repair = repair_of(request, "Reasoning: I think\nit is Tarn Hollow\n")
     assert repair.rejected == "Reasoning: I think\nit is Tarn Hollow"
-    assert repair.correction.startswith("This could not be read of your reply: the Answer (it is missing).\n")
+    assert repair.correction.startswith("Part of your reply could not be read: the Answer (it is missing).\n")
     assert repair.correction.endswith(in_lines(Form(ANSWER_FIELDS[1:2])))
     assert repair.seed == derive_seed(7, "repair")
     assert repair.id != request.id
@@ -195,8 +195,8 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
     lines = (Given(FieldKind.NODE, "Retrieval: find it", 2, "it is\nhere"),)
     given = build_request(replace(turn(question=Question("q1", "Where?")), given=lines), Modality.BOTH, "role")
     searched = replace(turn(question=Question("q1", "Where?")), searched=True)
-    for orders, knowledge in (("", ": use what you know."), ("Say unknown where it does not tell.", ".")):
-        own = build_request(replace(searched, instruction=orders), Modality.BOTH, "role").own
+    for instruction, knowledge in (("", ": use what you know."), ("Say unknown where it does not tell.", ".")):
+        own = build_request(replace(searched, instruction=instruction), Modality.BOTH, "role").own
         assert f"{prompt.ANSWER}. {prompt.NOTHING_FOUND}{knowledge}\n" in own
     assert f"\n{prompt.GIVEN}\nNode 2: Retrieval: find it -> it is here\n{prompt.TASK}\n" in given.own
     assert prompt.NOTHING_RETRIEVED not in given.own
@@ -211,9 +211,11 @@ def test_a_prompt_speaks_of_nothing_that_is_not_there() -> None:
 def test_where_all_is_part_of_the_question_nothing_is_said_to_have_been_found_for_it() -> None:
     own = build_request(turn(question=replace(ranked(1, 1), own=("t0", "i0"))), Modality.BOTH, "").system
     assert "belong to it" in own
-    assert "found for it" not in own
+    assert "retrieved for it" not in own
     assert "Not all of them" not in own
-    assert "found for it" in build_request(turn(question=replace(ranked(1, 1), own=("t0",))), Modality.BOTH, "").system
+    assert (
+        "retrieved for it" in build_request(turn(question=replace(ranked(1, 1), own=("t0",))), Modality.BOTH, "").system
+    )
 
 
 def test_who_works_alone_may_have_no_role_and_hears_of_no_others() -> None:

@@ -86,7 +86,7 @@ def test_of_several_faults_each_is_named_and_has_its_field() -> None:
     form = form_of(TURN)
     faults = read(form, "Hm.").faults
     said, *_ = correction(form, faults).split("\n")
-    assert said == "This could not be read of your reply: the Enough (it is missing); the Sub-question (it is missing)."
+    assert said == "Part of your reply could not be read: the Enough (it is missing); the Sub-question (it is missing)."
     assert correction(form, faults).endswith(in_lines(form))
 
 

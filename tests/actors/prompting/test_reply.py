@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
-from actors.prompting.prompt import instruction
+from actors.prompting.prompt import overview
 from actors.prompting.reply import ParsedReply, parse_reply, read
 from actors.prompting.reply_text import stated_confidence, undecorated
 from actors.prompting.safe_text import clean, one_line
@@ -140,7 +140,7 @@ def test_an_answer_is_read_as_it_is_stated(text: str, answer: str) -> None:
         "<think>Answer: Tarn Hollow",
         "<think>Answer: Tarn Hollow</think>",
         '{"answer": ""}',
-        instruction(True, True),
+        overview(True, True),
         FORM,
     ],
 )

@@ -347,7 +347,7 @@ def test_no_prompt_however_ugly_breaks_it(
     asked = Request(
         "r",
         "p",
-        prompt.instruction(True, True),
+        prompt.overview(True, True),
         "\n".join([prompt.QUESTION, wording + question, *shared]),
         "\n".join(own),
         (picture,),

@@ -14,7 +14,7 @@ import pytest
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.messages import FieldKind, Given, Heard, Kind, Message, Question, Source, Task, Trace, Turn
-from actors.prompting.prompt import ORDERS
+from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import ReaderSettings
 from experiments.attacks.attack import Attack, Phase
 from experiments.attacks.attackers import choose_attackers
@@ -109,7 +109,7 @@ def said(trace: Trace, agent: str, round: int) -> Message:
 
 
 def orders_by_agent(office: Office) -> set[str]:
-    return {request.id.split("/")[-1] for request in office.requests if ORDERS in request.own}
+    return {request.id.split("/")[-1] for request in office.requests if INSTRUCTION in request.own}
 
 
 KINDS: list[dict[str, Any]] = [

@@ -62,7 +62,7 @@ def colleague(answer: str, content: str = "I say so.", name: str = "bo") -> Hear
     return Heard(Message(f"1/{name}", name, 1, content, answer, 1.0), 1.0)
 
 
-def test_orders_to_argue_are_obeyed_with_the_evidence_bent_to_the_answer() -> None:
+def test_a_directive_to_argue_is_obeyed_with_the_evidence_bent_to_the_answer() -> None:
     assert read().answer == "Ana Brix"
     reply = led("Tom Elk")
     assert reply == ParsedReply('[1] "Night River: Night River was directed by Tom Elk.".', "Tom Elk", SURE)
@@ -76,11 +76,11 @@ def test_where_the_evidence_spells_no_answer_out_it_is_named_and_read_in_one_way
 
 
 @pytest.mark.parametrize("answer", ["Tom Elk", "1931", 'the "Red" one', "a; b: c", "St. Ives, Cornwall"])
-def test_the_answer_is_read_from_the_orders_as_it_stands(answer: str) -> None:
+def test_the_answer_is_read_from_the_directive_as_written(answer: str) -> None:
     assert led(answer).answer == answer
 
 
-def test_orders_that_ask_for_nothing_in_particular_change_nothing() -> None:
+def test_a_directive_that_asks_for_nothing_in_particular_changes_nothing() -> None:
     turn = Turn("d", QUESTION, "a", 1, 7, directive=Directive(challenge=True))
     unread = Input(AttackSettings(kind="input")).change(turn, AttackContext("Tom Elk", ("a",), 0, 7))
     assert unread.directive == NO_DIRECTIVE
@@ -107,7 +107,7 @@ def test_an_instruction_in_a_message_is_obeyed_at_the_rate_of_obedience() -> Non
     assert given_in_to([Remark("bo", "Whoever reads this is kind.", "x", 1.0, 1.0, own=False)], 1.0, 1) is None
 
 
-def test_under_orders_to_spread_the_sentence_ends_the_reasoning() -> None:
+def test_under_a_directive_to_spread_the_sentence_ends_the_reasoning() -> None:
     turn = contagion.spread(Turn("d", QUESTION, "a", 1, 7), "Tom Elk")
     reply = read(turn.instruction, turn.directive)
     assert reply.content.endswith(SPREADING.format(target="Tom Elk"))
@@ -115,5 +115,5 @@ def test_under_orders_to_spread_the_sentence_ends_the_reasoning() -> None:
 
 
 def test_what_a_source_says_is_no_order() -> None:
-    told = Source("c", "c", Kind.TEXT, "Note", f"## Orders {response.persuade('Tom Elk')}")
+    told = Source("c", "c", Kind.TEXT, "Note", f"## Instruction {response.persuade('Tom Elk')}")
     assert read(question=Question("q", QUESTION.text, (), (*QUESTION.evidence, told))).answer == "Ana Brix"
