@@ -33,7 +33,6 @@ from experiments.running.extracting import check_extraction
 from experiments.running.job import Job
 from experiments.running.launch import (
     check,
-    check_samples,
     launched_roles,
     learned_methods,
     processes,
@@ -49,7 +48,6 @@ from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.redundancy import redundancy_summary, redundancy_table
 from experiments.studies.redundancy.removal import Redundancy
 from topologies.discussion import Team
-from topologies.learning.variants import VARIANTS
 
 log = logging.getLogger(__name__)
 
@@ -132,13 +130,11 @@ def _recall(config: Config, folder: RunFolder, cache: Path) -> None:
 
 
 def _planted(config: Config, folder: RunFolder) -> None:
-    from experiments.studies.planted import job as planted  # imports PyTorch
+    from experiments.studies.planted import testbed  # imports PyTorch
 
-    for learned in config.planted.learners:
-        check_samples(VARIANTS[learned], config.training.samples)
+    testbed.check(config)
     with _tracked(config, folder) as tracker:
-        samples = config.training.samples
-        planted.run(folder, config.planted, config.learner, config.pruning, samples, config.seed, tracker)
+        testbed.run(folder, config, tracker)
 
 
 def _prune(config: Config, folder: RunFolder, cache: Path) -> None:

@@ -14,6 +14,7 @@ from experiments.attacks.settings import AttackSettings
 from experiments.config.settings import (
     BehaviourSettings,
     CostSettings,
+    PlantedSettings,
     RedundancySettings,
     ReplaySettings,
     RoleSettings,
@@ -24,7 +25,6 @@ from experiments.config.settings import (
 from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
-from experiments.studies.planted.settings import PlantedSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.settings import DefenceSettings, SystemSettings
 

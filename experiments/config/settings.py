@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 from actors.errors import UserError
 from actors.settings import at_least, setting
 from topologies.learning.learner_settings import Graph, Inference
+from topologies.learning.variants import LearnedMethod
 
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
@@ -147,12 +149,58 @@ class TrainingSettings:
     early, `effects` sees less of, and an agent that it is certain to be misled by goes from its own graph alone."""
 
 
+class Influence(StrEnum):
+    """Effect of a message on its receiver in a planted world."""
+
+    ANSWERS = "answers"
+    EVIDENCE = "evidence"
+    HELP = "help"
+    DEAF = "deaf"
+    CHANCE = "chance"
+
+
+@dataclass
+class PlantedSettings:
+    """Learners and worlds of `job=planted`: influences x strengths x seeds, with and without an adversary.
+
+    The defaults are 65 worlds, of about fifteen seconds of one core each.
+    """
+
+    learners: list[LearnedMethod] = setting(factory=lambda: list(LearnedMethod))
+    """Learned methods to compare; with `training.share` also those that can learn from another's discussions."""
+    seeds: int = setting(5, at_least=1, at_most=10_000)
+    """Teams of each setting; their adversaries are spread over all agents."""
+    strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
+    """Pairs of conformity and distraction: pulls of messages and of their number, in units of the own opinion's."""
+    influences: list[Influence] = setting(factory=lambda: list(Influence))
+    """Effects of messages on their receivers.
+
+    - `answers`: they pull towards their answer, and the decision agent follows the answers.
+    - `evidence`: the same among agents, but the decision agent follows the beliefs that messages pass on.
+    - `help`: the first agent of each modality gives no answer, and its receivers are pulled towards the right one.
+    - `deaf`: they merely distract.
+    - `chance`: none, and scores are drawn for every discussion.
+
+    `answers` has all strengths, the others the first.
+    """
+    truth: int = setting(20_000, at_least=1, at_most=10_000_000)
+    """Discussions of the randomised run from which the true effects are estimated."""
+    evaluated: int = setting(2_000, at_least=2, at_most=10_000_000)
+    """Questions on which a learned graph is evaluated, none of them learned from."""
+    checkpoints: list[int] = setting(factory=lambda: [10, 20, 40, 60, 80], at_least=1)
+    """Numbers of questions used after which regret is measured."""
+
+    def check_values(self, key: str) -> None:
+        """Raises UserError for strengths that are no pairs."""
+        if not self.strengths or any(len(pair) != 2 for pair in self.strengths):
+            raise UserError(f"{key}.strengths={self.strengths}: expected pairs of conformity and distraction")
+
+
 @dataclass
 class RedundancySettings:
-    """Definition 1, measured: `job: redundancy` takes every edge away in turn, and compares with what is redundant what
-    the learned ones among the methods prune."""
+    """Definition 1, measured: `job=redundancy` removes every edge in turn, and compares learners' cuts with that."""
 
-    questions: int = at_least(1, default=40)
+    questions: int = setting(40, at_least=1)
     """Evaluated questions on which each edge's absence is tried."""
 
 

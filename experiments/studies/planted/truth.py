@@ -1,4 +1,4 @@
-"""The truth about an opinion model's team: every edge's effect, and the best utility that pruning can reach."""
+"""True effects of every edge of an opinion model's team, and the best utility that pruning can reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Generator
 
 from actors.messages import derive_seed
-from experiments.studies.planted.opinions import Team
+from experiments.studies.planted.opinions import OpinionTeam
 from topologies.graphs import acyclic, as_wirings
 from topologies.learning.effects import edge_moments
 from topologies.learning.objective import leave_one_out
@@ -25,8 +25,9 @@ PER_QUESTION = 4  # wirings of each question, compared with one another
 class Truth:
     """Effects of every edge when all others are drawn with probability one half, float [sender, receiver].
 
-    on_receiver: on the score of the receiver's own answer in that round. on_answer: on the final answer's utility.
-    readers: [agents], effect on the utility of being read by the decision agent.
+    on_receiver: effect on the score of the receiver's own answer in that round.
+    on_answer: effect on the final answer's utility.
+    readers: [agents], effect on the utility where the decision agent reads the agent.
     """
 
     on_receiver: Edges[Floats]
@@ -34,8 +35,8 @@ class Truth:
     readers: Floats
 
 
-def true_effects(team: Team, discussions: int) -> Truth:
-    """Effects estimated from this many randomised discussions; standard error about 1 / sqrt(discussions), or less."""
+def true_effects(team: OpinionTeam, discussions: int) -> Truth:
+    """Estimates effects from randomised discussions; the standard error is about 1 / sqrt(discussions), or less."""
     n = team.agents
     half, kinds = torch.full((1, n, n), 0.5), ("spatial", "temporal")
     # Double precision: sums over tens of thousands of discussions, from chunks added one after another.
@@ -69,9 +70,9 @@ def true_effects(team: Team, discussions: int) -> Truth:
     return Truth(effects("receiver"), effects("answer"), (readers[0] / readers[1]).numpy())
 
 
-def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wirings:
-    """Random wirings: each edge and each reader of the decision agent by chance, and random speaking orders."""
-    n, rounds = team.agents, team.settings.rounds
+def random_wirings(team: OpinionTeam, k: int, draw: int, chance: float = 0.5) -> Wirings:
+    """Draws wirings: each edge and each of the decision agent's with probability `chance`, and speaking orders."""
+    n, rounds = team.agents, team.model.rounds
     generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
     order = sample_permutations(k, rounds, n, generator)
     everyone, half = torch.ones(n, n, dtype=torch.bool), torch.full((1, n, n), chance)
@@ -82,12 +83,12 @@ def random_wirings(team: Team, k: int, draw: int, chance: float = 0.5) -> Wiring
     return Wirings(spatial, temporal, could, order.numpy(), read, np.ones_like(read))
 
 
-def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
-    """The best graph by greedy removal: edges are removed in the order of their true effects, worst first.
+def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
+    """Finds the best graph by greedy removal: edges are removed in the order of their true effects, worst first.
 
-    By either effect and with every number of readers, best readers first; chosen on questions of its own. The spatial
-    edges left are added in descending effect unless they close a cycle. Returns the wiring and its utility on the
-    questions that learners are evaluated on.
+    Candidates use either effect and every number of agents that the decision agent reads, best first. They are compared
+    on questions that no learner is evaluated on. Spatial edges that are left are added in descending effect unless they
+    close a cycle. Returns the wiring and its utility on the questions that learners are evaluated on.
     """
     # Stable, so that ties give the same readers everywhere.
     readers = np.argsort(-truth.readers, kind="stable")
@@ -100,7 +101,7 @@ def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, f
         kept = Edges(acyclic(off_diagonal(effects.spatial >= level), effects.spatial), effects.temporal >= level)
         read = np.zeros(team.agents, dtype=bool)
         read[readers[:number]] = True
-        return as_wirings(kept, team.settings.rounds, decision=read)
+        return as_wirings(kept, team.model.rounds, decision=read)
 
     def tried(effects: Edges[Floats], level: float, number: int) -> float:
         # Other questions than the final ones: a maximum over many graphs is too high on those that chose it.
@@ -116,14 +117,14 @@ def best_reachable(team: Team, truth: Truth, evaluated: int) -> tuple[Wirings, f
 
 
 def off_diagonal(present: np.ndarray) -> np.ndarray:
-    """Edges without self-loops, which a spatial graph cannot have."""
+    """Removes self-loops, which a spatial graph cannot have."""
     return present & ~np.eye(len(present), dtype=bool)
 
 
 def utility(
-    team: Team, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
+    team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
-    """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
+    """Returns the mean utility along one wiring, or one for each question, on questions that no learner sees."""
     drawn = team.questions(questions, key)
     repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
     _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)
@@ -131,10 +132,9 @@ def utility(
 
 
 def repeat(wirings: Wirings, k: int) -> Wirings:
-    """The first wiring `k` times, as views."""
+    """Repeats the first wiring `k` times, as views."""
 
     def times(array: np.ndarray) -> np.ndarray:
-        # A view: thousands of copies of one wiring would take memory for nothing.
         return np.broadcast_to(array[:1], (k, *array.shape[1:]))
 
     allowed = Edges(*map(times, wirings.allowed))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from experiments.studies.planted.turns import different_turns
+from experiments.studies.planted.worlds import different_turns
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings
 from topologies.learning.objective import credited_slope, leave_one_out

@@ -1,39 +1,38 @@
-"""The testbed's figures: regret by the number of questions used, and utility and AUC by what training has cost."""
+"""The testbed's figures: regret by the number of questions used, and utility and AUC by the cost of training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.analysis.figures.style import COLOURS, LINES, MARKERS, PAGE, nth, plain, save, styled
-from experiments.studies.planted.report import Measure, Summary
+from experiments.studies.planted.planted_report import Measure, PlantedSummary
 
 THOUSAND = 1000  # messages
 TEAMS = {True: "one adversary", False: "no adversary"}
 AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
 
 
-def draw(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
-    """Both figures over all strengths, with and without an adversary, as PDF, SVG and PNG; the PNGs' paths are
-    returned."""
-    # None marks the rows over all strengths; of what hearing does, the first. Baselines do not learn.
+def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
+    """Draws both figures over all strengths, with and without an adversary. Returns the PNGs' paths."""
+    # None marks the rows over all strengths, of the first influence. Baselines do not learn.
     whole = [row for row in summaries if row.conformity is None and row.influence == summaries[0].influence]
     learners = [row for row in whole if _points(row, "spent")]
     return [_regret(folder, learners), _tokens(folder, learners)]
 
 
 @styled
-def _regret(folder: Path, rows: Sequence[Summary]) -> Path:
+def _regret(folder: Path, rows: Sequence[PlantedSummary]) -> Path:
     figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (attacked, team) in zip(panels, TEAMS.items(), strict=True):
         _panel(axes, [row for row in rows if row.attacked == attacked], "regret", lambda row, used: used)
         axes.set_title(team)
         axes.set_xlabel("questions used")
-        plain(axes)
     panels[0].set_ylabel("regret (best reachable utility minus own)")
     # Zero is shown, and so is anything below: a learner can beat the greedy best.
     panels[0].set_ylim(bottom=min(0.0, panels[0].get_ylim()[0]))
@@ -42,19 +41,18 @@ def _regret(folder: Path, rows: Sequence[Summary]) -> Path:
 
 
 @styled
-def _tokens(folder: Path, rows: Sequence[Summary]) -> Path:
-    """Utility above, AUC below, by the messages written and read in training; joined turns count once."""
+def _tokens(folder: Path, rows: Sequence[PlantedSummary]) -> Path:
+    """Draws utility above, AUC below, by the messages written and read in training; equal turns count once."""
     figure = Figure(figsize=(PAGE, 4.8), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", sharey="row", squeeze=False)
     for column, (attacked, team) in enumerate(TEAMS.items()):
         of_team = [row for row in rows if row.attacked == attacked]
         for axes, measure in zip(panels[:, column], ("utility", "auc"), strict=True):
             _panel(axes, of_team, measure, lambda row, used: row.measures[f"spent@{used}"][0] / THOUSAND)
-            plain(axes)
         panels[0, column].set_title(team)
         panels[1, column].set_title(AUCS[attacked])
         panels[1, column].set_xlabel("training tokens (thousands of messages)")
-        # What chance alone would rank.
+        # An AUC by chance alone.
         panels[1, column].axhline(0.5, color="black", linewidth=0.6, linestyle=":")
     panels[0, 0].set_ylabel("utility of answers")
     panels[1, 0].set_ylabel("AUC of the ranking")
@@ -64,25 +62,21 @@ def _tokens(folder: Path, rows: Sequence[Summary]) -> Path:
     return save(figure, folder, "planted-tokens")
 
 
-def _panel(axes: Axes, rows: Sequence[Summary], measure: str, place: Callable[[Summary, int], float]) -> None:
-    """A line for each learner, its 95% interval behind it."""
-    for number, row in enumerate(rows):
-        points, colour = _points(row, measure), nth(COLOURS, number)
+def _panel(
+    axes: Axes, rows: Sequence[PlantedSummary], measure: str, place: Callable[[PlantedSummary, int], float]
+) -> None:
+    """Draws a line for each learner, its 95% interval behind it."""
+    for i, row in enumerate(rows):
+        points, colour = _points(row, measure), nth(COLOURS, i)
         across = [place(row, used) for used in points]
-        axes.plot(
-            across,
-            [mean for mean, _, _ in points.values()],
-            color=colour,
-            linestyle=nth(LINES, number),
-            marker=nth(MARKERS, number),
-            markersize=3,
-            label=row.learner,
-        )
-        low, high = [low for _, low, _ in points.values()], [high for _, _, high in points.values()]
+        means, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
+        look: Any = {"color": colour, "linestyle": nth(LINES, i), "marker": nth(MARKERS, i)}
+        axes.plot(across, means, markersize=3, label=row.learner, **look)
         axes.fill_between(across, low, high, color=colour, alpha=0.15, linewidth=0)
+    plain(axes)
 
 
-def _points(row: Summary, measure: str) -> dict[int, Measure]:
+def _points(row: PlantedSummary, measure: str) -> dict[int, Measure]:
     """A measure by the number of questions used, ascending."""
     found = {name.partition("@"): value for name, value in row.measures.items()}
     return dict(sorted((int(used), value) for (name, at, used), value in found.items() if at and name == measure))

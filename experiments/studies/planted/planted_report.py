@@ -1,0 +1,138 @@
+"""Results of the testbed with known truth: means with intervals, two tables and a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.statistics import bootstrap_interval
+from experiments.config.settings import PlantedSettings
+from experiments.studies.planted.worlds import Outcome
+
+Measure = tuple[float, float, float]  # mean, low, high
+
+
+@dataclass(frozen=True)
+class PlantedSummary:
+    """Means over the teams of one setting, or (None) of all strengths, each with its 95% bootstrap interval."""
+
+    conformity: float | None
+    distraction: float | None
+    influence: str
+    attacked: bool
+    learner: str
+    worlds: int
+    measures: dict[str, Measure]
+
+    @property
+    def team(self) -> str:
+        return "attacked" if self.attacked else "clean"
+
+
+COLUMNS = {
+    "auc_adversary": "AUC\nadversary",
+    "auc_harmful": "AUC\nharmful",
+    "auc_costly": "AUC\ncostly",
+    "utility": "utility",
+    "share": "of best",
+    "turns": "turns",
+    "readings": "readings",
+    "tokens": "tokens",
+    "training": "training",
+    "edges": "edges\nleft",
+    "wrongly": "wrongly\ncut",
+    "joined": "joined",
+}
+# Shown with one decimal, the others with three.
+COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly")
+# By the number of questions learned from, as `<name>@<questions>`.
+CURVES = {"regret": "regret", "reached": "utility", "ranked": "auc", "spent": "spent"}
+Key = tuple[float | None, float | None, str, bool, str]
+
+
+def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
+    """Summarises by setting and graph, in the order of the outcomes, then over all strengths of an influence.
+
+    Regret after q questions is `regret@q`; `CURVES` has the others.
+    """
+    single: dict[Key, list[Outcome]] = {}
+    every: dict[Key, list[Outcome]] = {}
+    for outcome in outcomes:
+        world, attacked = outcome.world, outcome.world.adversary is not None
+        key = (world.influence.value, attacked, outcome.learner)
+        single.setdefault((world.conformity, world.distraction, *key), []).append(outcome)
+        # Teams with and without adversary are never averaged together, nor influences.
+        every.setdefault((None, None, *key), []).append(outcome)
+    return [PlantedSummary(*key, len(group), _measures(group, seed)) for key, group in (single | every).items()]
+
+
+def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
+    # Some measures are missing where they have no meaning: a clean team has no adversary to rank.
+    values = {name: [(o, getattr(o, name)) for o in group if getattr(o, name) is not None] for name in COLUMNS}
+    for field, name in CURVES.items():
+        for used in group[0].regret:
+            curves = [(outcome, getattr(outcome, field)) for outcome in group]
+            values[f"{name}@{used}"] = [(outcome, curve[used]) for outcome, curve in curves if used in curve]
+    measures = {}
+    for name, known in values.items():
+        # Worlds of one number are one team with the same questions, at several strengths: together they are hardly more
+        # evidence than one of them, so each number counts once.
+        teams: dict[int, list[float]] = {}
+        for outcome, value in known:
+            teams.setdefault(outcome.world.number, []).append(value)
+        if means := [float(np.mean(of_one)) for of_one in teams.values()]:
+            measures[name] = (float(np.mean(means)), *bootstrap_interval(means, seed))
+    return measures
+
+
+def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTable]:
+    """Makes the table of every setting and graph, and that of regret by the number of questions used.
+
+    Cells are means and half the width of their 95% intervals.
+    """
+    learners = [row for row in summaries if any(name.startswith("regret") for name in row.measures)]
+    regrets = dict.fromkeys(name for row in learners for name in row.measures if name.startswith("regret"))
+    return _table(summaries, COLUMNS), _table(learners, {name: name for name in regrets})
+
+
+def _table(summaries: Sequence[PlantedSummary], columns: Mapping[str, str]) -> ResultTable:
+    def cell(measure: Measure | None, name: str) -> str:
+        if measure is None:
+            return ""
+        mean, low, high = measure
+        digits = 1 if name in COUNTS else 3
+        return f"{mean:.{digits}f} ±{(high - low) / 2:.{digits}f}"
+
+    rows = []
+    for row in summaries:
+        strengths = ("all" if value is None else f"{value:g}" for value in (row.conformity, row.distraction))
+        cells = (cell(row.measures.get(name), name) for name in columns)
+        rows.append((row.influence, row.team, row.learner, *strengths, *cells))
+    return ResultTable(("influence", "team", "graph", "conformity", "distraction", *columns.values()), rows, names=3)
+
+
+def write(folder: Path, settings: PlantedSettings, outcomes: Sequence[Outcome], rows: Sequence[PlantedSummary]) -> None:
+    """Writes planted.json: the settings, every outcome and their summaries."""
+    content = {
+        "settings": asdict(settings),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "summaries": [asdict(row) for row in rows],
+    }
+    (folder / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
+    """Means over all strengths as in a run's metrics.json, with methods `answers/attacked/<graph>` and so on."""
+    methods = {}
+    for row in summaries:
+        if row.conformity is None:
+            # None for a missing measure: rows of a W&B table need the same columns.
+            means = {name: row.measures[name][0] if name in row.measures else None for name in COLUMNS}
+            methods[f"{row.influence}/{row.team}/{row.learner}"] = {**means, "ci95": list(row.measures["utility"][1:])}
+    return {"methods": methods, "paired": {}}

@@ -1,0 +1,107 @@
+"""`experiment=planted`: explores worlds in parallel, records each one, then writes tables, figures and a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from actors.spawned import cores, spawned
+from experiments.config.config import Config
+from experiments.config.settings import Influence
+from experiments.records import jsonl
+from experiments.records.progress import Progress
+from experiments.records.recorder import RunFolder
+from experiments.records.tracking import Tracker
+from experiments.running.launch import check_samples
+from experiments.studies.planted import planted_report
+from experiments.studies.planted.opinions import OpinionModel
+from experiments.studies.planted.worlds import Outcome, PlantedWorld, explore, worlds
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.variants import VARIANTS, LearnedMethod
+
+RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
+
+
+def check(config: Config) -> None:
+    """Raises UserError for learners that cannot learn with their settings."""
+    for name in config.planted.learners:
+        variant = VARIANTS[LearnedMethod(name)]
+        check_samples(variant, config.training.samples)
+        LearnerSpec(["text", "visual"], variant=variant, settings=config.learner, pruning=config.pruning).check()
+
+
+def run(folder: RunFolder, config: Config, tracker: Tracker, model: OpinionModel | None = None) -> None:
+    """Explores the worlds that the folder lacks, and writes the results of all."""
+    from experiments.studies.planted import planted_figure  # imports matplotlib
+
+    settings, model = config.planted, model or OpinionModel()
+    planned = worlds(settings, model.text + model.visual)
+    explored = read_records(folder.path / RECORDS)
+    left = [world for world in planned if world not in explored]
+    task = partial(
+        explore,
+        settings=settings,
+        learner=config.learner,
+        pruning=config.pruning,
+        samples=config.training.samples,
+        share=config.training.share,
+        seed=config.seed,
+        model=model,
+    )
+    with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
+        bar = progress.phase("exploring worlds", total=len(planned), done=len(planned) - len(left))
+        for outcomes in _explored(task, left):
+            explored[outcomes[0].world] = outcomes
+            lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
+            # A killed run loses at most the worlds that are being explored.
+            lines.flush()
+            bar.advance()
+    # In the planned order: worlds finish in any order, and the file must not depend on it.
+    outcomes = [outcome for world in planned for outcome in explored[world]]
+    summaries = planted_report.summarise(outcomes, config.seed)
+    planted_report.write(folder.path, settings, outcomes, summaries)
+    drawn = planted_figure.draw(folder.figures, summaries)
+    tracker.summary(planted_report.metrics(summaries), drawn)
+    print()
+    for table in planted_report.tables(summaries):
+        table.print()
+
+
+def read_records(path: Path) -> dict[PlantedWorld, list[Outcome]]:
+    """Reads recorded outcomes by world; a line that a killed run left incomplete is cut off."""
+    jsonl.cut(path)
+    recorded = jsonl.records(path, _outcomes, "delete the file to explore all worlds again")
+    return {outcomes[0].world: outcomes for outcomes in recorded}
+
+
+def _outcomes(line: str) -> list[Outcome]:
+    outcomes = [_outcome(**fields) for fields in json.loads(line)]
+    if not outcomes:
+        raise ValueError("expected the outcomes of a world")
+    return outcomes
+
+
+def _outcome(world: dict[str, Any], **others: Any) -> Outcome:
+    # JSON turns integer keys into text.
+    read: dict[str, Any] = {
+        name: {int(used): number for used, number in value.items()} if isinstance(value, dict) else value
+        for name, value in others.items()
+    }
+    return Outcome(PlantedWorld(**{**world, "influence": Influence(world["influence"])}), **read)
+
+
+def _explored(task: Callable[[PlantedWorld], list[Outcome]], left: Sequence[PlantedWorld]) -> Iterator[list[Outcome]]:
+    """Yields the outcomes of each world as it finishes, from one single-threaded process per core."""
+    if not left:
+        return
+    # More threads would only compete.
+    with spawned([partial(task, world) for world in left], cores(), partial(torch.set_num_threads, 1)) as futures:
+        for future in as_completed(futures):
+            yield future.result()
