@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored, by_question
-from experiments.records.usage import EVALUATING, USAGE, Spent, by_phase
+from experiments.records.usage import EVALUATING, USAGE, PhaseUsage, by_phase
 from topologies.wiring import Floats
 
 MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
@@ -28,7 +28,7 @@ def by_method(run: RunFolder) -> dict[str, dict[str, Scored]]:
 def seconds_per_question(run: RunFolder, answered: Mapping[str, Mapping[str, Scored]]) -> dict[str, float]:
     """Returns wall-clock seconds by method, from a run and its answers (`by_method`); NaN where not recorded."""
     phases = by_phase(run) if (run.path / USAGE).exists() else {}
-    unknown = Spent("", math.nan)
+    unknown = PhaseUsage("", math.nan)
     return {
         method: phases.get(f"{EVALUATING}{method}", unknown).seconds / len(answers)
         for method, answers in answered.items()

@@ -97,13 +97,15 @@ SUMMED = ("prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns"
 
 @dataclass(frozen=True, slots=True)
 class LearningStep:
-    """The learner after `step` training steps of a stage; step 0 is where the stage starts.
+    """The learner after `step` training steps of a stage; step 0 is the stage's start.
 
-    `terms` are the terms of the objective by name, `edges` the edges left per matrix, and `probabilities` the
-    matrices themselves ([sender, receiver], None where there is no edge), by kind: `spatial`, `temporal`, and where
-    rounds have weights of their own also `spatial, round 1` and so on.
-    `agents` and `modalities` name rows and columns. `source` is the method whose discussions it learned from; empty
-    where they were its own.
+    Attributes:
+        agents, modalities: names of rows and columns.
+        terms: terms of the objective by name.
+        edges: edges left per matrix.
+        probabilities: matrices [sender, receiver] by kind (`spatial`, `temporal`; `spatial, round 1` and so on where
+            each round has weights), with None where there is no edge.
+        source: the method with whose discussions it learned, if they were not its own.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -144,16 +146,17 @@ def matrix(probabilities: np.ndarray, mask: np.ndarray) -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One method's answer to one question, with the label beside it, and what the answer cost.
+    """One method's answer to one question, with its label, scores and cost.
 
-    `edges` counts the distinct edges, spatial and temporal, that the discussion took in any of its rounds, and
-    `failed_turns` the turns that gave others nothing to read: failed or not parsed. `cut_turns` are those that were
-    asked without some of their evidence, because their prompt would not have fitted the model's context.
-    `attack_success`, `infection` and `carried` are those of `attacks.metrics.Harm`, where the attack had a target,
-    and path and edge precision and recall those of `path_metrics`, where the method followed paths; `path_count` is how
-    many it found.
-    `group` is the item's: the question that this one is a variant of. `strict_em` is the score's, None also in records
-    that were written before it was kept.
+    Attributes:
+        edges: distinct edges, spatial and temporal, that the discussion used in any round.
+        failed_turns: turns that failed or could not be parsed.
+        cut_turns: turns without some of their evidence, because the prompt would not have fitted the model's context.
+        attack_success, infection, carried: see `attacks.metrics.Harm`; only for an attack with a target.
+        path_precision, path_recall, edge_precision, edge_recall: see `path_metrics`; only for a method that follows
+            paths, of which it found `path_count`.
+        group: the question of which this one is a variant.
+        strict_em: the score's; None in old records.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -229,10 +232,10 @@ _STEP, _SCORED = TypeAdapter(LearningStep), TypeAdapter(Scored)
 
 
 def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
-    """One record per method and question, the unit of means and tests; questions of one group become one record.
+    """Yields one record per method and question, the unit of means and tests; a group becomes one record.
 
-    It has the group's name, the lowest score and the summed cost of its questions, and all else of the first one.
-    Grouped questions come after the others.
+    Its question is the group's name, with the lowest score and the summed cost of its questions and the first one's
+    other fields. Groups come last.
     """
     groups: dict[tuple[str, str], list[Scored]] = {}
     for scored in scores:

@@ -1,4 +1,4 @@
-"""The results of a sweep so far: a line per finished trial, from which its tables, figures and report are made."""
+"""Results of a sweep: one line per finished trial, from which tables, figures and the report are made."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ RESULTS, TRIALS = "trials.jsonl", "trials"
 class TrialResult:
     """One finished trial.
 
-    `name` is its folder's below `trials/`, itself a run folder; `values` are the varied settings by dotted key,
-    without the seed; `metrics` is its metrics.json. A trial that was stopped early has none: `stopped` is its number of
-    training steps (0: not stopped), `utility` the mean training utility until then.
+    Attributes:
+        name: its run folder below `trials/`.
+        values: the varied settings by dotted key, without the seed.
+        metrics: the content of metrics.json; empty for a trial that was stopped early.
+        stopped: training steps of a trial that was stopped early, else 0.
+        utility: mean training utility of a stopped trial.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -49,11 +52,11 @@ class TrialResult:
 
 _RESULT = TypeAdapter(TrialResult)
 _TEXTS = ("experiment", "model", "dataset", "metric")
-LEARNED_FROM = "learned_from"  # the method whose discussions a graph was learned from, where they were not its own
+LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 
 
 def _check_metrics(metrics: Mapping[str, Any]) -> None:
-    """Raises ValueError unless these are the metrics of a finished trial: numbers, for each of its methods."""
+    """Raises ValueError unless these are metrics of a finished trial: numbers for each of its methods."""
     methods = metrics.get("methods")
     if not isinstance(methods, dict) or not all(isinstance(row, dict) and "utility" in row for row in methods.values()):
         raise ValueError("metrics: expected those of a finished trial, with its methods")
@@ -72,14 +75,14 @@ def _check_metrics(metrics: Mapping[str, Any]) -> None:
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:
-    """Results in a sweep's folder, in the order of their names; with `stopped`, those stopped early as well."""
+    """Results in a sweep's folder by name; with `stopped`, also of trials that were stopped early."""
     results = jsonl.records(folder / RESULTS, TrialResult.decode, "start a new sweep")
     # Trials finish in any order; names begin with a number, so tables are the same every time.
     return sorted((result for result in results if stopped or not result.stopped), key=lambda result: result.name)
 
 
 class Results:
-    """The one writer of trials.jsonl. Opening it cuts off a line that a killed sweep left incomplete.
+    """The one writer of trials.jsonl. Opening it cuts off an incomplete line of a killed sweep.
 
     Raises UserError when another process is running the sweep, or the file is damaged.
     """
@@ -101,5 +104,5 @@ class Results:
         self._file.close()
 
     def append(self, result: TrialResult) -> None:
-        """Adds a result, which is on disk when this returns. Raises UserError when there is no room for it."""
+        """Adds a result and waits until it is on disk. Raises UserError when there is no room for it."""
         jsonl.append(self._file, result.encode(), sync=True)

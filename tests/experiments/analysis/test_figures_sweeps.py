@@ -20,7 +20,7 @@ from experiments.analysis.figures.systems import f1_by_supporting
 from experiments.config.loading import load
 from experiments.records.records import Scored
 from experiments.records.trials import TrialResult
-from experiments.records.usage import Spent
+from experiments.records.usage import PhaseUsage
 from experiments.running.conclude import timed
 from tests.support.fake_sweep import draw, make_sweep, read_arms, scored
 
@@ -171,10 +171,10 @@ def test_seconds_per_question_are_drawn_where_trials_ran_alone(tmp_path: Path) -
     results = make_sweep(tmp_path, sets, ("bdog_debate", "bdog"), lambda *_: 0.5, seeds=2, questions=10)
     for number, result in enumerate(results):
         lines = [
-            Spent("learning", 100.0),
-            Spent("evaluating bdog", 5.0 + number),
-            *([Spent("evaluating bdog_debate", 10.0)] if number else []),
-            Spent("evaluating bdog", 5.0),  # after a resumption
+            PhaseUsage("learning", 100.0),
+            PhaseUsage("evaluating bdog", 5.0 + number),
+            *([PhaseUsage("evaluating bdog_debate", 10.0)] if number else []),
+            PhaseUsage("evaluating bdog", 5.0),  # after a resumption
         ]
         folder = tmp_path / "trials" / result.name
         (folder / "usage.jsonl").write_text("".join(f"{line.encode()}\n" for line in lines))

@@ -16,7 +16,7 @@ from actors.errors import UserError
 from actors.messages import Usage
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
-from experiments.records.usage import Spent, UsageLog
+from experiments.records.usage import PhaseUsage, UsageLog
 from tests.support.paths import ROOT
 
 
@@ -108,14 +108,14 @@ def test_a_killed_run_forgets_only_what_came_after_its_last_line(tmp_path: Path)
 
 
 def test_a_line_survives_the_way_to_json_and_back() -> None:
-    spent = Spent("evaluating m3prune", 12.5, {"ann": Usage(1, 2, 3, 4, 5, 6), "bob": Usage(reused=2)})
-    assert Spent.decode(spent.encode()) == spent
+    spent = PhaseUsage("evaluating m3prune", 12.5, {"ann": Usage(1, 2, 3, 4, 5, 6), "bob": Usage(reused=2)})
+    assert PhaseUsage.decode(spent.encode()) == spent
     assert spent.total == Usage(1, 2, 3, 4, 7, 6)
 
 
 def test_a_broken_line_is_named_by_file_and_number(tmp_path: Path) -> None:
     run = folder(tmp_path)
-    (run.path / usage.USAGE).write_text(Spent("judging", 1.0).encode() + "\n{oops\n")
+    (run.path / usage.USAGE).write_text(PhaseUsage("judging", 1.0).encode() + "\n{oops\n")
     with pytest.raises(UserError, match=r"usage\.jsonl, line 2"):
         usage.by_phase(run)
 
@@ -135,10 +135,10 @@ def test_computed_prefix_cached_and_reused_tokens_are_told_apart() -> None:
 
 
 def test_seconds_per_question_are_told_of_methods_and_of_no_other_phase() -> None:
-    shown = dict(zip(usage.HEADERS, usage.cells(usage.Spent("evaluating bdog", 90.0), 40), strict=True))
+    shown = dict(zip(usage.HEADERS, usage.cells(usage.PhaseUsage("evaluating bdog", 90.0), 40), strict=True))
     assert (shown["time"], shown["per question"]) == ("90.0 s", "2.25 s")
     for phase in ("judging", "learning m3prune, stage 1"):
-        shown = dict(zip(usage.HEADERS, usage.cells(usage.Spent(phase, 90.0), 40), strict=True))
+        shown = dict(zip(usage.HEADERS, usage.cells(usage.PhaseUsage(phase, 90.0), 40), strict=True))
         assert shown["per question"] == ""
 
 
@@ -148,7 +148,7 @@ def test_seconds_per_question_are_told_of_methods_and_of_no_other_phase() -> Non
     + [{"agents": {"a": spent}} for spent in ({"calls": "many"}, {"calls": 1.5}, {"calls": 2**63}, {"coins": 1}, 3)],
 )
 def test_a_line_that_no_run_writes_is_named(tmp_path: Path, change: dict[str, object]) -> None:
-    line = json.loads(Spent("evaluating full", 1.5, {"a": Usage(calls=2)}).encode())
+    line = json.loads(PhaseUsage("evaluating full", 1.5, {"a": Usage(calls=2)}).encode())
     (tmp_path / "usage.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line | change)}\n")
     with pytest.raises(UserError, match=r"usage.jsonl, line 2: not a record .*; delete the file"):
         list(usage.read(RunFolder(tmp_path)))
