@@ -47,7 +47,7 @@ from experiments.studies.behaviour.measure import Behaviour
 from experiments.studies.behaviour.measure import check as check_behaviour
 from experiments.studies.redundancy import redundancy_summary, redundancy_table
 from experiments.studies.redundancy.removal import Redundancy
-from topologies.discussion import Team
+from topologies.topology import Team
 
 log = logging.getLogger(__name__)
 

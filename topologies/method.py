@@ -1,20 +1,48 @@
-"""Methods: the ways of answering questions that a run compares, and their requirements."""
+"""Methods, the ways of answering questions that a run compares: their requirements and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from actors.messages import Role, Trace
-from topologies.edge_lists import Wiring
-from topologies.library import Library, Reach
-from topologies.settings import DefenceSettings, SystemSettings
+from actors.settings import setting
+from topologies.library import Library, TopK
 from topologies.topology import Topology
+from topologies.wiring import Wiring
+
+
+@dataclass
+class DefenceSettings:
+    """Settings of the methods that defend without labels."""
+
+    calibration: int = setting(40, at_least=1, at_most=10_000_000)
+    """Training questions on which agents are watched, unlabelled, by methods that rank them (anomaly, agreement)."""
+    dropped: int = setting(1, at_least=0)
+    """Number of agents that such a method silences."""
+
+
+@dataclass
+class SystemSettings:
+    """Settings of the systems of other papers; the defaults are theirs where they have one."""
+
+    context: Literal["own", "retrieved"] = "own"
+    """Evidence of SP, CoT, Self-Correction, CCoT, DDCoT, MAD and BDoG: a question's own hint and picture, or also the
+    evidence that was retrieved for it."""
+    reader_sees: bool = False
+    """EchoSight: shows pictures to the model that answers, which in the paper reads the section alone."""
+    rounds: int = setting(3, at_least=1, at_most=100)
+    """BDoG: most rounds of a debate (the authors' code: 2)."""
+    epsilon: int | None = setting(0, at_least=0)
+    """BDoG: largest distance between the blueprint graphs of two rounds that ends a debate (null: none does, as in the
+    authors' code)."""
+    paths: int = setting(5, at_least=1, at_most=1_000)
+    """MH-MMKG: most paths through a knowledge graph to answer with (alpha)."""
 
 
 class LearnedGraph(Topology, Protocol):
-    """A topology that answers along what a learner left of the graph."""
+    """A topology along a graph that a learner has pruned."""
 
     @property
     def wiring(self) -> Wiring:
@@ -23,24 +51,24 @@ class LearnedGraph(Topology, Protocol):
 
 @dataclass(frozen=True)
 class MethodContext:
-    """Everything that a method's topology can be made of.
+    """Everything that a method can make its topology from.
 
     method: the method's name, which the topology and its traces carry.
     agents: the names of the configured team, which discusses over `rounds` rounds.
-    seed: the source of all that a method draws.
-    reach: how much is retrieved.
+    seed: of all random draws of a method.
+    top_k: size of its searches.
     learned: the learned graph; None unless a method `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
     directed: whether edges of the knowledge graph lead one way, as the data set says.
-    advice: what the data set's authors tell an agent that decides where a search through its graph goes on.
+    advice: the data set's own instruction to an agent that decides where a search through its graph goes on.
     """
 
     method: str
     agents: Sequence[str]
     rounds: int
     seed: int
-    reach: Reach
+    top_k: TopK
     systems: SystemSettings
     defence: DefenceSettings
     learned: LearnedGraph | None
@@ -55,13 +83,13 @@ class Method:
     """One entry of `methods=[...]`.
 
     make: builds the topology, once for a run.
-    roles: agents of its own, launched beside the one that answers alone, which every method may ask.
+    roles: its own agents, launched with the agent that answers alone, which every method may ask.
     asks_team: whether the configured team takes part.
     needs_graph: whether a graph is learned first; `learner` names the variant (`topologies.learning`) if this method is
         itself the learned one.
-    needs_calibration: whether unlabelled discussions are held first, for it to watch.
+    needs_calibration: whether it watches unlabelled discussions, which are held first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
-    reads: names of the settings of `systems` that it goes by.
+    reads: names of the settings of `systems` that count for it.
     """
 
     name: str
@@ -83,5 +111,5 @@ def system(
     roles: tuple[Role, ...] = (),
     reads: tuple[str, ...] = (),
 ) -> Method:
-    """A method with its own searches and its own agents in place of the team."""
+    """A method with its own searches, and its own agents in place of the team."""
     return Method(name, description, make, roles, asks_team=False, needs_library=True, reads=reads)

@@ -1,4 +1,4 @@
-"""The contract of a topology, and the walk of a discussion along a wiring (section 3 and Eqs. 1, 5, 6, 9, 10)."""
+"""Contract of a topology, discussions along a wiring (section 3 and Eqs. 1, 5, 6, 9, 10), and their replay."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
-from topologies.edge_lists import Wiring, into, needed_turns, weighed_senders
-from topologies.wiring import Bools, Floats, Ints
+from actors.errors import AgentLost, MemoryLost
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
+from topologies.wiring import Bools, Floats, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
 DECISION_AGENT = "decision"
+SINGLE_AGENT = "single"  # answers alone
+REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: time for a process to start again
 
 
 class Topology(Protocol):
-    """A way of answering a question with agents. Of the runtime it knows `ask` alone; it never sees a label."""
+    """Answers a question with agents. Of the runtime it knows `ask` alone; it never sees a label."""
 
     method: str
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        """One discussion. All that is random in it comes from `seed` and the question's id, and what is random in the
-        wiring from `sample` too."""
+        """Holds one discussion. Randomness comes from `seed` and the question's id; in the wiring from `sample` too."""
 
 
 class Wired:
-    """A topology that follows a wiring: one for all questions, or `wire(question)`.
-
-    `every_turn` as for `discuss`.
-    """
+    """A topology along a wiring: one for all questions, or `wire(question)`. `every_turn` as for `discuss`."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class Wired:
 
 
 def discussion_id(method: str, question: Question, sample: int) -> str:
-    """The key of the agents' memories of one discussion."""
+    """Name of one discussion, the key of the agents' memories."""
     return f"{method}/{question.id}/{sample}"
 
 
@@ -64,23 +62,23 @@ async def discuss(
     sample: int = 0,
     every_turn: bool = False,
 ) -> Trace:
-    """Holds a discussion along a wiring: an agent speaks as soon as everyone it hears has spoken.
+    """Holds a discussion along a wiring: an agent speaks as soon as all its senders have spoken.
 
-    A turn that failed is recorded and heard by nobody. The answer is the decision agent's. Turns on which it does not
+    A failed turn is recorded, and no agent hears it. The answer is the decision agent's. Turns on which it does not
     depend are left out of discussion and trace, with the edges into them, unless `every_turn` is set: learning scores
     every agent's own answer.
     """
     rounds, n = wiring.rounds, wiring.agents
     discussion = discussion_id(method, question, sample)
     needed = wiring.taking_part if every_turn else needed_turns(wiring)
-    # Edges into turns that are not taken go; senders of needed turns are needed themselves.
+    # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
     taken_spatial, spatial = _heard(needed, wiring.spatial, wiring.spatial_p)
     taken_temporal, temporal = _heard(needed, wiring.temporal, wiring.temporal_p)
-    # By round, then agent: also the order of turns in the trace, whichever ends first.
+    # By round, then agent: also the order of turns in the trace, independent of timing.
     speakers: list[tuple[int, int]] = [(t, i) for t, i in np.argwhere(needed).tolist()]
     spoken: dict[tuple[int, int], Message] = {}
     waiting: dict[tuple[int, int], int] = {}
-    # How many turns each agent has taken before each round, all of which it remembers.
+    # The number of turns that each agent has taken before each round, all of which it remembers.
     taken: Ints = np.cumsum(needed, axis=0) - needed
     listeners: dict[tuple[int, int], list[tuple[int, int]]] = {speaker: [] for speaker in speakers}
     for t, i in speakers:
@@ -109,13 +107,13 @@ async def discuss(
             if not waiting[listener]:
                 group.create_task(speak(*listener))
 
-    # `speak` adds to this group, so when the block is left, everybody has spoken.
+    # `speak` adds to this group, so when the block is left, all agents have spoken.
     async with asyncio.TaskGroup() as group:
         for t, i in [speaker for speaker, senders in waiting.items() if not senders]:
             group.create_task(speak(t, i))
 
     last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
-    # Shares of all that are read: a failed turn does not raise the weight of the others, as inside a round.
+    # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
     heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
     decision = await ask(turn(DECISION_AGENT, rounds + 1, heard, recall=0))
     return Trace(
@@ -136,10 +134,50 @@ async def discuss(
     )
 
 
+class Team(Protocol):
+    """Agents to ask: processes, a recorded run, or simulated ones.
+
+    usage: each agent's tokens and calls so far.
+    """
+
+    usage: dict[str, Usage]
+
+    @property
+    def recorded(self) -> bool:
+        """True for the answers of an earlier run, whose attacks must not be applied again."""
+
+    async def ask(self, turn: Turn) -> Message:
+        """The agent's message for one turn."""
+
+    def close(self, discussion: str) -> None:
+        """Ends a discussion: its agents may forget it."""
+
+
+async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
+    """Holds one discussion and restarts it when an agent is lost; with the same seeds the result is the same.
+
+    Raises:
+        AgentLost: an agent was lost every time.
+    """
+    for replay in range(REPLAYS + 1):
+        if replay:
+            await asyncio.sleep(0.1 * 2**replay)  # the agent's process is being started again
+        try:
+            return await topology.answer(question, team.ask, seed, sample)
+        # Turns run in a TaskGroup, which raises a group even for one lost agent. MemoryLost: the agent's process was
+        # started again in the middle of the discussion, and its earlier turns are gone.
+        except* (AgentLost, MemoryLost) as lost:
+            reason = str(lost.exceptions[0])
+        finally:
+            # After success and failure alike: memories are freed, and a new attempt starts from empty ones.
+            team.close(discussion_id(topology.method, question, sample))
+    raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")
+
+
 def _heard(
     needed: Bools, edges: Ints, probabilities: Floats | None
 ) -> tuple[Ints, dict[tuple[int, int], dict[int, float]]]:
-    """The edges into needed turns, and what each of these turns hears, with weights."""
+    """The edges into needed turns, and the senders of each of these turns, with weights."""
     led = into(needed, edges)
     taken, p = edges[led], None if probabilities is None else probabilities[led]
     return taken, weighed_senders(taken, p, needed.shape[1])

@@ -1,12 +1,14 @@
-"""Wirings, who hears whom in a batch of discussions.
+"""Wirings, who hears whom in discussions: one as lists of edges, a batch as matrices or as lists of candidates.
 
 Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
-a DAG) or *temporal* (from one round to the next).
+a DAG) or *temporal* (from one round to the next). A row of a list is (round, sender, receiver), rounds from 0, and rows
+ascend: ten thousand agents with a few senders each take no more room than these. Matrices are for data that is dense by
+nature, such as a learner's probabilities among up to a thousand agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -20,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 KINDS = ("spatial", "temporal", "decision")
-"""Of edges: those of `Edges`, and whom the decision agent reads."""
+"""Kinds of edges: those of `Edges`, and edges to the decision agent."""
 
 
 class Edges(NamedTuple, Generic[T]):
@@ -39,13 +41,13 @@ class Wirings:
     allowed: edges that could have been drawn, the same shapes.
     order: int [k, rounds, n], agents in an order that every spatial edge follows; agents that do not wait for each
         other may speak at once.
-    decision: bool [k, n], whom the decision agent reads after the last round.
-    decision_allowed: bool [k, n], whom it could have read.
+    decision: bool [k, n], the agents that the decision agent reads after the last round.
+    decision_allowed: bool [k, n], the agents that it could have read.
     chances: by kind of edge that was drawn, the probability of each one that could be, [rounds or 1, sender, receiver];
         empty for wirings that are not drawn.
-    speaks: bool [k, rounds, n], who takes part in each round (everybody if None); whoever does not has no edges in it.
-    draws: int [k, rounds], the first sample with the very draws that a sample has for its edges of (and into) a round;
-        None where every sample was drawn by itself.
+    speaks: bool [k, rounds, n], the agents that take part in each round (all if None); others have no edges in it.
+    draws: int [k, rounds], the first sample that shares a sample's draws of edges of (and into) a round; None where
+        every sample was drawn by itself.
     """
 
     spatial: Bools
@@ -60,8 +62,8 @@ class Wirings:
 
 
 def drawn(wirings: Wirings) -> dict[str, tuple[Bools, Bools]]:
-    """By kind, the edges that could be drawn and those that were, [k, rounds, sender, receiver]; one receiver for the
-    decision agent."""
+    """Edges that could be drawn and edges that were, by kind, [k, rounds, sender, receiver]; the decision agent is one
+    receiver."""
     return {
         "spatial": (wirings.allowed.spatial, wirings.spatial),
         # Nothing leads into the first round, so there was nothing to draw.
@@ -85,3 +87,206 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
         matrix = (agents, 1 if kind == "decision" else agents)
         if chance.ndim != 3 or chance.shape[1:] != matrix:
             raise ValueError(f"wirings.chances[{kind}] has shape {chance.shape}, expected (1 or rounds, *{matrix})")
+
+
+@dataclass(frozen=True)
+class ListedWirings:
+    """The wirings of `k` discussions along candidate edges: `Wirings` without matrices of all pairs.
+
+    pairs: int [edges, 2] of each kind. spatial, temporal: edges taken, bool [k, rounds, edges]; allowed: edges that
+        could have been drawn. decision, decision_allowed: bool [k, agents].
+    """
+
+    pairs: Edges[Ints]
+    spatial: Bools
+    temporal: Bools
+    allowed: Edges[Bools]
+    decision: Bools
+    decision_allowed: Bools
+
+    def drawn(self) -> dict[str, tuple[Bools, Bools]]:
+        """Edges that could be drawn and edges that were, by kind, [k, rounds, edges]."""
+        return {
+            "spatial": (self.allowed.spatial, self.spatial),
+            # Nothing leads into the first round, so there was nothing to draw.
+            "temporal": (self.allowed.temporal[:, 1:], self.temporal[:, 1:]),
+            "decision": (self.decision_allowed[:, None], self.decision[:, None]),
+        }
+
+    def split(self, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
+        """Splits the batch into wirings, with the probabilities [edges] of their reading weights."""
+        return [self._one(k, probabilities) for k in range(len(self.spatial))]
+
+    def _one(self, k: int, probabilities: Edges[Floats] | None) -> Wiring:
+        rounds, (spatial, p_spatial), (temporal, p_temporal) = (
+            self.spatial.shape[1],
+            *(self._listed(kind, getattr(self, kind)[k], probabilities) for kind in Edges._fields),
+        )
+        could = Edges(*(self._listed(kind, getattr(self.allowed, kind)[k], None)[0] for kind in Edges._fields))
+        return Wiring(rounds, spatial, temporal, self.decision[k], p_spatial, p_temporal, could.spatial, could.temporal)
+
+    def _listed(self, kind: str, taken: Bools, probabilities: Edges[Floats] | None) -> tuple[Ints, Floats | None]:
+        rounds, edges = np.nonzero(taken)
+        rows = np.column_stack([rounds, getattr(self.pairs, kind)[edges]])
+        if probabilities is None:
+            return rows, None
+        p: Floats = getattr(probabilities, kind)
+        return rows, p[edges]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The edges of one discussion of N agents over T rounds.
+
+    spatial: int [edges, 3]; acyclic in every round.
+    temporal: int [edges, 3]; edges of round t lead from round t - 1 to round t, so there are none of round 0.
+    decision: bool [N]; the agents that the decision agent reads after the last round.
+    spatial_p, temporal_p: float [edges]; probabilities, which give the reading weights (equal ones if None).
+    allowed_spatial, allowed_temporal: int [edges, 3]; the edges that could have been drawn (the drawn ones if None).
+    speaks: bool [T, N]; the agents that take part in each round (all if None). Others have no edges in it, take no
+        turn, and remember in later rounds only the turns that they took.
+    """
+
+    rounds: int
+    spatial: Ints
+    temporal: Ints
+    decision: Bools
+    spatial_p: Floats | None = None
+    temporal_p: Floats | None = None
+    allowed_spatial: Ints | None = None
+    allowed_temporal: Ints | None = None
+    speaks: Bools | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an edge from or to an agent that does not take part."""
+        if self.speaks is None:
+            return
+        ends = ((self.spatial, 0), (self.temporal, 1))  # with the rounds from sender to receiver
+        if (self.decision & ~self.speaks[-1]).any() or not all(
+            self.speaks[edges[:, 0] - earlier, edges[:, 1]].all() and into(self.speaks, edges).all()
+            for edges, earlier in ends
+        ):
+            raise ValueError("a wiring has an edge of an agent in a round in which that agent does not take part")
+
+    @property
+    def agents(self) -> int:
+        return len(self.decision)
+
+    @property
+    def taking_part(self) -> Bools:
+        """The agents that take part in each round, bool [T, N]."""
+        return np.ones((self.rounds, self.agents), dtype=bool) if self.speaks is None else self.speaks.copy()
+
+    @property
+    def by_round(self) -> bool:
+        """Whether rounds differ in their edges or agents. No temporal edge leads into the first."""
+        kinds = ((self.spatial, range(self.rounds)), (self.temporal, range(1, self.rounds)))
+        return self.speaks is not None or any(
+            not np.array_equal(edges, in_rounds(of_round(edges, self.rounds - 1), rounds)) for edges, rounds in kinds
+        )
+
+    @classmethod
+    def of_matrices(
+        cls,
+        spatial: Bools,
+        temporal: Bools,
+        decision: Bools,
+        probabilities: Edges[Floats] | None = None,
+        allowed: Edges[Bools] | None = None,
+        speaks: Bools | None = None,
+    ) -> Wiring:
+        """The wiring of bool matrices [T, sender, receiver]; probabilities: as for `of_edges`."""
+        taken = Edges(listed(spatial), listed(temporal))
+        return cls(
+            len(spatial),
+            *taken,
+            decision,
+            spatial_p=None if probabilities is None else of_edges(probabilities.spatial, taken.spatial),
+            temporal_p=None if probabilities is None else of_edges(probabilities.temporal, taken.temporal),
+            allowed_spatial=None if allowed is None else listed(allowed.spatial),
+            allowed_temporal=None if allowed is None else listed(allowed.temporal),
+            speaks=speaks,
+        )
+
+
+def listed(matrices: Bools) -> Ints:
+    """The edges of bool matrices [T, sender, receiver]."""
+    return np.argwhere(matrices)
+
+
+def of_edges(matrix: Floats, edges: Ints) -> Floats:
+    """Values at the edges of a list, from a matrix [sender, receiver] for all rounds, or [T, sender, receiver]."""
+    values: Floats = matrix[edges[:, 1], edges[:, 2]] if matrix.ndim == 2 else matrix[tuple(edges.T)]
+    return values
+
+
+def of_round(edges: Ints, number: int) -> Ints:
+    """The pairs (sender, receiver) of one round's edges."""
+    pairs: Ints = edges[edges[:, 0] == number, 1:]
+    return pairs
+
+
+def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:
+    """Pairs (sender, receiver) as the edges of some rounds."""
+    each = [np.column_stack([np.full(len(pairs), number), pairs]) for number in rounds]
+    return np.concatenate([np.zeros((0, 3), dtype=np.int64), *each])
+
+
+def into(turns: Bools, edges: Ints) -> Bools:
+    """The edges that lead to some turns, bool [edges]; turns: bool [T, N]."""
+    found: Bools = turns[edges[:, 0], edges[:, 2]]
+    return found
+
+
+def needed_turns(wiring: Wiring) -> Bools:
+    """Turns with a path to the decision agent, on which the answer depends, bool [T, N].
+
+    An agent remembers its own last turn, which counts as heard. Every turn that a needed turn hears is needed.
+    """
+    needed = wiring.taking_part
+    after = np.array(wiring.decision, dtype=bool)
+    # All last turns are needed, and through the agents' memories all earlier turns.
+    if after.all():
+        return needed
+    spatial, temporal = senders(wiring.spatial), senders(wiring.temporal)
+    for t in reversed(range(wiring.rounds)):
+        found = set(np.flatnonzero(after).tolist())
+        waiting = list(found)
+        while waiting:  # within a round a path may have several edges
+            new = [j for j in spatial.get((t, waiting.pop()), ()) if j not in found]
+            found.update(new)
+            waiting += new
+        after[list(found)] = True
+        needed[t] &= after
+        # `after` only grows: an agent whose turn is needed remembers its turns of the rounds before.
+        after[[j for i in found for j in temporal.get((t, i), ())]] = True
+    return needed
+
+
+def senders(edges: Ints) -> dict[tuple[int, int], list[int]]:
+    """Senders of each turn (round, receiver) that has any, ascending."""
+    heard: dict[tuple[int, int], list[int]] = {}
+    for t, j, i in edges.tolist():
+        heard.setdefault((t, i), []).append(j)
+    return heard
+
+
+def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> dict[tuple[int, int], dict[int, float]]:
+    """Senders of each turn (round, receiver) that has any, with their reading weights."""
+    weights = reading_weights(edges, probabilities, agents).tolist()
+    heard: dict[tuple[int, int], dict[int, float]] = {}
+    for (t, j, i), weight in zip(edges.tolist(), weights, strict=True):
+        heard.setdefault((t, i), {})[j] = weight
+    return heard
+
+
+def reading_weights(edges: Ints, probabilities: Floats | None, agents: int) -> Floats:
+    """Softmax of p over the senders that each turn hears (Eqs. 6, 10), float [edges]; they sum to 1.
+
+    probabilities: float [edges]; None: all alike.
+    """
+    # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
+    each = np.exp(np.ones(len(edges)) if probabilities is None else probabilities)
+    turns = edges[:, 0] * agents + edges[:, 2]
+    shares: Floats = each / np.bincount(turns, weights=each)[turns] if len(edges) else each
+    return shares

@@ -13,8 +13,7 @@ from experiments.attacks.kind import NONE, AttackContext
 from experiments.attacks.settings import AttackSettings
 from experiments.attacks.targets import Targets
 from experiments.datasets.item import Dataset, Item
-from topologies.discussion import Team, run_discussion
-from topologies.topology import Topology
+from topologies.topology import Team, Topology, run_discussion
 
 Phase = Literal["train", "evaluate"]
 Change = Callable[[Turn], Turn]

@@ -26,7 +26,7 @@ from experiments.datasets.settings import DataSettings
 from experiments.evidence.settings import RetrievalSettings
 from experiments.records.tracking import WandbSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.settings import DefenceSettings, SystemSettings
+from topologies.method import DefenceSettings, SystemSettings
 
 MOST_SEED = 2**63 - 1
 

@@ -20,7 +20,7 @@ from experiments.conformance.scripted import Script, ScriptedTeam, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Wired
 

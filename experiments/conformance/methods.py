@@ -33,7 +33,7 @@ from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.records.records import encode_trace
 from experiments.running.methods import make_topology, methods_of
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner

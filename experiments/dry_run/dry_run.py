@@ -38,13 +38,13 @@ from experiments.running.models import answer_rubric, by_key, model_backend, rol
 from experiments.running.opening import open_cache, open_dataset, open_evidence
 from experiments.studies.behaviour.measure import conditions
 from experiments.studies.redundancy.edges import edges_of, full_graph
-from topologies.edge_lists import Wiring
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner_settings import Decision
 from topologies.method import Method
 from topologies.topology import Topology, Wired
+from topologies.wiring import Wiring
 
 QUESTIONS = 40  # sampled for each phase
 DISCUSSIONS = 400  # held to count training

@@ -13,10 +13,9 @@ from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
-from topologies.discussion import Team
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
-from topologies.topology import Topology, Wired
+from topologies.topology import Team, Topology, Wired
 
 CALIBRATION = "calibrate"
 

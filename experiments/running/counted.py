@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.messages import Message, Turn
 from experiments.records.progress import Bar
-from topologies.discussion import Team
+from topologies.topology import Team
 
 
 class CountedTeam:

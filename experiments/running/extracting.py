@@ -41,7 +41,7 @@ from experiments.running.models import model_backend, role_backends
 from experiments.running.replay import replayed_folder
 from retrieval.extract import BY_RULES, Extraction
 from retrieval.store import Store
-from topologies.discussion import Team, run_discussion
+from topologies.topology import Team, run_discussion
 
 
 def extracts(config: Config) -> tuple[Step, ...]:

@@ -16,8 +16,8 @@ from actors.messages import Role
 from actors.settings import AgentSettings
 from experiments.config.config import Config
 from experiments.running.models import model_backend, role_backends
-from topologies.edge_lists import Wiring, needed_turns, weighed_senders
 from topologies.topology import DECISION_AGENT
+from topologies.wiring import Wiring, needed_turns, weighed_senders
 
 FILE = "team.json"
 

@@ -20,7 +20,6 @@ from experiments.running.extracting import extracting_roles
 from experiments.running.methods import methods_of
 from experiments.running.models import check_models, replicas
 from topologies.learning.variants import VARIANTS, LearnedMethod, Variant
-from topologies.systems.bdog.blueprints import read_blueprints
 
 
 def team_roles(config: Config) -> list[Role]:
@@ -220,5 +219,3 @@ def check(config: Config) -> None:
         _check_dropped(config)
     check_models(config)
     check_web(config.retrieval, replayed=config.model.kind == "replay")
-    # Read for its errors; the method reads it again when it is made.
-    read_blueprints(config.systems.blueprints)

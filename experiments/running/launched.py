@@ -28,10 +28,10 @@ from experiments.records.progress import PLAIN_EVERY_S, Progress
 from experiments.running.launch import launched_roles, learned_methods, learner_options
 from experiments.running.models import COMPLETIONS, by_key, judge_backend, model_backend, role_backends
 from experiments.running.pools import Pool, check_gpus, check_memory, gpu_memory, plan_pools
-from topologies.discussion import Team
 from topologies.learning.learner_settings import Graph
 from topologies.learning.making import candidates_along, graph_of, make_learner
 from topologies.learning.spec import DENSE, LearnerSpec, shared_training
+from topologies.topology import Team
 
 if TYPE_CHECKING:
     from topologies.learning.learner import Learner

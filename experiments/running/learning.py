@@ -23,8 +23,8 @@ from experiments.running.context import RunContext
 from experiments.running.counted import CountedTeam
 from experiments.running.slots import Slots
 from experiments.running.student import Scores, Student
-from topologies.discussion import Team
 from topologies.learning.spec import StepReport
+from topologies.topology import Team
 from topologies.wiring import Wirings
 
 log = logging.getLogger(__name__)

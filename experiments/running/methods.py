@@ -12,41 +12,39 @@ from actors.lookup import find
 from actors.messages import Trace
 from experiments.config.config import Config
 from experiments.datasets.catalogue import dataset_kind
-from topologies import fixed, single
-from topologies.defences import agreement, anomaly, challenger, inspector, majority
+from topologies import baselines
+from topologies.defences import challenger, inspector, majority, suspicion
 from topologies.learning import variants
-from topologies.library import Library, Reach
+from topologies.library import Library, TopK
 from topologies.method import LearnedGraph, Method, MethodContext
 from topologies.systems import (
+    bdog,
     ccot,
     core_mmrag,
     ddcot,
     direct,
     e_agent,
     echosight,
+    hm_rag,
     llava_mr2ag,
     mad,
+    mh_mmkg,
+    mmapg,
     omnisearch,
     rora_vlm,
     self_correction,
+    vidorag,
     wiki_llava,
 )
-from topologies.systems.bdog import bdog
-from topologies.systems.hm_rag import hm_rag
-from topologies.systems.mh_mmkg import mh_mmkg
-from topologies.systems.mmapg import mmapg
-from topologies.systems.vidorag import vidorag
 from topologies.topology import Topology
 
 # The order in which help=methods lists them.
 METHODS = (
-    *single.METHODS,
-    *fixed.METHODS,
+    *baselines.METHODS,
     challenger.METHOD,
     inspector.METHOD,
     majority.METHOD,
-    agreement.METHOD,
-    anomaly.METHOD,
+    *suspicion.METHODS,
     *variants.METHODS,
     *direct.METHODS,
     self_correction.METHOD,
@@ -112,7 +110,7 @@ def make_topology(
         agents=agents,
         rounds=config.topology.rounds,
         seed=config.seed,
-        reach=Reach(retrieval.texts, retrieval.pictures, retrieval.radius),
+        top_k=TopK(retrieval.texts, retrieval.pictures, retrieval.radius),
         systems=config.systems,
         defence=config.defence,
         learned=learned.get(method.name) or next(iter(learned.values()), None),

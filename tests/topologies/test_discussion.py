@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Message, Question, Status, Trace, Turn
-from topologies.edge_lists import Wiring, needed_turns
-from topologies.single import Single
+from topologies.baselines import Single
 from topologies.topology import Wired
-from topologies.wiring import Edges
+from topologies.wiring import Edges, Wiring, needed_turns
 
 AGENTS = ("ann", "bob", "cy")
 QUESTION = Question("q1", "Where?")

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from actors.messages import Message, Question, Turn
 from topologies import graphs
-from topologies.edge_lists import Wiring, listed, needed_turns, of_edges, reading_weights
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.topology import Wired
-from topologies.wiring import Bools
+from topologies.wiring import Bools, Wiring, listed, needed_turns, of_edges, reading_weights
 
 
 @settings(max_examples=60)

@@ -1,11 +1,11 @@
-"""The challenger: every agent is instructed to challenge a message before it accepts it."""
+"""Challenger: every agent is instructed to challenge a message before it accepts it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from actors.messages import Directive, Message, Question, Trace, Turn
-from topologies.fixed import wired
+from topologies.baselines import wired
 from topologies.method import Method
 from topologies.topology import Ask, Topology
 
@@ -20,9 +20,9 @@ class Challenger:
     """Discussions of another topology in which all turns carry one instruction to challenge (Huang et al. 2024, "On the
     resilience of LLM-based multi-agent collaboration with faulty agents": Challenger, there a part of every profile).
 
-    It costs no turn beyond those of the topology, and sees nothing. Honest and compromised agents and the decision
-    agent get the same, since nobody knows who is compromised; an attack's instruction to a compromised agent takes
-    its place, as an attacker is free to ignore it.
+    It costs no turn beyond those of the topology, and sees nothing. Honest agents, compromised agents and the decision
+    agent get the same instruction, since it is not known who is compromised; an attack's instruction to a compromised
+    agent takes its place, as an attacker is free to ignore it.
     """
 
     def __init__(self, method: str, topology: Topology) -> None:

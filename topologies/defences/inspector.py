@@ -1,4 +1,4 @@
-"""The inspector: an additional agent that reads each message before it is delivered, and replaces a wrong one."""
+"""Inspector: an additional agent that reads each message before it is delivered, and replaces a wrong one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Trace, Turn, derive_seed
 from topologies.answers import normalised
-from topologies.fixed import wired
+from topologies.baselines import wired
 from topologies.method import Method
 from topologies.topology import DECISION_AGENT, Ask, Topology
 
@@ -21,13 +21,14 @@ INSPECTOR = Role(
 
 
 class Inspector:
-    """Discussions of another topology in which an inspector stands between every sender and its receivers (Huang et al.
-    2024, "On the resilience of LLM-based multi-agent collaboration with faulty agents": Inspector).
+    """Discussions of another topology with an inspector between every sender and its receivers (Huang et al. 2024, "On
+    the resilience of LLM-based multi-agent collaboration with faulty agents": Inspector).
 
-    It answers the question anew with the message before it, all evidence of both modalities and no memory of other
-    messages. Where its answer is another one, receivers get its reasoning, answer and confidence under the sender's
-    name; where it is the same, or the inspector fails or knows no answer, they get the message as it was. Senders go on
-    from what they said themselves. One turn more for each message that can be heard; the decision is not inspected.
+    It answers the question anew from one message, all evidence of both modalities and no memory of other messages. If
+    its answer differs, receivers get its reasoning, answer and confidence under the sender's name; if it is the same,
+    or the inspector fails or knows no answer, they get the message unchanged. Senders remember their own messages. Each
+    message that can be heard costs one turn more; the decision is not inspected.
+
     In the trace, an inspection follows the inspected turn and has its round; the message heard is that turn's. Its own
     id is `<number>/inspector`, with the place of that turn among all (by round, then agent, from 1).
     """
@@ -43,7 +44,7 @@ class Inspector:
         inspections: dict[str, Message] = {}
 
         async def inspected(turn: Turn) -> Message:
-            # Own words stay as they were said. All others were inspected: a message that failed is heard by nobody.
+            # Own messages are not inspected. All others were: no agent hears a failed message.
             heard = (
                 h if h.message.agent == turn.agent else replace(h, message=delivered[h.message.id]) for h in turn.heard
             )
@@ -67,7 +68,7 @@ class Inspector:
 
 
 def corrected(message: Message, inspection: Message) -> Message:
-    """The message as it is delivered after its inspection."""
+    """The message to deliver after its inspection."""
     answer = normalised(inspection.answer)
     if inspection.status is not Status.OK or answer is None or answer == normalised(message.answer):
         return message

@@ -1,4 +1,4 @@
-"""The majority of independent answers: nobody hears anybody, and nobody decides."""
+"""Majority of independent answers: no agent hears another, and there is no decision agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Majority:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(independent_answer(agent)) for agent in self.agents]
         turns = tuple(task.result() for task in tasks)
-        # One usable answer makes a discussion; where all failed, the first failure stands for them.
+        # One usable answer makes a discussion; where all failed, its status is that of the first failure.
         usable = any(turn.status is Status.OK for turn in turns)
         return Trace(
             question=question.id,
@@ -49,9 +49,9 @@ class Majority:
 
 
 def vote(messages: Sequence[Message]) -> str | None:
-    """The most frequent answer by its normal form, as its first speaker words it; None where nobody has one.
+    """The most frequent answer by its normal form, in its first speaker's wording; None without any answer.
 
-    Ties go by the sum of confidences (one that is not stated counts nothing), then to the earliest speaker.
+    Ties go to the larger sum of confidences (a missing one counts 0), then to the earliest speaker.
     """
     ballots: dict[str, list[Message]] = {}
     for message in messages:
@@ -60,8 +60,8 @@ def vote(messages: Sequence[Message]) -> str | None:
             ballots.setdefault(answer, []).append(message)
     if not ballots:
         return None
-    # `max` keeps the first of equals, and ballots stand in the order of their first speakers. `fsum` rounds once, so
-    # the sum does not depend on who spoke first.
+    # `max` keeps the first of equals, and ballots are in the order of their first speakers. `fsum` rounds once, so the
+    # sum does not depend on the order of speakers.
     winners = max(ballots.values(), key=lambda votes: (len(votes), fsum(v.confidence or 0.0 for v in votes)))
     return winners[0].answer
 

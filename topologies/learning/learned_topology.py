@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from actors.messages import Question, Trace, derive_seed
-from topologies.edge_lists import ListedWirings, Wiring
 from topologies.learning.learner_settings import Inference
 from topologies.topology import Ask, Wired, discuss
-from topologies.wiring import Edges, Floats, Wirings
+from topologies.wiring import Edges, Floats, ListedWirings, Wiring, Wirings
 
 TRAINING = "train."
 """Prefix of a method's name in its training discussions."""

@@ -18,7 +18,6 @@ import torch
 from torch import Generator, Tensor
 
 from actors.messages import Modality
-from topologies.edge_lists import ListedWirings
 from topologies.graphs import acyclic_pairs
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.estimators import Reinforce
@@ -29,7 +28,7 @@ from topologies.learning.sampling import CommonDraws, sample_permutations
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.stages import ListedBlock, Stage, stages_from
 from topologies.learning.variants import M3PRUNE, Estimator, Variant
-from topologies.wiring import KINDS, Bools, Edges, Floats, Ints
+from topologies.wiring import KINDS, Bools, Edges, Floats, Ints, ListedWirings
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """CCoT: compositional chain of thought (Mitra et al. 2024; BDoG, section 2.3): a scene graph first, then the answer.
 
-The scene graph takes the place of the rationale: objects, attributes and relations that bear on the question, made
-from the pictures with question and hint in view; then the question is answered with the pictures and the graph.
+The scene graph takes the place of the rationale: objects, attributes and relations that bear on the question, drawn
+from the pictures with question and hint in view. Then the question is answered with the pictures and the graph.
 
-Different from the authors' code: the graph is stated in triples and not as JSON; one that cannot be read is left out
-where theirs pastes whatever came; choices are shown when the graph is drawn, as in all their scripts but LLaVA's; the
-hint stays for the answer, as in their scripts for Sphinx; a question without a picture, which theirs does not meet, is
-answered directly. Zero-shot: hint and picture of the question, nothing retrieved.
+Different from the authors' code:
+- The graph is stated in triples instead of JSON, and an unreadable one is left out (theirs pastes any reply).
+- Choices are shown when the graph is drawn, as in all their scripts but LLaVA's.
+- The hint stays for the answer, as in their scripts for Sphinx.
+- A question without a picture, which theirs does not meet, is answered directly.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from __future__ import annotations
 from actors.messages import Field, FieldKind, Given, Question, Task, Trace, Value
 from topologies.method import system
 from topologies.systems.direct import DIRECT
-from topologies.systems.helpers import pictures_among
+from topologies.systems.helpers import ANSWER, SOLO, in_view, pictures_among
 from topologies.systems.session import System
-from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 SCENE_GRAPH = (
@@ -42,12 +42,12 @@ class CCoT(System):
         if pictures_among(shown.evidence):
             graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
             triples = graph.said(EDGE.name)
-        # As material and not as a message: there is nobody else whose words could be weighed.
+        # As given lines instead of a message: there is no other agent whose words could be weighed.
         given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
         task = Task(WITH_GRAPH, (ANSWER,), given) if given else DIRECT
         return session.trace(await session.ask(SOLO.name, question=shown, task=task))
 
 
 METHOD = system(
-    "ccot", "a scene graph of the pictures, then the answer with it, without retrieval", CCoT, (SOLO,), IN_VIEW
+    "ccot", "a scene graph of the pictures, then the answer with it, without retrieval", CCoT, (SOLO,), ("context",)
 )

@@ -1,15 +1,17 @@
 """CoRe-MMRAG: cross-source knowledge reconciliation in four stages (Tian et al. 2025; M3Prune, section 8).
 
-1. An internal answer, from the model's own knowledge and the question's own picture. 2. Of the pages whose pictures
-look most like the question's one, the most relevant, chosen by picture and passages jointly, since each alone may point
-to another entity. 3. An external answer, from that page. 4. Both are reconciled: where they differ, the model decides
-which source to trust.
+1. An internal answer, from the model's own knowledge and the question's own picture.
+2. Of the pages whose pictures look most like the question's own, the most relevant one, chosen by picture and passages
+   jointly, since each alone may point to another entity.
+3. An external answer, from that page.
+4. Both are reconciled: where they differ, the model decides which source to trust.
 
 The paper's four stages are four turns; the authors' code has one prompt of three steps, which chooses no page, and
-scores the whole reply. Trained into the original and asked for here: the choice and the reconciliation. Left open and
-decided: a page has the picture that is most alike and its `reach.texts` passages nearest to the question; where none is
-chosen, the first is taken. A question without a picture has its words searched among passages and pictures, which are
-put together by page. Where nothing is retrieved, the internal answer stands; a failed answer is not read in stage 4.
+scores the whole reply. Theirs trains the choice and the reconciliation, ours prompts for them. Decided here:
+- A page has its picture most like the question's and its `top_k.texts` passages nearest to the question.
+- Where no page is chosen, the first is taken.
+- A question without a picture has its words searched among passages and pictures, which are grouped by page.
+- Where nothing is retrieved, the internal answer is given; a failed answer is not read in stage 4.
 """
 
 from __future__ import annotations
@@ -20,10 +22,9 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, Given, Question, Source, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import numbered, page, pictures_among, together
 from topologies.systems.session import Session, System, about, sources
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
 INTERNAL = "Answer from what you know and what the question itself shows. Nothing has been looked up."
 CHOOSE = (
@@ -61,19 +62,19 @@ class CoreMmrag(System):
 
     async def _pages(self, session: Session, own: Sequence[Source]) -> list[tuple[Source, ...]]:
         """The sources of each page, best page first: its picture, then its passages."""
-        query, reach = query_of(session.question), self.reach
+        query, top_k = query_of(session.question), self.top_k
         if pictures := pictures_among(own):
-            alike = sources((await session.alike(pictures, reach.pictures))[: reach.pictures])
+            alike = sources((await session.alike(pictures, top_k.pictures))[: top_k.pictures])
             # Of a page with several pictures the one that is most alike.
             first = {page(picture): picture for picture in reversed(alike)}
             names = list(dict.fromkeys(map(page, alike)))
             found = await asyncio.gather(
-                *(session.search(query, reach.texts, mode="vector", pages={name}) for name in names)
+                *(session.search(query, top_k.texts, mode="vector", pages={name}) for name in names)
             )
             return [(first[name], *sources(hits)) for name, hits in zip(names, found, strict=True)]
         results = await asyncio.gather(
-            session.search(query, reach.pictures, kinds=PICTURES, radius=reach.radius),
-            session.search(query, reach.texts, radius=reach.radius),
+            session.search(query, top_k.pictures, kinds=PICTURES, radius=top_k.radius),
+            session.search(query, top_k.texts, radius=top_k.radius),
         )
         of_page: dict[str, list[Source]] = {}
         for source in together(*map(sources, results)):

@@ -1,14 +1,19 @@
 """DDCoT: duty-distinct chain of thought (Zheng et al. 2023; BDoG, section 3 and Fig. 2b).
 
 1. Divide, in one turn that sees no picture and knows whether there is one: the sub-questions of the question, each with
-its answer where the words and general knowledge settle it, and else uncertain, so that language does not make up what
-only a picture shows. 2. Recognise: each uncertain one is put to the pictures, by itself. 3. Integrate, in one turn that
-sees no picture either: all sub-questions with what was found, which may be wrong, to the reasons and the answer.
+   its answer where words and general knowledge settle it, and else uncertain, so that language does not make up what
+   only a picture shows.
+2. Recognise: each uncertain one is asked about the pictures, by itself.
+3. Integrate, in one turn that sees no picture either: all sub-questions with their answers, which may be wrong, lead to
+   the reasons and the answer.
 
-The two duties are two roles, of which only one ever sees a picture. Different from the authors' code: sub-questions and
-answers come in pairs, so that neither list can outrun the other (one without an answer is uncertain, theirs drops it);
-the recogniser may say that it does not know; at most five sub-questions (theirs: any number); without a picture what is
-uncertain stays so (theirs opens one all the same); where none can be read, the question is its own sub-question.
+The two duties are two roles, of which only one ever sees a picture. Different from the authors' code:
+- Sub-questions and answers come in pairs, so that neither list can outrun the other; one without an answer is uncertain
+  (theirs drops it).
+- The recogniser may answer that it does not know.
+- At most five sub-questions (theirs: any number); where none can be read, the question is its own sub-question.
+- Without a picture, uncertain ones stay uncertain (theirs opens a picture all the same).
+
 Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
@@ -21,9 +26,8 @@ from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, Given, Modality, Question, Role, Source, Task, Trace, Value
 from topologies.method import system
-from topologies.systems.helpers import pictures_among
+from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
 from topologies.systems.session import Session, System, about, answer_of
-from topologies.systems.solo import ANSWER, IN_VIEW, STEPS, in_view
 from topologies.topology import Ask
 
 MOST = 5  # sub-questions that are kept, each worth a turn
@@ -37,7 +41,7 @@ DIVIDE = (
 )
 WITH_PICTURE = "There is a picture with the question, which you cannot see."
 WITHOUT_PICTURE = "There is no picture with the question."
-PART = Field(FieldKind.SUB_QUESTION, "a sub-question | its short answer, or uncertain", many=True, value=Value.PAIR)
+PAIRS = Field(FieldKind.SUB_QUESTION, "a sub-question | its short answer, or uncertain", many=True, value=Value.PAIR)
 RECOGNISE = Task(
     "Say what the picture shows about this. Where it shows nothing about it, the answer is unknown.", (ANSWER,)
 )
@@ -47,7 +51,7 @@ INTEGRATE = (
     "question."
 )
 UNCERTAIN = "uncertain"
-# The authors' words, and others that say the same.
+# The authors' words, and synonyms.
 _SAYS_NOTHING = re.compile(
     r"\W*|.*\b(?:uncertain|insufficient|cannot be determined|not provided?|not possible|unknown|unsure|unclear)\b.*",
     re.IGNORECASE | re.DOTALL,
@@ -55,7 +59,7 @@ _SAYS_NOTHING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubQuestion:
     """A sub-question and its answer, None where it is uncertain."""
 
     question: str
@@ -63,10 +67,10 @@ class Part:
 
     @property
     def given(self) -> tuple[Given, ...]:
-        """The lines by which it is stated."""
+        """Lines that state it in a prompt."""
         if self.answer is None:
             return (Given(FieldKind.SUB_QUESTION, self.question, outcome=UNCERTAIN),)
-        # With the question once more: apart from it a short answer states nothing.
+        # With the question once more: a short answer alone states nothing.
         found = Given(FieldKind.FOUND, f"{self.question.rstrip(' ?')}: {self.answer}")
         return Given(FieldKind.SUB_QUESTION, self.question), found
 
@@ -80,33 +84,35 @@ class DDCoT(System):
         pictures = pictures_among(shown.evidence)
         words = about(question, [source for source in shown.evidence if source not in pictures])
         there = WITH_PICTURE if pictures else WITHOUT_PICTURE
-        divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PART,)))
-        parts = divide(divided.said(PART.name)) or [Part(question.text)]
+        divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
+        parts = divide(divided.said(PAIRS.name)) or [SubQuestion(question.text)]
         parts = await self._recognised(session, pictures, parts)
         given = tuple(line for part in parts for line in part.given)
         task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), given)
         return session.trace(await session.ask(REASONER.name, question=words, task=task))
 
-    async def _recognised(self, session: Session, pictures: Sequence[Source], parts: Sequence[Part]) -> list[Part]:
-        """The parts, uncertain ones with what the pictures show about them."""
-        open_parts = [part for part in parts if part.answer is None] if pictures else []
+    async def _recognised(
+        self, session: Session, pictures: Sequence[Source], parts: Sequence[SubQuestion]
+    ) -> list[SubQuestion]:
+        """Answers uncertain sub-questions from the pictures."""
+        uncertain = [part for part in parts if part.answer is None] if pictures else []
         seen = await asyncio.gather(
             *(
                 session.ask(RECOGNISER.name, question=about(session.question, pictures, part.question), task=RECOGNISE)
-                for part in open_parts
+                for part in uncertain
             )
         )
-        answers = {part.question: answer_of(message) for part, message in zip(open_parts, seen, strict=True)}
-        return [Part(part.question, part.answer or answers.get(part.question)) for part in parts]
+        answers = {part.question: answer_of(message) for part, message in zip(uncertain, seen, strict=True)}
+        return [SubQuestion(part.question, part.answer or answers.get(part.question)) for part in parts]
 
 
-def divide(lines: Sequence[str]) -> list[Part]:
-    """The sub-questions of lines `question | answer`, each once; uncertain where the answer says so or says nothing."""
-    parts: dict[str, Part] = {}
+def divide(lines: Sequence[str]) -> list[SubQuestion]:
+    """Reads sub-questions from lines `question | answer`, each once; uncertain without a definite answer."""
+    parts: dict[str, SubQuestion] = {}
     for line in lines:
         asked, _, said = (part.strip() for part in line.partition("|"))
         if asked:
-            parts.setdefault(asked, Part(asked, None if _SAYS_NOTHING.fullmatch(said) else said))
+            parts.setdefault(asked, SubQuestion(asked, None if _SAYS_NOTHING.fullmatch(said) else said))
     return list(parts.values())[:MOST]
 
 
@@ -115,5 +121,5 @@ METHOD = system(
     "sub-questions answered from words or from the picture, then put together, without retrieval",
     DDCoT,
     (REASONER, RECOGNISER),
-    IN_VIEW,
+    ("context",),
 )

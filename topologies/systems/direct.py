@@ -1,9 +1,9 @@
-"""SP and CoT: one agent answers with nothing but the question and what is part of it (M3Prune, section 8).
+"""SP and CoT: one agent answers from the question and its own hint and picture (M3Prune, section 8).
 
-SP gives the answer alone; CoT first writes down the steps that lead to it, at any length. There is no code of the
-authors for these rows. BDoG and CCoT ask for their baselines in the same way, except that CoT takes them two calls
-(the steps, then the answer with these read) and here one, as M3Prune describes it. Zero-shot: the question's own hint
-and picture; on MultimodalQA, whose questions have neither, they go by the model's knowledge alone.
+SP gives the answer alone; CoT first writes down the steps that lead to it, at any length. The authors published no code
+for these rows. BDoG and CCoT ask for their baselines in the same way, but CoT takes them two calls (the steps, then the
+answer with these read) and here one, as M3Prune describes it. Questions of MultimodalQA have neither hint nor picture:
+there both use the model's knowledge alone.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import partial
 
 from actors.messages import Question, Task, Trace
 from topologies.method import MethodContext, system
+from topologies.systems.helpers import ANSWER, SOLO, STEPS, in_view
 from topologies.systems.session import System
-from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, STEPS, in_view
 from topologies.topology import Ask
 
 DIRECT = Task("Answer the question, without any explanation.", (ANSWER,))
@@ -38,8 +38,12 @@ class Direct(System):
 
 
 METHODS = (
-    system("sp", "one agent answers at once, without retrieval", partial(Direct, task=DIRECT), (SOLO,), IN_VIEW),
+    system("sp", "one agent answers at once, without retrieval", partial(Direct, task=DIRECT), (SOLO,), ("context",)),
     system(
-        "cot", "one agent answers step by step, without retrieval", partial(Direct, task=STEP_BY_STEP), (SOLO,), IN_VIEW
+        "cot",
+        "one agent answers step by step, without retrieval",
+        partial(Direct, task=STEP_BY_STEP),
+        (SOLO,),
+        ("context",),
     ),
 )

@@ -1,14 +1,16 @@
-"""E-Agent: the whole search is planned in one go and then carried out (M3Prune, section 8).
+"""E-Agent: the whole search is planned at once and then carried out (M3Prune, section 8).
 
 One call of the planner yields an ordered list of tool calls, none where the question needs no search. The executor runs
-each of them once, in that order, and one more call answers from all that they found.
+each of them once, in that order, and one more call answers from all results.
 
-From the paper's abstract and M3Prune's words, as no code of the authors was found. Their planner is trained, ours is
-asked. Left open and decided: a tool call is a tool (texts, pictures, pictures similar to the question's own where it
-has one, or web) and the words to look for; a plan with one that names another tool, or no words, cannot be read. How
-many calls are run, the first `turns`, is ours. Calls do not see each other's results, or planning would not be a single
-pass: the paper's "tool-aware execution sequencing" is not modelled. A plan that cannot be read is no plan: the answer
-is given without a search.
+Written from the paper's abstract and M3Prune's words, as no code of the authors was found. Their planner is trained,
+ours is prompted. Decided here:
+- A tool call is a tool (texts, pictures, pictures similar to the question's own where it has one, or web) and words to
+  look for. A plan with another tool or without words cannot be read, and is then no plan: the answer is given without a
+  search.
+- The first five calls are run.
+- Calls do not see each other's results, or planning would not be a single pass: the paper's "tool-aware execution
+  sequencing" is not modelled.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Task, Trace, Value
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import System, about, sources
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
 PLANNER = Role(
     "tool_planner",
@@ -30,6 +31,7 @@ PLANNER = Role(
     "up, and write the whole plan at once.",
 )
 ROLES = (PLANNER,)
+MOST_CALLS = 5
 PLAN = (
     "List the tool calls that gather what the answer needs, in the order in which they are to be run, none that can be "
     'spared: "texts" looks words up in passages and tables, "pictures" looks for pictures of what the words describe, '
@@ -45,19 +47,19 @@ SEEING = Task(PLAN.format(alike=ALIKE), (replace(STEP, tools=TOOLS_SEEING),))
 
 
 class EAgent(System):
-    """A plan of at most `turns` searches, of `reach.texts` passages or results or `reach.pictures`; then the answer."""
+    """A plan of searches, each of `top_k.texts` passages or results or `top_k.pictures`; then the answer."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
         task = SEEING if pictures_among(own) else BLIND
         plan = await session.ask(PLANNER.name, question=about(question, own), task=task)
-        steps = planned(plan)[: self.context.systems.turns]
-        # Called for in the plan's order, which the trace keeps, and then run side by side.
-        calls = [looked_up(session, tool, words, self.reach, plan, own) for tool, words in steps]
+        steps = planned(plan)[:MOST_CALLS]
+        # Called in the plan's order, which the trace keeps, and then run at the same time.
+        calls = [looked_up(session, tool, words, self.top_k, plan, own) for tool, words in steps]
         results = await asyncio.gather(*calls)
         shown = about(question, together(own, *map(sources, results)))
-        # A plan without a call says nothing that an answer could go by.
+        # A plan without a call has nothing to answer from.
         return session.trace(await session.ask(SINGLE_AGENT, question=shown, heard=[plan] if steps else ()))
 
 
@@ -75,4 +77,4 @@ def planned(plan: Message) -> list[tuple[str, str]]:
     return list(calls)
 
 
-METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES, ("turns",))
+METHOD = system("e_agent", "one plan of tool calls, run once, and the answer", EAgent, ROLES)

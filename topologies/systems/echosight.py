@@ -1,16 +1,20 @@
 """EchoSight: visual retrieval, then multi-modal reranking of sections (Yan and Xie 2024; M3Prune, section 8).
 
-1. The 20 pictures most like the question's one give the candidate pages. 2. Every section (passage or row) of these is
-scored by its similarity to question and picture, blended half and half with its page's visual score. 3. The best
-section alone goes to the model, which answers from it without the picture, as the paper's language models do;
-`reader_sees` shows it to one that reads pictures.
+1. The 20 pictures most like the question's own give the candidate pages.
+2. Every section (passage or row) of these is scored by its similarity to question and picture, blended half and half
+   with its page's visual score.
+3. The best section alone goes to the model, which answers from it without the picture, as the paper's language models
+   do; `systems.reader_sees` shows the picture to a model that reads pictures.
 
-Otherwise than in the authors' code: their Q-Former fuses question and picture and takes the maximum over its query
-tokens, here it is the larger of the cosine similarities to the question and to the picture, which favours sections that
-tell what the picture shows; their sections have titles, by which references and links are left out; they take the first
-of several pictures, here all count. Their option `perform_text_rerank` knows the right page and is left out. Left open
-and decided: a page is what bears the same title; if no section is of a page of the pictures found, the best 100 of all
-compete with a visual score of zero. A question without a picture has its words searched among the pictures.
+Different from the authors' code:
+- Their Q-Former fuses question and picture and takes the maximum over its query tokens. Here it is the larger of the
+  cosine similarities to the question and to the picture, which favours sections about what the picture shows.
+- Their sections have titles, by which references and links are left out.
+- They take the first of several pictures; here all count.
+- Their option `perform_text_rerank` knows the right page and is left out.
+
+Decided here: a page is all sources of one title; if no section is of a page of the pictures found, the best 100 of all
+compete with a visual score of zero; a question without a picture has its words searched among the pictures.
 """
 
 from __future__ import annotations
@@ -20,10 +24,9 @@ from collections.abc import Sequence
 from actors.messages import Hit, Question, Source, Trace
 from topologies.library import query_of
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import NO_PASSAGE, found_by_picture, page, pictures_among, sections, together
 from topologies.systems.session import System, about, sources
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
 RETRIEVED = 20  # pictures for each of the question's own
 SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, with a limit to what is held at once
@@ -46,15 +49,17 @@ class EchoSight(System):
         best = [hit.source for hit in reranked(alike, found)[:1]]
         shown = [source for source in own if source not in query]
         if self.context.systems.reader_sees:
-            shown += query or sources(alike)[: self.reach.pictures]
+            shown += query or sources(alike)[: self.top_k.pictures]
         answered = about(question, together(shown, best))
-        orders = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
-        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=orders))
+        instruction = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
+        return session.trace(await session.ask(SINGLE_AGENT, question=answered, instruction=instruction))
 
 
 def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """The sections of all rankings, best first by half the score of the picture of their page that is most alike and
-    half the section's own largest similarity; equal ones by id."""
+    """Ranks the sections of all rankings, best first; equal ones by id.
+
+    A score is half that of the page's picture most like the query, and half the section's own largest similarity.
+    """
     visual: dict[str, float] = {}
     for hit in alike:
         # The default is the score itself and not 0, as a cosine may be negative.

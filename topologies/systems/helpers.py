@@ -1,5 +1,5 @@
-"""Helpers of several systems: searches that agents choose, pages found by a picture, groups of sources, numbers in
-replies."""
+"""Steps that several systems share: the zero-shot agent, searches that agents choose, pages found by a picture, groups
+of sources, numbers in replies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,30 @@ import re
 from collections.abc import Awaitable, Collection, Sequence
 from typing import TypeVar
 
-from actors.messages import Hit, Kind, Message, Source, page_of
-from topologies.library import PICTURES, Reach, query_of
-from topologies.systems.session import Session, sources
+from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Question, Role, Source, Value, page_of
+from topologies.library import PICTURES, TopK, query_of
+from topologies.method import MethodContext
+from topologies.systems.session import Session, about, sources
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
-SIMILAR = "similar"  # the search by the question's own picture, as agents call it
+SIMILAR = "similar"  # agents' name for the search by the question's own picture
+# The agent of systems without retrieval. It has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT:
+# its prompt is the question, what is part of it, the task and the form of the reply.
+SOLO = Role("solo", Modality.BOTH, "")
+STEPS = Field(FieldKind.THOUGHT, "the steps that lead to the answer, one after another, as long as it takes")
+ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
 NO_PASSAGE = "No passage was found for it: go by what you know and by whatever else is shown."
+
+
+async def in_view(session: Session, context: MethodContext) -> Question:
+    """The question with its own hint and picture, and with `systems.context=retrieved` also with retrieved evidence.
+
+    All systems without retrieval call it, so that a table shows them the same.
+    """
+    own = await session.own()
+    found = session.question.evidence if context.systems.context == "retrieved" else ()
+    return about(session.question, together(own, found))
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
@@ -24,29 +40,27 @@ def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
 
 
 async def query_pictures(session: Session, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
-    """The pictures that the question is about: its own, or else (MultimodalQA, WebQA) the k best for its words within
-    the radius."""
+    """Pictures of a question: its own, or else (MultimodalQA, WebQA) the k best for its words within the radius."""
     own = pictures_among(own)
     return own or sources(await session.search(query_of(session.question), k, kinds=PICTURES, radius=radius))
 
 
 def looked_up(
-    session: Session, where: str, words: str, reach: Reach, of: Message, own: Sequence[Source] = ()
+    session: Session, where: str, words: str, top_k: TopK, of: Message, own: Sequence[Source] = ()
 ) -> Awaitable[tuple[Hit, ...]]:
-    """A search that an agent chose: of the `web`, among `pictures`, for pictures that are `similar` to those of `own`,
+    """Runs a search that an agent chose: on the `web`, among `pictures`, for pictures `similar` to the question's own,
     or else in texts."""
     if where == SIMILAR:
-        return session.alike(pictures_among(own), reach.pictures, of=of)
+        return session.alike(pictures_among(own), top_k.pictures, of=of)
     if where == "web":
-        return session.web(words, reach.texts, of=of)
+        return session.web(words, top_k.texts, of=of)
     if where == "pictures":
-        return session.search(words, reach.pictures, kinds=PICTURES, radius=reach.radius, of=of)
-    return session.search(words, reach.texts, radius=reach.radius, of=of)
+        return session.search(words, top_k.pictures, kinds=PICTURES, radius=top_k.radius, of=of)
+    return session.search(words, top_k.texts, radius=top_k.radius, of=of)
 
 
 def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
-    """The k pictures most like each of the question's own, best first; of a question without one those that are
-    nearest to its words."""
+    """Finds the k pictures most like each of the question's own, best first, or else nearest to its words."""
     if query := pictures_among(own):
         return session.alike(query, k)
     return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")
@@ -55,8 +69,8 @@ def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitab
 async def sections(
     session: Session, queries: Sequence[str | Source], pages: Collection[str], k: int, otherwise: int
 ) -> Sequence[tuple[Hit, ...]]:
-    """For each query, the k passages and rows of these pages that are nearest to it; where the pages have none at all,
-    the `otherwise` nearest of all pages."""
+    """Finds for each query the k nearest passages and rows of these pages, or where these have none at all, the
+    `otherwise` nearest of all pages."""
     found = await asyncio.gather(*(session.search(q, k, mode="vector", pages=pages) for q in queries))
     if any(found):
         return found
@@ -64,7 +78,7 @@ async def sections(
 
 
 def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
-    """All sources of all groups, each where it comes first and as it is there."""
+    """Joins groups of sources, each source at its first place."""
     kept: dict[str, Source] = {}
     for group in groups:
         for source in group:
@@ -73,12 +87,12 @@ def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def page(source: Source) -> str:
-    """The page that a passage, row or picture is of, by its title."""
+    """The page of a passage, row or picture, by its title."""
     return page_of(source.title)
 
 
 def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
-    """The elements that a field names by their numbers (from 1), in its order; unknown numbers are passed over."""
+    """The elements that a field names by their numbers (from 1), in its order; unknown numbers are ignored."""
     numbers = [int(number) for value in message.said(field) for number in _NUMBER.findall(value)]
     # A number named twice counts once; models also name numbers that were never shown.
     return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))

@@ -1,19 +1,21 @@
 """LLaVA-mR2AG: retrieval reflection and relevance reflection (Zhang et al. 2024; M3Prune, section 8).
 
 1. Retrieval reflection: does the question need anything looked up? If not, it is answered from its own picture and
-hint. 2. The pages are retrieved whose pictures look most like the question's one. 3. Relevance reflection: each passage
-of them alone, relevant or not, with a confidence. 4. One answer from each relevant passage alone. 5. The answer with
-the largest product of retrieval score (the page's likeness), confidence in relevance and confidence in the answer is
-given.
+   hint.
+2. The pages are retrieved whose pictures look most like the question's own.
+3. Relevance reflection: each passage of them alone, relevant or not, with a confidence.
+4. One answer from each relevant passage alone.
+5. The answer with the largest product is given: retrieval score (the page's likeness) times confidence in relevance
+   times confidence in the answer.
 
-From the paper's abstract and reviews of it, as no code of the authors was found. Trained into the original as tokens
-and asked for here: both reflections. Where the model tells the probabilities of its tokens, those of what it said are
-used, as in the original; elsewhere the confidences that it states, and one that is not stated counts as one half. Left
-open and decided: of all passages of the pages the `reach.texts` nearest to the question are judged, each of which costs
-a turn; where the pages have none, and for a question without a picture, those of all pages are, with their own
-similarity as the retrieval score; the latter is answered with the pictures that its words find (they take no part in
-judging relevance). Where the first reflection cannot be read, it retrieves; where no passage is relevant, it answers
-from the pictures; a negative similarity counts as zero, and of equal products the better ranked passage wins.
+Written from the paper's abstract and reviews of it, as no code of the authors was found. Theirs trains both reflections
+as tokens, ours prompts for them. Where the model reports token probabilities, those of its verdict and answer are the
+confidences, as in the original; elsewhere it states them, and a missing one counts as one half. Decided here:
+- Of all passages of the pages, the `top_k.texts` nearest to the question are judged, each in a turn. Where the pages
+  have none, and for a question without a picture, they come from all pages, with their own similarity as score.
+- A question without a picture is answered with the pictures that its words find (not used to judge relevance).
+- An unreadable first reflection retrieves; where no passage is relevant, the answer comes from the pictures.
+- A negative similarity counts as zero, and of equal products the better ranked passage wins.
 """
 
 from __future__ import annotations
@@ -24,10 +26,9 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, Hit, Message, Question, Source, Task, Trace, Value
 from topologies.library import query_of
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import page, pictures_among, query_pictures, sections, together
 from topologies.systems.session import Session, System, about
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
 YES_NO = ("yes", "no")
 SURE = Field(FieldKind.CONFIDENCE, "how sure you are of that, a number from 0 to 1", optional=True, value=Value.SHARE)
@@ -44,7 +45,7 @@ FROM_PASSAGE = "Answer from the one passage shown and the pictures, and say how 
 
 
 class LlavaMr2ag(System):
-    """One agent that reflects on each of `reach.texts` passages separately, beside up to `reach.pictures` pictures."""
+    """One agent that reflects on each of `top_k.texts` passages separately, with up to `top_k.pictures` pictures."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
@@ -54,7 +55,7 @@ class LlavaMr2ag(System):
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if needed.said(FieldKind.RETRIEVE) == ("no",):
             return session.trace(await session.ask(SINGLE_AGENT, question=about(question, own)))
-        pictures = await query_pictures(session, own, self.reach.pictures, self.reach.radius)
+        pictures = await query_pictures(session, own, self.top_k.pictures, self.top_k.radius)
         hits = await self._passages(session, own)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts: list[Message] = await asyncio.gather(
@@ -77,11 +78,11 @@ class LlavaMr2ag(System):
 
     async def _passages(self, session: Session, own: Sequence[Source]) -> Sequence[Hit]:
         """The passages to judge, with the score of their page, or else their own."""
-        query, k = query_of(session.question), self.reach.texts
+        query, k = query_of(session.question), self.top_k.texts
         if not (pictures := pictures_among(own)):
-            return await session.search(query, k, mode="vector", radius=self.reach.radius)
+            return await session.search(query, k, mode="vector", radius=self.top_k.radius)
         likeness: dict[str, float] = {}
-        for hit in (await session.alike(pictures, self.reach.pictures))[: self.reach.pictures]:
+        for hit in (await session.alike(pictures, self.top_k.pictures))[: self.top_k.pictures]:
             # The best comes first.
             likeness.setdefault(page(hit.source), hit.score)
         [hits] = await sections(session, [query], likeness, k, k)
@@ -89,16 +90,15 @@ class LlavaMr2ag(System):
 
 
 def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
-    """The answer with the largest product of its passage's score and its own confidence, the first of equal ones; the
-    first turn where none has an answer."""
+    """Picks the answer with the largest product of its passage's score and its own confidence, the first of equal ones;
+    the first turn where none has an answer."""
     answered = [n for n, message in enumerate(answers) if message.answer is not None]
     # -n: `max` must prefer the better ranked passage of equal products.
     return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
 
 
 def certainty(message: Message) -> float:
-    """The probability of a verdict, or the confidence that a turn states, as an answer's or as a task's field; one half
-    where there is none."""
+    """The probability of a verdict, or else the confidence stated in an answer or a task's field; one half for none."""
     if (probability := dict(message.likelihoods).get(FieldKind.RELEVANT)) is not None:
         return probability
     if message.confidence is not None:

@@ -2,15 +2,18 @@
 
 The affirmative side answers, and the negative side must answer otherwise; from then on each is asked whether it agrees
 with the other, and gives its reasons and its answer. Both remember all that they said and heard. After every round the
-moderator, who remembers the whole debate too, says which side it prefers and what the answer is: a preference ends the
+moderator, who remembers the whole debate too, names the side that it prefers and the answer: a preference ends the
 debate with the moderator's answer. After three rounds without one, a judge who was not there reads the first answer of
-each side, lists the candidates, and then decides.
+each side, lists the candidates, and decides.
 
-Different from the authors' code: the debate ends by the moderator's preference, as the paper says and as in all the
-debates that they published, where their code goes by whether an answer is given; a reply that cannot be read does not
-end the run, and is no preference; where neither side says anything at first, nobody judges; replies keep to our forms,
-not to JSON; hint, picture and choices of a question are ours, as they debate texts. Zero-shot: hint and picture of the
-question, nothing retrieved.
+Different from the authors' code:
+- The debate ends by the moderator's preference, as in the paper and in all the debates that they published; their code
+  checks whether an answer is given.
+- An unreadable reply does not end the run, and is no preference.
+- Where neither side states anything at first, the judge is not asked.
+- Replies keep to our forms instead of JSON, and hint, picture and choices are ours, as they debate texts.
+
+Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Question, Role, Status, Task, Trace
 from topologies.method import system
+from topologies.systems.helpers import ANSWER, in_view
 from topologies.systems.session import Session, System, answer_of
-from topologies.systems.solo import ANSWER, IN_VIEW, in_view
 from topologies.topology import Ask
 
 ROUNDS = 3
-# One text for both: they take sides by what they are told in their turns.
+# One text for both: the tasks of their turns give them their sides.
 DEBATER = (
     "You take part in a debate on the question. The two sides need not come to agree: the aim is to find the right "
     "answer."
@@ -79,7 +82,7 @@ class Debate(System):
         said: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
         for number in range(ROUNDS):
             for side, other, opening in ((AFFIRMATIVE, NEGATIVE, OPEN), (NEGATIVE, AFFIRMATIVE, OPPOSE)):
-                # All that it heard so far, as its memory holds only what it said itself.
+                # All that it heard so far: its memory holds only its own turns.
                 heard = said[other.name]
                 task = REPLY if number else opening
                 turn = await session.ask(side.name, question=shown, task=task, heard=heard, remembers=True)
@@ -91,7 +94,7 @@ class Debate(System):
                 return session.trace(verdict)
         first = [messages[0] for messages in said.values()]
         if not any(message.status is Status.OK for message in first):
-            # Nobody put forward anything that could be judged.
+            # There is no answer to judge.
             return session.trace(None)
         return session.trace(await self._judged(session, shown, first))
 
@@ -101,4 +104,4 @@ class Debate(System):
         return await session.ask(JUDGE.name, question=shown, task=DECIDE, heard=first, remembers=True)
 
 
-METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, IN_VIEW)
+METHOD = system("mad", "two debaters, a moderator and a judge, without retrieval", Debate, ROLES, ("context",))

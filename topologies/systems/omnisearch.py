@@ -1,17 +1,18 @@
-"""OmniSearch: a planner that decides after every step what to ask and where to look next (Li et al. 2024; M3Prune,
-section 8).
+"""OmniSearch: a planner that decides after every step what to ask and where (Li et al. 2024; M3Prune, section 8).
 
 In each step the planner thinks, and either answers, or asks a sub-question and chooses where to look: in texts, among
 pictures, among pictures that look like the question's own, or on the web. Texts that are found are read by a solver,
-who answers the sub-question from them and from the question's picture; of them the planner reads the solver's answer
-only. Pictures that are found go before the planner itself. After `turns` searches (five, as the authors'), or where it
-gives no answer of its own, the planner is asked for one.
+who answers the sub-question from them and from the question's picture; the planner reads only the solver's answer.
+Pictures that are found go to the planner itself. After five searches, or where it gives no answer of its own, the
+planner is asked for one.
 
-The authors' GPT version is followed. Otherwise than there: its one search for texts, Google's, is two here, the corpus'
-texts and the web; a search by a picture stays within the corpus; its limit of nine pictures, which their code counts
-over a whole run, is not kept; after the last search the planner is asked for an answer, where theirs returns whatever
-it said. Their code hands the solver's reply on as a tuple that the API refuses, so that a search for texts never ends.
-A plan that cannot be read ends the search, and so does one that names nothing to look for.
+Follows the authors' GPT version, except:
+- Its one search for texts, Google's, is two here: the corpus' texts and the web. A search by a picture stays within the
+  corpus.
+- Its limit of nine pictures, which their code counts over a whole run, is not kept.
+- After the last search the planner is asked for an answer, where theirs returns its last reply. (Their code passes the
+  solver's reply on as a tuple that the API refuses, so that a search for texts never ends.)
+- A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Source, Task, Trace, Value
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
 from topologies.systems.session import System, about, in_order, sources
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
 PLANNER = Role(
     "search_planner",
@@ -32,6 +32,7 @@ PLANNER = Role(
     "look one thing up at a time, and change your plan after what you find.",
 )
 ROLES = (PLANNER,)
+MOST_SEARCHES = 5  # the authors'
 PLAN = (
     "Think about what is known by now and what is still missing. Go by what is shown and what was found, and look up "
     "whatever neither tells, even where you believe that you remember it. Where something is missing, put the one "
@@ -69,16 +70,16 @@ UNFOUND = "The search for this found nothing. Say unknown where what is shown do
 
 
 class OmniSearch(System):
-    """At most `turns` searches of `reach.texts` passages (or web results) or `reach.pictures` each, and the answer."""
+    """Searches of `top_k.texts` passages (or web results) or `top_k.pictures` each, and the answer."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
-        # What the solver says of a source by its number, the planner reads: each keeps its number from turn to turn.
+        # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
         order = read = own = await session.own()
         plan_form = (SEEING, FIELDS_SEEING) if pictures_among(own) else (BLIND, FIELDS)
         solved: list[Message] = []
         given: list[Given] = []
-        for _ in range(self.context.systems.turns):
+        for _ in range(MOST_SEARCHES):
             task = Task(*plan_form, tuple(given))
             shown = in_order(about(question, read), order)
             plan = await session.ask(PLANNER.name, question=shown, task=task, remembers=True)
@@ -87,7 +88,7 @@ class OmniSearch(System):
             where, sub_question, query = step(plan)
             if not where or not (query or where == SIMILAR):
                 break
-            results = sources(await looked_up(session, where, query, self.reach, plan, own))
+            results = sources(await looked_up(session, where, query, self.top_k, plan, own))
             order = together(order, results)
             if where in ("pictures", SIMILAR):
                 read = together(read, results)
@@ -106,8 +107,10 @@ class OmniSearch(System):
 
 
 def step(plan: Message) -> tuple[str, str, str]:
-    """Where a plan looks next, the sub-question and the words to search for, each in the other's place where only one
-    is given; nowhere for a plan that failed or is done."""
+    """Where a plan looks next, its sub-question and its words to search for; "" for a plan that failed or is done.
+
+    Where only a sub-question or only words are given, they stand in for each other.
+    """
     action, query = plan.said(FieldKind.ACTION), plan.said(FieldKind.QUERY)
     sub_question = plan.said(FieldKind.SUB_QUESTION) or query
     where = "" if action in ((), (FINISH,)) else action[0]
@@ -120,7 +123,7 @@ def _solution(message: Message) -> str:
 
 
 def _titles(pictures: Sequence[Source]) -> str:
-    """What a search among pictures found, as the planner reads it beside the pictures."""
+    """The result of a search among pictures, as the planner reads it with them."""
     return f"pictures, shown to you: {'; '.join(picture.title for picture in pictures)}" if pictures else "no picture"
 
 
@@ -129,5 +132,4 @@ METHOD = system(
     "a planner asks one sub-question after another and chooses where to look",
     OmniSearch,
     ROLES,
-    ("turns",),
 )

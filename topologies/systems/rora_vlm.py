@@ -1,16 +1,18 @@
 """RoRA-VLM: robust retrieval in two stages (Qi et al. 2024; M3Prune, section 8).
 
-1. Pictures like the question's one are retrieved; their titles and descriptions tell the entities that it may show. 2.
-For each of them, passages are retrieved for the question together with its title and description: picture and passages
-are one snippet of knowledge. 3. What is unlike the query is filtered out: the model drops retrieved pictures, and with
-them their passages. 4. The answer, from the snippets that are left.
+1. Retrieve pictures like the question's own; their titles and descriptions name the entities that it may show.
+2. For each of them, retrieve passages for the question extended by its title and description: picture and passages are
+   one snippet of knowledge.
+3. The model drops retrieved pictures that are unlike the query, with their passages.
+4. It answers from the remaining snippets.
 
-From the paper's abstract and reviews of it, as no code of the authors was found. Trained into the original and asked
-for here: filtering, which there weighs parts of pictures. Otherwise than there: passages come from the corpus, not from
-Google; all snippets together have `reach.texts` of them. Left open and decided: where the filter neither names a
-picture to keep nor says that none is, all are kept. A question without a picture has its words searched among the
-pictures, a picture is then compared with the question, and where none is left, passages for the question alone are
-read.
+Written from the paper's abstract and reviews of it, as no code of the authors was found. Different from it:
+- Filtering is prompted; theirs is trained and weighs parts of pictures.
+- Passages come from the corpus instead of Google; all snippets together have `top_k.texts` of them.
+
+Decided here: where the filter neither names a picture nor rejects all, all are kept. A question without a picture has
+its words searched among the pictures, a picture is then compared with the question, and where none is left, passages
+for the question alone are read.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, Question, Source, Task, Trace, Value
 from topologies.library import query_of
 from topologies.method import system
-from topologies.single import SINGLE_AGENT
 from topologies.systems.helpers import found_by_picture, numbered, pictures_among, together
 from topologies.systems.session import Session, System, about, sources
-from topologies.topology import Ask
+from topologies.topology import SINGLE_AGENT, Ask
 
-DESCRIBED = 40  # words of a picture's description in a query: pages of lettering would drown the question
+DESCRIBED = 40  # words of a picture's description in a query: pages of OCR text would drown the question
 FILTER = (
     "Some of the pictures were retrieved and may have nothing to do with the question. Pick those that show the thing "
     "that the question, or the question's own picture, is about; leave out all that merely look similar or are foreign "
@@ -45,21 +46,21 @@ class RoraVlm(System):
         session = self.session(question, ask, seed, sample)
         own = await session.own()
         query, words = pictures_among(own), query_of(question)
-        retrieved = sources((await found_by_picture(session, own, self.reach.pictures))[: self.reach.pictures])
+        retrieved = sources((await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures])
         # Rounded up, so that every picture has a passage.
-        each = -(-self.reach.texts // (len(retrieved) or 1))
+        each = -(-self.top_k.texts // (len(retrieved) or 1))
         found = await asyncio.gather(*(session.search(_extended(words, picture), each) for picture in retrieved))
         kept = await self._kept(session, query, retrieved)
         snippets = [
             (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept
         ]
         if not snippets and not query:
-            snippets = [sources(await session.search(words, self.reach.texts, radius=self.reach.radius))]
+            snippets = [sources(await session.search(words, self.top_k.texts, radius=self.top_k.radius))]
         shown = about(question, together(own, *snippets))
         return session.trace(await session.ask(SINGLE_AGENT, question=shown))
 
     async def _kept(self, session: Session, query: Sequence[Source], retrieved: Sequence[Source]) -> Sequence[Source]:
-        """The retrieved pictures that the model takes to show what the question is about."""
+        """Retrieved pictures that, by the model, show the subject of the question."""
         if not retrieved:
             return ()
         # The question's own pictures are shown for comparison only.
@@ -72,7 +73,7 @@ class RoraVlm(System):
 
 
 def _extended(words: str, picture: Source) -> str:
-    """The question with the title of a picture and what is said of it."""
+    """The question with a picture's title and description."""
     return " ".join([words, picture.title, *picture.text.split()[:DESCRIBED]])
 
 

@@ -1,9 +1,9 @@
 """Self-Correction: an agent answers, criticises its own answer and revises it (BDoG, section 3 and Fig. 2c).
 
-BDoG gives a feedback function from one rationale to the next, iterated, all from one model. Left open and decided: how
-the feedback is put (a verdict and what is wrong); at most two revisions; it ends when no fault is found, when a
-revision says the same again, or when a turn fails (the last answer that was given then stands). BDoG published no code
-for it. Zero-shot: the question's own hint and picture, nothing retrieved.
+BDoG gives a feedback function from one rationale to the next, iterated, all from one model, and no code for it. Decided
+here: feedback is a verdict and the faults; at most two revisions; it ends when no fault is found, when a revision
+repeats the answer, or when a turn fails (the last answer given then counts). Zero-shot: the question's own hint and
+picture, nothing retrieved.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from actors.messages import Field, FieldKind, Given, Message, Question, Status, Task, Trace
 from topologies.answers import wording
 from topologies.method import system
+from topologies.systems.helpers import SOLO, in_view
 from topologies.systems.session import System
-from topologies.systems.solo import IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 REVISIONS = 2  # at most
@@ -26,7 +26,7 @@ REVISE = "You found fault with your last answer. Answer anew, and mend what you 
 
 
 class SelfCorrection(System):
-    """One agent that remembers what it said: answer, critique, revision, critique, ..."""
+    """One agent that remembers its turns: answer, critique, revision, critique, ..."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
@@ -41,7 +41,7 @@ class SelfCorrection(System):
             if critique.said(FieldKind.SUPPORTED) != ("no",):
                 break
             revised = await session.ask(SOLO.name, question=shown, instruction=REVISE, remembers=True)
-            # The same answer again, or none: the last one stands.
+            # The same answer again, or none: the last one counts.
             if revised.status is not Status.OK or _same(revised, answer):
                 break
             answer = revised
@@ -57,5 +57,5 @@ METHOD = system(
     "an agent answers, criticises its own answer and revises it, without retrieval",
     SelfCorrection,
     (SOLO,),
-    IN_VIEW,
+    ("context",),
 )

@@ -225,7 +225,7 @@ class System:
     def __init__(self, context: MethodContext) -> None:
         self.method = context.method
         self.context = context
-        self.reach = context.reach
+        self.top_k = context.top_k
 
     def session(self, question: Question, ask: Ask, seed: int, sample: int) -> Session:
         """A new discussion of a question, with the run's library."""

@@ -29,8 +29,8 @@ from experiments.judging.judgements import judged
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import TRIALS, TrialResult
-from topologies.systems.bdog.bdog import OPPONENT, PROPONENT
-from topologies.systems.bdog.blueprint import Blueprint, Change, change, read_triples
+from topologies.systems.bdog import OPPONENT, PROPONENT
+from topologies.systems.bdog_graph import Blueprint, Change, change, read_triples
 
 DEBATE = "bdog"  # the method whose debaters state graphs
 PATHS = "systems.paths"

@@ -22,10 +22,9 @@ from experiments.datasets.item import Dataset, Item
 from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
 from retrieval.store import SearchSpace, Store
-from topologies.discussion import Team, run_discussion
+from topologies.baselines import Single
 from topologies.library import TEXTS, query_of
-from topologies.single import Single
-from topologies.topology import Ask
+from topologies.topology import Ask, Team, run_discussion
 
 NOTHING, RELEVANT = "no_evidence", "relevant"
 CERTAIN = 0.8  # confidence of colleagues who are wrong, no higher than a right one's

@@ -19,13 +19,12 @@ from experiments.config.settings import Influence, PlantedSettings
 from experiments.metrics.ranking import auc
 from experiments.studies.planted.opinions import OpinionModel, OpinionTeam
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
-from topologies.edge_lists import Wiring, into, needed_turns
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.making import make_learner
 from topologies.learning.spec import LearnerSpec, shared_training
 from topologies.learning.variants import VARIANTS, LearnedMethod
-from topologies.wiring import Bools, Edges, Floats, Wirings
+from topologies.wiring import Bools, Edges, Floats, Wiring, Wirings, into, needed_turns
 
 
 @dataclass(frozen=True)

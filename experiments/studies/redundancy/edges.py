@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.edge_lists import Wiring, into, needed_turns
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.topology import DECISION_AGENT
-from topologies.wiring import KINDS, Bools, Ints
+from topologies.wiring import KINDS, Bools, Ints, Wiring, into, needed_turns
 
 
 class Edge(NamedTuple):

@@ -21,11 +21,10 @@ from experiments.records.records import Scored
 from experiments.running.counted import CountedTeam
 from experiments.running.job import Job
 from experiments.studies.redundancy.edges import Edge, edges_of, full_graph, matters, without
-from topologies.edge_lists import Wiring
 from topologies.learning.learner_settings import Decision
 from topologies.learning.variants import VARIANTS, LearnedMethod
 from topologies.topology import Wired
-from topologies.wiring import Bools, Floats
+from topologies.wiring import Bools, Floats, Wiring
 
 # Names of methods in the records: a resumed run finds its answers by them.
 FULL, WITHOUT, GREEDY = "full", "without", "greedy"

@@ -27,11 +27,10 @@ from actors.processes import runs
 from actors.runtime.cluster import Cluster
 from actors.settings import AgentSettings, RaySettings
 from tests.support.waiting import until
-from topologies.discussion import run_discussion
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learner import Learner
-from topologies.topology import Wired
+from topologies.topology import Wired, run_discussion
 from topologies.wiring import Wirings
 
 pytestmark = pytest.mark.ray

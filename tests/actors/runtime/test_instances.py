@@ -12,10 +12,9 @@ from actors.errors import MemoryLost
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
-from topologies.discussion import run_discussion
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
-from topologies.topology import Wired
+from topologies.topology import Wired, run_discussion
 
 CRITIC, SCIENTIST = TEXTUAL[:2]
 CRITICS = [replace(CRITIC, name=f"{CRITIC.name}_{number}", of=CRITIC.name) for number in (1, 2, 3)]

@@ -21,10 +21,9 @@ from tests.support.nodes import (
     wait_until_all_take_work,
     working_directories,
 )
-from topologies.discussion import run_discussion
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
-from topologies.topology import Wired
+from topologies.topology import Wired, run_discussion
 
 pytestmark = pytest.mark.ray
 

@@ -11,8 +11,8 @@ from experiments.analysis.figures.systems import DEBATE, changes, condensation
 from experiments.datasets.item import Score
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.fake_run import item
-from topologies.systems.bdog.bdog import MODERATOR, OPPONENT, PROPONENT, SOLO
-from topologies.systems.bdog.blueprint import Change
+from topologies.systems.bdog import MODERATOR, OPPONENT, PROPONENT, SOLO
+from topologies.systems.bdog_graph import Change
 
 
 def debate(*graphs: tuple[str, ...]) -> Trace:

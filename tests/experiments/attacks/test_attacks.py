@@ -27,12 +27,10 @@ from experiments.datasets.item import Item, Score
 from experiments.metrics.text import exact_match, list_f1
 from experiments.records.records import encode_trace
 from tests.support.team import ReaderTeam
-from topologies.discussion import run_discussion
-from topologies.edge_lists import Wiring
-from topologies.fixed import constant_wiring
+from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
-from topologies.single import Single
-from topologies.topology import Topology, Wired
+from topologies.topology import Topology, Wired, run_discussion
+from topologies.wiring import Wiring
 
 TEAM = ("text_critic", "text_scientist", "text_logic_expert", "visual_critic")
 SEED = 5

@@ -28,8 +28,8 @@ from experiments.conformance.world import World, sample_world
 from experiments.datasets.mmqa import Mmqa
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
+from topologies.baselines import Single
 from topologies.method import Method, MethodContext
-from topologies.single import Single
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from experiments.records.records import Scored
 from experiments.running.methods import make_topology
 from experiments.running.opening import open_dataset
 from tests.support.mh_release import LIST_HEADER, write_graph_of, write_sheet, write_small
+from topologies.baselines import Single
 from topologies.method import Method, MethodContext
-from topologies.single import Single
 
 
 @pytest.fixture(scope="module")

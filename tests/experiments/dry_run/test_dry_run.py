@@ -35,9 +35,9 @@ from experiments.running.methods import methods_of
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from topologies.baselines import Single
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
-from topologies.single import Single
 
 WORDS = [
     "experiment=mmqa_prune",

@@ -37,9 +37,8 @@ from experiments.running.graph_flow import export_team, write_team
 from experiments.running.launch import team_roles
 from experiments.running.models import model_backend
 from tests.support.paths import ROOT
-from topologies.edge_lists import Wiring, senders
 from topologies.topology import discuss
-from topologies.wiring import Bools, Edges
+from topologies.wiring import Bools, Edges, Wiring, senders
 
 AGENTS = tuple(role.name for role in (*TEXTUAL[:3], *VISUAL[:2]))
 SEED = 11

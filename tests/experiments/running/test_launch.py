@@ -14,7 +14,7 @@ from experiments.conformance import scripted
 from experiments.running.launch import closing_roles, learned_methods, learner_options, processes, team_roles
 from experiments.running.launched import check_learners, make_learners
 from experiments.running.methods import METHODS, methods_of
-from topologies.fixed import random_like
+from topologies.baselines import random_like
 from topologies.learning.learned_topology import Inference, LearnedTopology, split
 from topologies.learning.learner import Learner
 

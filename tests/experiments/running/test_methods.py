@@ -30,7 +30,7 @@ QUESTION = Question("q1", "Which tower is the taller one?")
 PACKAGE = '''
 from actors.messages import Modality, Role
 from topologies.method import Method
-from topologies.fixed import wired
+from topologies.baselines import wired
 from topologies.graphs import chain
 from topologies.systems.session import Session
 

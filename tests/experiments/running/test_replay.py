@@ -22,9 +22,8 @@ from experiments.datasets.item import Item, Score
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.running.replay import RecordedTeam, check_same, copy_learning, open_recorded, replayed_dataset
 from tests.support.fake_run import learning_step
-from topologies.fixed import constant_wiring
+from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
-from topologies.single import Single
 from topologies.topology import Topology, Wired
 
 ROLES = (*TEXTUAL[:2], *VISUAL[:1])

@@ -26,7 +26,7 @@ from experiments.running.methods import METHODS
 from experiments.running.unused import check_used
 from experiments.sweeps.trials import combinations, expand, tell_unused
 from tests.support.paths import ROOT
-from topologies.settings import SystemSettings
+from topologies.method import SystemSettings
 
 PRUNE = "experiment=mmqa_prune"
 OPENAI = ["model=openai", "model.name=x", "model.base_url=http://x/v1"]
@@ -83,7 +83,7 @@ def refusal(*words: str) -> str:
         (["retrieval.web=none"], "none of the methods searches the web"),
         (["retrieval.web_file=x", "methods=[hm_rag]"], "it is for retrieval.web=recorded"),
         (["systems.paths=9"], "none of the methods goes by it; mh_perceptive, mh_offline, mh_dfs and mh_mmkg would"),
-        (["methods=[hm_rag_vector]", "systems.consistency=majority"], "hm_rag would"),
+        (["methods=[hm_rag]", "systems.epsilon=1"], "bdog would"),
         (["defence.dropped=2"], "agreement and anomaly do"),
         (["redundancy.questions=3"], "that is for job=redundancy"),
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths would have no effect"),
@@ -201,7 +201,7 @@ class Watched(SystemSettings):
 def test_a_method_goes_by_no_setting_that_it_does_not_state(tmp_path: Path) -> None:
     world = sample_world(tmp_path)
     for method in METHODS:
-        for settings in (Watched(), Watched(consistency="summaries", epsilon=None, context="retrieved")):
+        for settings in (Watched(), Watched(epsilon=None, context="retrieved")):
             config = load(["experiment=sp"])
             config.systems = settings
             asyncio.run(MethodInWorld(method, config, world).observe(improvised(3)))

@@ -49,12 +49,12 @@ from experiments.config.loading import load
 from experiments.evidence.evidence import Evidence
 from experiments.running.launch import team_roles
 from experiments.running.opening import open_cache, open_dataset, open_store
-from topologies.edge_lists import Wiring
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.learning.learned_topology import split
 from topologies.learning.learner import Learner
 from topologies.topology import Wired, discussion_id
+from topologies.wiring import Wiring
 
 CONTEXT_TOKENS = 32_768
 MOST_PIXELS = 12_845_056  # of Qwen2.5-VL

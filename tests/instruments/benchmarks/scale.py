@@ -36,7 +36,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.cluster import Cluster
 from actors.runtime.team import RemoteTeam
 from actors.settings import AgentSettings, RaySettings
-from topologies.fixed import constant_wiring
+from topologies.baselines import constant_wiring
 from topologies.graphs import regular
 from topologies.learning.making import candidates_along
 from topologies.learning.sparse_learner import SparseLearner

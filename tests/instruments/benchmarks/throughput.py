@@ -37,8 +37,8 @@ from actors.runtime.runtime import AgentTeam, Runtime
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks import repositories
 from tests.instruments.benchmarks.peers import TASK, peers
-from topologies.edge_lists import Wiring
 from topologies.topology import Wired, discussion_id
+from topologies.wiring import Wiring
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.9"
 ROLES = (*TEXTUAL, *VISUAL)[:9]

@@ -32,12 +32,12 @@ from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.team import ReaderTeam
 from topologies.answers import normalised
-from topologies.defences import agreement, anomaly
+from topologies.baselines import constant_wiring
+from topologies.defences import suspicion as suspicions
 from topologies.defences.challenger import CHALLENGE
 from topologies.defences.inspector import Inspector, corrected
 from topologies.defences.majority import Majority, vote
-from topologies.defences.silenced import most_suspicious, silencing
-from topologies.fixed import constant_wiring
+from topologies.defences.suspicion import most_suspicious, silencing
 from topologies.graphs import complete
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.learner import Learner
@@ -284,7 +284,7 @@ async def stubborn(position: int, seed: int, agents: int = 7, questions: int = 2
     return [await topology.answer(Question(f"q{n}", "?"), ask, seed) for n in range(questions)]
 
 
-@pytest.mark.parametrize("suspicion", [agreement.disagreement, anomaly.anomaly])
+@pytest.mark.parametrize("suspicion", [suspicions.disagreement, suspicions.anomaly])
 async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
     suspicion: Callable[[Sequence[Trace]], Floats],
 ) -> None:
@@ -299,14 +299,14 @@ async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(
 def test_among_equals_nobody_is_suspicious_and_the_first_is_silenced() -> None:
     alike = [message(f"a{n}", "right", 0.5, number) for number in (1, 2) for n in range(4)]
     trace = Trace("q", "full", 0, ("a0", "a1", "a2", "a3"), tuple(alike), "right", Status.OK, 0)
-    assert agreement.disagreement([trace]).tolist() == [0.0] * 4
-    assert anomaly.anomaly([trace]).tolist() == [0.0] * 4
+    assert suspicions.disagreement([trace]).tolist() == [0.0] * 4
+    assert suspicions.anomaly([trace]).tolist() == [0.0] * 4
     assert most_suspicious(np.zeros(4), 1).tolist() == [True, False, False, False]
 
 
 def test_a_robust_score_counts_nothing_where_all_are_equal_and_is_not_blinded_by_what_it_looks_for() -> None:
     values = np.array([[1.0, 1.0, np.nan], [1.0, 2.0, 1.0], [1.0, 3.0, 1.0], [1.0, 4.0, 1.0], [1.0, 1000.0, 9.0]])
-    z = anomaly.robust_z(values)
+    z = suspicions.robust_z(values)
     assert not z[:, 0].any()
     assert z[:4, 1] == pytest.approx(np.array([-2, -1, 0, 1]) / 1.4826)
     assert z[4, 1] > 600
@@ -319,15 +319,15 @@ def test_the_features_are_what_their_names_say() -> None:
     trace = Trace(
         "q", "full", 0, ("a", "b", "c"), turns, "x", Status.OK, 0, spatial=((1, 0, 1),), temporal=((2, 0, 1),)
     )
-    of_a, of_b, of_c = anomaly.features([trace])
-    told = dict(zip(anomaly.FEATURES, of_a, strict=True))
+    of_a, of_b, of_c = suspicions.features([trace])
+    told = dict(zip(suspicions.FEATURES, of_a, strict=True))
     assert told["is agreed with by those who hear it"] == 0.5
     assert told["is followed by those who had another answer"] == 1.0
     assert np.isnan(told["is left by those who had the same answer"])
     assert told["repeats its own last answer"] == 1.0
-    assert dict(zip(anomaly.FEATURES, of_b, strict=True))["agrees with those it hears"] == 0.5
-    assert dict(zip(anomaly.FEATURES, of_b, strict=True))["repeats its own last answer"] == 0.0
-    assert dict(zip(anomaly.FEATURES, of_c, strict=True))["gives no answer"] == 0.5
+    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["agrees with those it hears"] == 0.5
+    assert dict(zip(suspicions.FEATURES, of_b, strict=True))["repeats its own last answer"] == 0.0
+    assert dict(zip(suspicions.FEATURES, of_c, strict=True))["gives no answer"] == 0.5
 
 
 def test_the_silenced_are_heard_by_nobody_and_never_all_silenced() -> None:

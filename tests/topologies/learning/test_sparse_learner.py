@@ -17,7 +17,6 @@ from actors.messages import Question
 from actors.runtime.local import Local
 from tests.topologies.test_discussion import Recording
 from topologies import graphs
-from topologies.edge_lists import ListedWirings
 from topologies.graphs import acyclic, acyclic_pairs, complete, small_world
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
@@ -25,7 +24,7 @@ from topologies.learning.learner_settings import Inference, LearnerSettings, Pru
 from topologies.learning.making import candidates_along
 from topologies.learning.sparse_learner import CandidateEdges, SparseLearner
 from topologies.learning.variants import AGENTDROPOUT, EFFECTS, RLOO, Rule, Variant
-from topologies.wiring import Edges, Wirings
+from topologies.wiring import Edges, ListedWirings, Wirings
 
 TEAM = ["text"] * 3 + ["visual"] * 2
 UTILITY_ALONE = LearnerSettings(rank_weight=0, noise_weight=0, align_weight=0)

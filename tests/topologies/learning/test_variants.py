@@ -173,7 +173,7 @@ def test_agentdropout_cuts_the_edges_of_each_round_by_that_round_s_probabilities
 
 
 def test_a_random_graph_like_one_whose_rounds_differ_has_as_many_agents_and_edges_in_each() -> None:
-    from topologies.fixed import random_like
+    from topologies.baselines import random_like
     from topologies.learning.learned_topology import split
 
     learner = dropped_by_round()

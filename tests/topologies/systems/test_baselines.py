@@ -22,6 +22,7 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from topologies.systems import wiki_llava
 from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
 from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
 from topologies.systems.echosight import READ, READ_FOR_WORDS, reranked
@@ -420,8 +421,11 @@ async def test_wiki_llava_reads_passages_of_the_document_that_the_picture_names_
     assert shown(turn) - {"hint", "own", "pic-skagen"} == {"skagen-1", "skagen-2"}
 
 
-async def test_wiki_llava_reads_so_many_passages_of_each_of_so_many_documents(crowded: Store) -> None:
-    trace, [turn] = await held("wiki_llava", crowded, item=CROWDED, texts=1, words=["systems.documents=2"])
+async def test_wiki_llava_reads_so_many_passages_of_each_of_so_many_documents(
+    crowded: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiki_llava, "DOCUMENTS", 2)
+    trace, [turn] = await held("wiki_llava", crowded, item=CROWDED, texts=1)
     assert [lookup.query for lookup in trace.lookups] == ["source own", "Who built it?", "Who built it?"]
     passages = [source for source in turn.question.evidence if source.kind is Kind.TEXT and source.id != "hint"]
     assert (len(passages), len({source.title for source in passages})) == (2, 2)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations, islice
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
@@ -24,7 +21,8 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from topologies.systems.bdog.bdog import (
+from topologies.systems import bdog
+from topologies.systems.bdog import (
     CHALLENGE,
     CHALLENGE_NONE,
     CONCLUDE,
@@ -34,7 +32,7 @@ from topologies.systems.bdog.bdog import (
     SUPPORT,
     SUPPORT_NONE,
 )
-from topologies.systems.bdog.blueprint import (
+from topologies.systems.bdog_graph import (
     Blueprint,
     blueprint,
     change,
@@ -42,9 +40,7 @@ from topologies.systems.bdog.blueprint import (
     limited,
     read_triples,
 )
-from topologies.systems.bdog.blueprints import read_blueprints
-from topologies.systems.bdog.scene_graph import read_scene_graph
-from topologies.systems.solo import SOLO
+from topologies.systems.helpers import SOLO
 
 HINT = Source("hint", "hint", Kind.TEXT, "Ecosystems", "In the tundra the caribou eats lichen.")
 WEB = Source("web", "web", Kind.IMAGE, "Ecosystems", "a food web with a bear and a mushroom")
@@ -100,46 +96,6 @@ def test_entities_relations_and_changed_attributes_are_counted() -> None:
 def test_lines_that_are_no_triples_are_left_out_and_a_bare_name_is_an_entity_alone() -> None:
     graph = read_triples(["a | b", "a |  | c", "a | b | c | d", "(lichen | is | grey)", "soil"])
     assert graph == Blueprint((("lichen", "is", "grey"),), ("soil",))
-
-
-def real_graphs(folder: Path, model: str) -> dict[str, str]:
-    entries = json.loads((folder / "bdog" / f"scienceqa_test_kg_{model}.json").read_text())
-    return {id: entry["kg"] if isinstance(entry, dict) else entry for id, entry in entries.items()}
-
-
-@pytest.mark.parametrize(("model", "readable", "of"), [("gpt4", 84, 84), ("gemini", 57, 84)])
-def test_every_real_blueprint_that_is_whole_json_is_read(shared_data: Path, model: str, readable: int, of: int) -> None:
-    texts = real_graphs(shared_data, model)
-    graphs = {id: read_scene_graph(text) for id, text in texts.items()}
-    assert (sum(graph is not None for graph in graphs.values()), len(graphs)) == (readable, of)
-    for id, graph in graphs.items():
-        if graph is not None:
-            assert all(name in " ".join(texts[id].casefold().split()) for name in graph.entities)
-            assert read_triples(graph.lines()) == graph
-
-
-def test_the_distance_is_a_metric_on_real_blueprints(shared_data: Path) -> None:
-    texts = [*islice(real_graphs(shared_data, "gpt4").values(), 16)]
-    graphs = [graph for text in texts if (graph := read_scene_graph(text)) is not None]
-    for a, b, c in combinations(graphs, 3):
-        assert distance(a, c) <= distance(a, b) + distance(b, c)
-        assert distance(a, b) == distance(b, a)
-
-
-def test_a_known_real_blueprint_has_the_edges_that_gpt4_drew(shared_data: Path) -> None:
-    graph = read_scene_graph(real_graphs(shared_data, "gpt4")["23"])
-    assert graph is not None
-    assert ("grizzly bear", "has diet", "omnivore") in graph.triples
-    assert ("lichen", "eaten by", "collared lemming") in graph.triples
-    assert len(graph.entities) == 7
-
-
-def test_a_graph_that_is_cut_off_is_not_read_as_a_smaller_one() -> None:
-    whole = '{"objects": [{"name": "lichen", "attributes": ["grey"]}, {"name": "bear"}]}'
-    assert read_scene_graph(f"Here it is: ```json\n{whole}\n```") is not None
-    assert read_scene_graph(whole[:-3]) is None
-    assert read_scene_graph("There is no graph.") is None
-    assert read_scene_graph("{}") is None
 
 
 @pytest.fixture(scope="module")
@@ -262,10 +218,9 @@ async def test_rounds_are_capped_where_the_graph_never_rests(store: Store) -> No
 
 async def test_a_graph_beyond_the_size_constraint_is_cut_before_others_read_it(store: Store) -> None:
     script = debating(lambda t: tuple(f"thing {n} | is | big" for n in range(40)))
-    for keys, size in (((), 20), (("systems.size=3",), 3)):
-        _, turns = await held("bdog", store, script, keys=keys)
-        assert [len(given_triples(turn)) for turn in turns[1:3]] == [size] * 2
-        assert all(turn.task and f"at most {size} entities" in turn.task.instruction for turn in turns)
+    _, turns = await held("bdog", store, script)
+    assert [len(given_triples(turn)) for turn in turns[1:3]] == [bdog.SIZE] * 2
+    assert all(turn.task and f"at most {bdog.SIZE} entities" in turn.task.instruction for turn in turns)
 
 
 @pytest.mark.parametrize(
@@ -366,28 +321,6 @@ async def test_graph_without_debate_is_one_agents_answer_from_its_own_graph(stor
     assert speakers(trace) == ["solo", "solo"]
     assert given_triples(turns[1]) == set(G0)
     assert (turns[1].question.choices, trace.answer) == (ITEM.question.choices, "mushroom")
-
-
-async def test_a_given_blueprint_replaces_the_drawn_one(store: Store, tmp_path: Path) -> None:
-    graph = {"objects": [{"name": "lichen", "relationships": [{"with": "caribou", "relationship": "feeds"}]}]}
-    file = tmp_path / "graphs.json"
-    file.write_text(json.dumps({"q": json.dumps(graph), "other": "no graph"}))
-    keys = [f"systems.blueprints={file}"]
-    trace, turns = await held("bdog", store, debating(lambda t: G0), keys=keys)
-    assert speakers(trace)[0] == "proponent"
-    assert given_triples(turns[0]) == {"lichen | feeds | caribou"}
-    trace, turns = await held("bdog_graph", store, debating(lambda t: G0), keys=keys)
-    assert given_triples(turns[0]) == {"lichen | feeds | caribou"}
-
-
-@pytest.mark.parametrize("text", ["[]", "{", None])
-def test_a_file_of_blueprints_that_is_none_is_told_in_one_line(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "graphs.json"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(UserError, match=r"systems\.blueprints=") as error:
-        read_blueprints(str(file))
-    assert "\n" not in str(error.value)
 
 
 async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared_data: Path, tmp_path: Path) -> None:

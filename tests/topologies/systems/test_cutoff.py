@@ -9,37 +9,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.systems.vidorag.cutoff import kept
+from topologies.systems.vidorag import cutoff
 
 
 def test_two_groups_are_told_apart() -> None:
-    assert kept([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25]) == 3
-    assert kept([0.9, 0.21, 0.2, 0.2, 0.19, 0.18]) == 1
-    assert kept([0.9, 0.89, 0.88, 0.87, 0.86, 0.1]) == 5
+    assert cutoff([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25]) == 3
+    assert cutoff([0.9, 0.21, 0.2, 0.2, 0.19, 0.18]) == 1
+    assert cutoff([0.9, 0.89, 0.88, 0.87, 0.86, 0.1]) == 5
 
 
 @pytest.mark.parametrize("relevant", [2, 5, 9])
-def test_as_many_as_were_drawn_from_the_better_component_are_kept(relevant: int) -> None:
+def test_as_many_as_were_drawn_from_the_better_component_are_cutoff(relevant: int) -> None:
     random = np.random.default_rng(relevant)
     scores = [*random.normal(0.8, 0.03, relevant), *random.normal(0.3, 0.05, 20 - relevant)]
-    assert kept(sorted(scores, reverse=True)) == relevant
+    assert cutoff(sorted(scores, reverse=True)) == relevant
 
 
-def test_what_cannot_be_told_apart_is_all_kept() -> None:
-    assert kept([]) == 0
-    assert kept([0.4]) == 1
-    assert kept([0.4, 0.1]) == 2
-    assert kept([0.3] * 6) == 6
+def test_what_cannot_be_told_apart_is_all_cutoff() -> None:
+    assert cutoff([]) == 0
+    assert cutoff([0.4]) == 1
+    assert cutoff([0.4, 0.1]) == 2
+    assert cutoff([0.3] * 6) == 6
 
 
 def test_the_scale_of_the_scores_makes_no_difference() -> None:
     scores = [17.5, 16.0, 15.5, 4.0, 3.5, 2.0, 1.0]
-    assert kept(scores) == kept([score / 1000 - 3 for score in scores]) == 3
+    assert cutoff(scores) == cutoff([score / 1000 - 3 for score in scores]) == 3
 
 
-def test_at_least_so_many_are_kept() -> None:
-    assert kept([0.9, 0.2, 0.2, 0.19, 0.18], least=3) == 3
-    assert kept([0.9, 0.2], least=3) == 2
+def test_at_least_so_many_are_cutoff() -> None:
+    assert cutoff([0.9, 0.2, 0.2, 0.19, 0.18], least=3) == 3
+    assert cutoff([0.9, 0.2], least=3) == 2
 
 
 def random_scores() -> list[tuple[list[float], int]]:
@@ -67,19 +67,19 @@ def random_scores() -> list[tuple[list[float], int]]:
 def test_with_a_floor_of_five_and_a_cap_as_many_are_kept_as_by_the_authors_code(
     scores: list[float], theirs: int
 ) -> None:
-    assert kept(scores, least=5, most=10) == theirs
+    assert cutoff(scores, least=5, most=10) == theirs
 
 
 @pytest.mark.parametrize("scores", [[0.1, 0.2, 0.3], [float("nan"), 0.1, 0.0], [float("inf"), 0.1, 0.0]])
 def test_scores_that_are_none_are_refused(scores: list[float]) -> None:
     with pytest.raises(ValueError, match="best first"):
-        kept(scores)
+        cutoff(scores)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(-1, 1), max_size=20))
 def test_some_number_of_the_scores_is_kept_and_the_same_one_every_time(scores: list[float]) -> None:
     ordered = sorted(scores, reverse=True)
-    number = kept(ordered)
+    number = cutoff(ordered)
     assert min(1, len(scores)) <= number <= len(scores)
-    assert number == kept(ordered)
+    assert number == cutoff(ordered)

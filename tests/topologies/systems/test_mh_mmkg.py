@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as Folder
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -36,8 +36,8 @@ from experiments.metrics.paths import PATH_METRICS, path_metrics
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.mh_release import write_small
-from topologies.systems.mh_mmkg.mh_mmkg import ROLES, SETTINGS
-from topologies.systems.mh_mmkg.walk import Order, Path, Walk
+from topologies.systems.mh_mmkg import ROLES, SETTINGS
+from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch
 
 pytestmark = pytest.mark.slow
 
@@ -51,10 +51,10 @@ TREE = [edge(*pair) for pair in ("AB", "AC", "BD", "BE", "CF", "FG", "GA", "EC")
 
 def walked(
     edges: Sequence[Triple], order: Order, enough: Collection[str] = (), *, directed: bool = True, **limits: int
-) -> tuple[list[str], Walk]:
+) -> tuple[list[str], PathSearch]:
     """The entities in the order in which they are met when everything is found useful, and the walk."""
-    walk = Walk("A", order, **limits)
-    walk.judge([(Path(("A",)), "A" in enough)])
+    walk = PathSearch("A", order, **limits)
+    walk.judge([(GraphPath(("A",)), "A" in enough)])
     met = ["A"]
     while batch := walk.batch():
         grown = [new for path in batch for new in walk.grow(path, walk.ahead(path, edges, directed))]
@@ -292,7 +292,7 @@ async def test_people_s_words_on_pictures_that_are_not_there_help_no_agent_that_
             assert not any("Description" in fields for said, fields in asked.items() if "to Roarer Roar," in said)
 
 
-async def test_offline_a_scene_is_described_once_for_all_questions(release: Release, tmp_path: Folder) -> None:
+async def test_offline_a_scene_is_described_once_for_all_questions(release: Release, tmp_path: Path) -> None:
     model = Counted()
     cached = CachedModel(model, Reuse(str(tmp_path), "scripted", disk_gb=0.01, memory_mb=1))
     for question in ("Roarer_Spin", "Roarer_Spin#2"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 
@@ -24,8 +26,9 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
-from topologies.systems.mmapg.mmapg import ROLES
-from topologies.systems.mmapg.planning import NOTHING, TYPES, Fault, Node, placed, read_plan, root
+from topologies.systems import mmapg
+from topologies.systems.mmapg import ROLES
+from topologies.systems.mmapg_plan import NOTHING, TYPES, NodeFault, PlanNode, content_of, placed, root
 
 PLANNER = "graph_planner"
 SOURCES = (
@@ -74,33 +77,33 @@ def test_whatever_the_planner_says_the_plan_is_an_acyclic_graph_that_grows_from_
     assert all(1 in nx.ancestors(edges, node.number) for node in graph[1:])
 
 
-@given(st.lists(planned, max_size=9))
-def test_the_plan_is_read_back_from_the_planners_turns_alone(said: list[Message]) -> None:
-    turns = [message(*_parts(one), turn=f"{n}/{PLANNER}") for n, one in enumerate(said, 1)]
-    graph = [root("q")]
-    for one in turns:
-        graph.append(placed(graph, one))
-    read = read_plan("q", turns, PLANNER)
-    assert [_bare(node) for node in read] == [_bare(node) for node in graph]
+def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[PlanNode, ...]:
+    """The planning graph of a discussion, from its turns.
 
-
-def _parts(said: Message) -> tuple[str, str, str]:
-    return said.said("Type")[0], " ".join(said.said("Parents")), " ".join(said.said("Instruction"))
-
-
-def _bare(node: Node) -> tuple[object, ...]:
-    return node.number, node.type, node.parents, node.instruction, node.faults, node.turn
+    A node is a message of the planner with a type. Its outcome is among the turns up to the planner's next one: of an
+    answer the first, of a retrieval the last summary that is not an examination's.
+    """
+    graph = [root(question)]
+    for place, turn in enumerate(turns):
+        if turn.agent == planner and turn.said("Type"):
+            node = placed(graph, turn)
+            after = list(takewhile(lambda later: later.agent != planner, turns[place + 1 :]))
+            if node.type == "Retrieval":
+                after = [turn for turn in after if turn.said("Summary") and not turn.said("Relevant")]
+            outcome = after[0 if node.type == "Answer" else -1] if after else None
+            graph.append(replace(node, content=content_of(node, outcome)))
+    return tuple(graph)
 
 
 def test_what_is_wrong_with_a_node_is_recorded() -> None:
     graph = [root("q"), placed([root("q")], message("Retrieval", "1", "who built it"))]
     missing = placed(graph, message("Answer", "2, 9, 3", "answer it"))
-    assert (missing.parents, missing.faults, missing.runs) == ((2,), (Fault.NO_SUCH_PARENT,), True)
-    assert placed(graph, message("Stop")).faults == (Fault.STOPS_UNANSWERED,)
+    assert (missing.parents, missing.faults, missing.runs) == ((2,), (NodeFault.NO_SUCH_PARENT,), True)
+    assert placed(graph, message("Stop")).faults == (NodeFault.STOPS_UNANSWERED,)
     assert placed([*graph, missing], message("Stop")).faults == ()
-    assert placed(graph, message("Answer", "2", "")).faults == (Fault.NO_INSTRUCTION,)
+    assert placed(graph, message("Answer", "2", "")).faults == (NodeFault.NO_INSTRUCTION,)
     again = placed(graph, message("Retrieval", "1", "Who  built it"))
-    assert (again.faults, again.runs) == ((Fault.REPEATED,), False)
+    assert (again.faults, again.runs) == ((NodeFault.REPEATED,), False)
     assert placed(graph, message("Retrieval", "1, 2", "who built it")).faults == ()
 
 
@@ -149,10 +152,9 @@ async def held(
     store: Store,
     script: Script,
     item: Item = ITEM,
-    keys: Sequence[str] = (),
     **kept: object,
 ) -> tuple[Trace, list[Turn]]:
-    config = load(["experiment=mmapg", *keys])
+    config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
     team = ScriptedTeam({role.name: role for role in (SINGLE, *ROLES)}, script)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
@@ -302,14 +304,6 @@ async def test_texts_and_pictures_are_capped_separately_and_kept_within_the_radi
     assert "coach" not in found
 
 
-async def test_texts_and_pictures_may_have_radii_of_their_own(store: Store) -> None:
-    values = {"Keyword": ["Skagen Beacon", "Red Bus"], "Visual": "yes", "Query": "a striped lighthouse"}
-    for key, left in (("text", Kind.IMAGE), ("picture", Kind.TEXT)):
-        script = carrying_out([RETRIEVE, ANSWER, STOP], values)
-        _, turns = await held("mmapg", store, script, keys=[f"systems.{key}_radius=0.0001"])
-        assert {source.kind for source in examined_sources(turns)} == {left}
-
-
 async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: Store) -> None:
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Relevant": "no"})
     trace, turns = await held("mmapg", store, script)
@@ -320,11 +314,14 @@ async def test_where_nothing_bears_on_the_instruction_the_node_says_so(store: St
     assert second.task.given[-1].line.endswith(f"-> {NOTHING}")
 
 
-async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_answer(store: Store) -> None:
+async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_answer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     more = [("Retrieval", "1", f"Find more, {n}.") for n in range(9)]
-    for plan, keys in (([RETRIEVE, ANSWER, *more], ["systems.steps=4"]), ([RETRIEVE, ANSWER, more[0], STOP], [])):
+    for plan, most in (([RETRIEVE, ANSWER, *more], 4), ([RETRIEVE, ANSWER, more[0], STOP], 10)):
+        monkeypatch.setattr(mmapg, "MOST_NODES", most)
         script = carrying_out(plan, answer=lambda turn: "Aarhus" if turn.question.text == QUESTION else "Winstrup")
-        trace, turns = await held("mmapg", store, script, keys=keys)
+        trace, turns = await held("mmapg", store, script)
         assert len(of(turns, "Thought", "Type")) == 4
         assert (turns[-1].task, turns[-1].question.text) == (None, QUESTION)
         lines = [given.line for given in turns[-1].given]
@@ -335,10 +332,11 @@ async def test_an_answer_that_something_was_looked_up_after_is_no_longer_the_ans
 
 @pytest.mark.parametrize(("plan", "steps"), [([STOP], 10), ([], 2), ([RETRIEVE, STOP], 10)])
 async def test_the_last_node_that_was_carried_out_answers_if_it_is_an_answer(
-    store: Store, plan: Plan, steps: int
+    store: Store, plan: Plan, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(mmapg, "MOST_NODES", steps)
     script = carrying_out([RETRIEVE, ANSWER, *plan])
-    trace, turns = await held("mmapg", store, script, keys=[f"systems.steps={steps}"])
+    trace, turns = await held("mmapg", store, script)
     # The one answer is the node's: neither a Stop nor a node that repeats another adds anything to the graph.
     assert sum(turn.task is None for turn in turns) == 1
     assert trace.answer == "Aarhus"
@@ -355,7 +353,7 @@ async def test_without_an_answer_node_that_answers_one_is_reasoned_from_the_whol
     assert any(given.outcome == "Winstrup built it." for given in turns[-1].given)
     assert trace.answer == "Aarhus"
     stop = read_plan(QUESTION, trace.turns, PLANNER)[-1]
-    assert (Fault.STOPS_UNANSWERED in stop.faults) == (said is None)
+    assert (NodeFault.STOPS_UNANSWERED in stop.faults) == (said is None)
 
 
 async def test_an_answer_to_something_else_does_not_choose_among_the_choices(store: Store) -> None:
@@ -375,7 +373,7 @@ async def test_a_repeated_node_is_not_carried_out_again_and_the_planner_reads_wh
     assert len(of(turns, "Keyword")) == 1
     third = of(turns, "Thought", "Type")[2]
     assert third.task is not None
-    assert third.task.given[-1].line.endswith(f"[{Fault.REPEATED}]")
+    assert third.task.given[-1].line.endswith(f"[{NodeFault.REPEATED}]")
     assert trace.answer == "Aarhus"
 
 
@@ -388,7 +386,9 @@ async def test_a_planner_that_cannot_be_understood_leaves_one_retrieval_for_the_
     assert any(heard.message.said("Summary") for heard in turns[-1].heard)
 
 
-async def test_one_planning_step_that_cannot_be_read_does_not_end_the_plan(store: Store) -> None:
+async def test_one_planning_step_that_cannot_be_read_does_not_end_the_plan(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace, turns = await held("mmapg", store, carrying_out([None, RETRIEVE, None, ANSWER, STOP]))
     assert [node.type for node in read_plan(QUESTION, trace.turns, PLANNER)] == [
         *("Question", "Retrieval", "Answer", "Stop")
@@ -396,7 +396,8 @@ async def test_one_planning_step_that_cannot_be_read_does_not_end_the_plan(store
     [reasoned] = [turn for turn in turns if turn.task is None]
     assert reasoned.question.text == ANSWER[2]
     assert trace.answer == "Aarhus"
-    _, turns = await held("mmapg", store, carrying_out([None, RETRIEVE]), keys=["systems.steps=2"])
+    monkeypatch.setattr(mmapg, "MOST_NODES", 2)
+    _, turns = await held("mmapg", store, carrying_out([None, RETRIEVE]))
     assert len(of(turns, "Thought", "Type")) == 2
 
 

@@ -19,9 +19,10 @@ from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.settings import RetrievalSettings
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
+from topologies.systems import omnisearch, vidorag
 from topologies.systems.e_agent import planned
 from topologies.systems.omnisearch import SOLVE, UNFOUND
-from topologies.systems.vidorag.vidorag import relevant
+from topologies.systems.vidorag import relevant
 
 SOURCES = (
     Source("own", "own", Kind.IMAGE, "Harbour", "a striped lighthouse on a cliff"),
@@ -60,7 +61,7 @@ def paged(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 async def held(
-    name: str, store: Store, replies: Replies, turns: int = 5, web: str = "corpus", item: Item = ITEM, texts: int = 2
+    name: str, store: Store, replies: Replies, web: str = "corpus", item: Item = ITEM, texts: int = 2
 ) -> tuple[Trace, list[Turn]]:
     """One discussion in which each agent says its replies one after another, and the last one again and again."""
     said: dict[str, int] = {}
@@ -70,7 +71,7 @@ async def held(
         lines = replies[turn.agent]
         return lines[min(number, len(lines)) - 1]
 
-    config = load([f"experiment={name}", f"systems.turns={turns}", f"retrieval.web={web}"])
+    config = load([f"experiment={name}", f"retrieval.web={web}"])
     config.retrieval = RetrievalSettings(texts=texts, pictures=1, web=config.retrieval.web)
     team = ScriptedTeam({role.name: role for role in (SINGLE, *SYSTEMS[name].roles)}, Script(reply))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
@@ -200,9 +201,12 @@ async def test_omnisearch_searches_by_the_question_s_own_picture_where_it_has_on
     assert (trace.lookups, trace.turns[0].status) == ((), Status.UNPARSED)
 
 
-async def test_omnisearch_stops_after_so_many_searches_and_where_a_plan_cannot_be_read(store: Store) -> None:
+async def test_omnisearch_stops_after_so_many_searches_and_where_a_plan_cannot_be_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking = [step("texts", "Who built the striped lighthouse?")]
-    trace, _ = await held("omnisearch", store, {"search_planner": asking, "single": [FINAL]}, turns=3)
+    monkeypatch.setattr(omnisearch, "MOST_SEARCHES", 3)
+    trace, _ = await held("omnisearch", store, {"search_planner": asking, "single": [FINAL]})
     assert len(trace.lookups) == 3
     assert (trace.answer, trace.status) == (None, Status.UNPARSED)  # it never gave an answer
     trace, turns = await held("omnisearch", store, {"search_planner": [NONSENSE, FINAL], "single": [FINAL]})
@@ -356,10 +360,13 @@ async def test_vidorag_shows_pages_as_pictures_each_once_though_words_found_them
     assert {"page-1"} < set(shown(turns[0])) <= {"page-1", "page-2", "note"}
 
 
-async def test_vidorag_ends_after_so_many_rounds_and_when_nothing_is_left_to_pick(store: Store) -> None:
+async def test_vidorag_ends_after_so_many_rounds_and_when_nothing_is_left_to_pick(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inspector = [missing(1, 2, 3, 4, 5, 6, 7)]
     replies = {"seeker": [seek(1), seek(2)], "page_inspector": inspector, "synthesiser": [FINAL]}
-    trace, _ = await held("vidorag", store, replies, turns=2)
+    monkeypatch.setattr(vidorag, "MOST_ROUNDS", 2)
+    trace, _ = await held("vidorag", store, replies)
     assert len(trace.turns) == 5
     trace, turns = await held("vidorag", store, replies | {"seeker": [seek(1, 2, 3, 4, 5, 6, 7)]})
     assert [turn.agent for turn in turns] == ["seeker", "page_inspector", "synthesiser"]

@@ -1,24 +1,25 @@
 """BDoG: Blueprint Debate on Graphs (sections 4.1-4.3, Eqs. 1-7), and its two ablations (section 5.4).
 
-A blueprint graph is drawn from question, picture and context (Eq. 2). In every round the proponent improves it (G+,
-Eq. 3), the opponent challenges that (G-, Eq. 4), and the moderator, who alone sees the choices, reads both, merges them
-(G*, Eq. 5) and answers. The sides state graphs and no answers, and each reads one graph: the proponent the opponent's
-last, the opponent the proponent's. G- is the next round's blueprint; when it is at most `epsilon` away from this
-round's (Eq. 6), or after the last round, the debate is over, and the moderator's last answer is its answer.
+1. A blueprint graph is drawn from question, picture and context (Eq. 2).
+2. In every round the proponent improves it (G+, Eq. 3) and the opponent challenges that (G-, Eq. 4). The moderator, who
+   alone sees the choices, reads both, merges them (G*, Eq. 5) and answers. The sides state graphs and no answers, and
+   each reads one graph: the proponent the opponent's last, the opponent the proponent's.
+3. G- is the next round's blueprint. When it is at most `epsilon` away from this round's (Eq. 6), or after the last
+   round, the debate is over, and the moderator's last answer is its answer.
 
-Left open and decided: who draws the first graph (an agent that works alone, as nobody has a side yet); `epsilon` (0,
-nothing changed) and the most rounds (3: three of the four main results are Table 3's after three rounds, one is that
-after two); the distance (see `blueprint`). The Size constraint is stated in the prompts and enforced.
+Decided here: an agent that works alone draws the first graph, as no agent has a side yet; `epsilon` is 0 (nothing
+changed), and the most rounds are 3 (three of the four main results are Table 3's after three rounds, one is that after
+two); the distance is in bdog_graph.py. The Size constraint is stated in the prompts and enforced.
 
-Different from the authors' code: it holds two rounds and never ends early (`systems.rounds=2 systems.epsilon=null`),
-asks for three entities in the first graph and sets no size later (`systems.size`), has no G*, and reads no graph:
-whatever was replied is pasted into the next prompt. Here graphs are parsed, as Eq. 6 needs them. Graphs from a file go
-by the question's id and are whole; theirs go by position and are cut. An answer that cannot be read is wrong; theirs is
-matched by GPT-3.5 or drawn at random.
+Different from the authors' code:
+- It holds two rounds and never ends early (`systems.rounds=2 systems.epsilon=null`), asks for three entities in the
+  first graph and sets no size later, and has no G*.
+- It reads no graph: every reply is pasted into the next prompt. Here graphs are parsed, as Eq. 6 needs them.
+- Its first graphs may come from a file, by position, and are cut; here they are always drawn.
+- An answer that cannot be read is wrong; theirs is matched by GPT-3.5 or drawn at random.
 
-Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate,
-since nobody has said that nothing changes. Where the last conclusion cannot be read, the one before it counts. Without
-the first graph the debate starts from none.
+Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
+the last conclusion cannot be read, the one before it counts. Without the first graph the debate starts from none.
 
 Without the graph (`graph=False`) both sides state their thoughts and no answer, at first by themselves, later on the
 other's words of the round before; after all rounds the moderator's last answer counts, of which the sides hear none.
@@ -34,11 +35,9 @@ from functools import partial
 
 from actors.messages import Field, FieldKind, Given, Message, Modality, Question, Role, Status, Task, Trace, Value
 from topologies.method import MethodContext, system
-from topologies.systems.bdog.blueprint import Blueprint, distance, limited, read_triples
-from topologies.systems.bdog.blueprints import read_blueprints
-from topologies.systems.helpers import pictures_among
+from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
+from topologies.systems.helpers import ANSWER, SOLO, in_view, pictures_among
 from topologies.systems.session import Session, System
-from topologies.systems.solo import ANSWER, IN_VIEW, SOLO, in_view
 from topologies.topology import Ask
 
 PROPONENT = Role(
@@ -61,6 +60,11 @@ MODERATOR = Role(
 )
 ROLES = (PROPONENT, OPPONENT, MODERATOR)
 
+# The Size constraint of section 4.1. No fixed number as the least: a reply may have no triple where nothing is known.
+SIZE = 20  # the authors' code: 3, in the first graph alone
+LIMITS = (
+    f"As many triples as the answer takes, and at most {SIZE} entities, all of which bear on answering the question."
+)
 COMPACT = "State the whole graph in as few triples as will do; what you leave out is gone."
 NO_ANSWER = "Do not answer the question."
 DRAW = (
@@ -117,7 +121,7 @@ TRIPLE = Field(
 
 
 class Bdog(System):
-    """The debate, `rounds` at most, and what is left of it without its graph or without its debate.
+    """The debate of at most `systems.rounds`, also without its graph or without its debate.
 
     Args:
         graph, debate: False for the ablations.
@@ -127,46 +131,30 @@ class Bdog(System):
         super().__init__(context)
         self._graph = graph
         self._debate = debate
-        settings = context.systems
-        self._size = settings.size if graph else 0
-        # No fixed number as the least: the form of the reply offers none where nothing is known.
-        self._limits = (
-            f"As many triples as the answer takes, and at most {self._size} entities, all of which bear on answering "
-            "the question."
-        )
-        # Once for the run; the ablation without a graph needs none.
-        self._given = read_blueprints(settings.blueprints) if graph else {}
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         shown = await in_view(session, self.context)
-        # Only who answers sees the choices.
+        # Only the agent that answers sees the choices.
         asked = replace(shown, choices=())
         if not self._graph:
             return session.trace(await self._talk(session, shown, asked))
-        blueprint = await self._first(session, asked)
+        task = Task(f"{DRAW.format(shown=_shown(asked))} {LIMITS}", (THOUGHT, TRIPLE))
+        blueprint = _stated(await session.ask(SOLO.name, question=asked, task=task))
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return session.trace(await session.ask(SOLO.name, question=shown, task=task))
         return session.trace(await self._on_graph(session, shown, asked, blueprint))
 
-    async def _first(self, session: Session, asked: Question) -> Blueprint:
-        """G_0: as it was given, or drawn now."""
-        if asked.id in self._given:
-            # Graphs that other models wrote may exceed the Size constraint.
-            return limited(self._given[asked.id], self._size)
-        task = Task(f"{DRAW.format(shown=_shown(asked))} {self._limits}", (THOUGHT, TRIPLE))
-        return self._stated(await session.ask(SOLO.name, question=asked, task=task))
-
     async def _on_graph(self, session: Session, shown: Question, asked: Question, blueprint: Blueprint) -> Message:
-        """The debate from a blueprint on; the moderator's last conclusion that can be read."""
+        """Debates on a blueprint; returns the moderator's last readable conclusion."""
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):
             support = self._revision(SUPPORT if blueprint else SUPPORT_NONE, blueprint)
-            affirmative = self._stated(await session.ask(PROPONENT.name, question=asked, task=support)) or blueprint
+            affirmative = _stated(await session.ask(PROPONENT.name, question=asked, task=support)) or blueprint
             challenge = self._revision(CHALLENGE if affirmative else CHALLENGE_NONE, affirmative)
-            stated = self._stated(await session.ask(OPPONENT.name, question=asked, task=challenge))
+            stated = _stated(await session.ask(OPPONENT.name, question=asked, task=challenge))
             negative = stated or affirmative
             merge = self._merge(affirmative, negative)
             conclusions.append(await session.ask(MODERATOR.name, question=shown, task=merge))
@@ -178,19 +166,19 @@ class Bdog(System):
                 break
         return _last_read(conclusions)
 
-    def _revision(self, orders: str, graph: Blueprint) -> Task:
-        return Task(f"{orders} {self._limits}", (TRIPLE,), _triples(graph))
+    def _revision(self, instruction: str, graph: Blueprint) -> Task:
+        return Task(f"{instruction} {LIMITS}", (TRIPLE,), _triples(graph))
 
     def _merge(self, affirmative: Blueprint, negative: Blueprint) -> Task:
-        # There is no graph of one side alone but the opponent's, who otherwise leaves the proponent's as it was.
-        orders = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
+        # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
+        instruction = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
         given = (*_triples(affirmative, 1), *_triples(negative, 2))
-        return Task(f"{orders} {self._limits}", (TRIPLE, ANSWER), given)
+        return Task(f"{instruction} {LIMITS}", (TRIPLE, ANSWER), given)
 
     async def _talk(self, session: Session, shown: Question, asked: Question) -> Message:
-        """The debate without graphs; the moderator's last answer that can be read."""
+        """Debates without graphs; returns the moderator's last readable answer."""
         answers: list[Message] = []
-        # What each side heard of the other is from the round before, so that neither has the first word.
+        # Each side hears the other's case of the round before, so that neither has the first word.
         before: list[Message] = []
         for number in range(self.context.systems.rounds):
             first, second = (DEFEND, ATTACK) if number else (ADVOCATE, DISPUTE)
@@ -202,16 +190,17 @@ class Bdog(System):
             )
         return _last_read(answers)
 
-    def _stated(self, message: Message) -> Blueprint:
-        """The graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
 
-        An empty graph is taken for an unreadable reply: no revision deletes everything.
-        """
-        return limited(read_triples(message.said(TRIPLE.name)), self._size)
+def _stated(message: Message) -> Blueprint:
+    """The graph that a turn states, within the Size constraint; an empty one, which is false, where it states none.
+
+    An empty graph is taken for an unreadable reply: no revision deletes everything.
+    """
+    return limited(read_triples(message.said(TRIPLE.name)), SIZE)
 
 
 def _shown(question: Question) -> str:
-    """What there is to draw from, in words."""
+    """The sources of the first graph, in words."""
     pictures = pictures_among(question.evidence)
     parts = ["the question"]
     parts += ["its context"] if len(pictures) < len(question.evidence) else []
@@ -220,7 +209,7 @@ def _shown(question: Question) -> str:
 
 
 def _last_read(messages: Sequence[Message]) -> Message:
-    """The last message that could be read; the last of all where none could. There is at least one."""
+    """The last readable message, or the last of all. There is at least one."""
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
 
 
@@ -228,27 +217,26 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[Given, ...]:
     return tuple(Given(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
-_OF_GRAPHS = ("size", "blueprints")
 METHODS = (
     system(
         "bdog_debate",
         "debate of proponent, opponent and moderator",
         partial(Bdog, graph=False),
         ROLES,
-        (*IN_VIEW, "rounds"),
+        ("context", "rounds"),
     ),
     system(
         "bdog_graph",
         "a blueprint graph, and the answer from it",
         partial(Bdog, debate=False),
         (SOLO,),
-        (*IN_VIEW, *_OF_GRAPHS),
+        ("context",),
     ),
     system(
         "bdog",
         "debate on a blueprint graph, until it no longer changes",
         Bdog,
         (SOLO, *ROLES),
-        (*IN_VIEW, *_OF_GRAPHS, "rounds", "epsilon"),
+        ("context", "rounds", "epsilon"),
     ),
 )

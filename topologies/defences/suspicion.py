@@ -1,17 +1,20 @@
-"""Suspicion by behaviour: agents that behave least like the rest on the message graph of unlabelled discussions."""
+"""Defences by suspicion: the complete graph without agents that stood out in unlabelled discussions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from actors.messages import Message, Status, Trace
-from topologies.defences.agreement import answer_of
-from topologies.defences.silenced import silenced
-from topologies.method import Method
-from topologies.wiring import Floats
+from topologies.answers import normalised
+from topologies.baselines import constant_wiring
+from topologies.graphs import complete
+from topologies.method import Method, MethodContext
+from topologies.topology import Wired
+from topologies.wiring import Bools, Edges, Floats, Wiring
 
+Suspicion = Callable[[Sequence[Trace]], Floats]
 FEATURES = (
     "agrees with those it hears",
     "is agreed with by those who hear it",
@@ -27,12 +30,67 @@ Z_MOST = 5.0  # a feature that hardly varies would otherwise decide alone
 Samples = list[list[float]]
 
 
+def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
+    """The `dropped` agents with the largest suspicion [agents], bool [agents]; of equal ones the first.
+
+    Raises ValueError unless at least one agent is left.
+    """
+    if not 0 <= dropped < len(suspicion):
+        raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
+    chosen = np.zeros(len(suspicion), dtype=bool)
+    # Negated for the largest first; stable, so that of equal ones the first is dropped.
+    chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
+    return chosen
+
+
+def silencing(silent: Bools, rounds: int) -> Wiring:
+    """The complete graph in which no agent, nor the decision agent, hears the silent agents [agents]."""
+    edges = complete(len(silent))
+    # Silent agents may still hear, but no answer depends on their turns, so these are left out.
+    heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in edges))
+    return constant_wiring(heard, len(silent), rounds, decision=~silent)
+
+
+def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
+    """Discussions without the agents that were most suspicious in watched, unlabelled ones.
+
+    The silenced take no turn at all. Raises ValueError unless at least one agent is left.
+    """
+    silent = most_suspicious(suspicion(context.watched), context.defence.dropped)
+    return Wired(context.method, context.agents, silencing(silent, context.rounds))
+
+
+def disagreement(traces: Sequence[Trace]) -> Floats:
+    """One minus the mean share of other agents with the same last answer as the agent, float [agents].
+
+    The idea of Krum (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. Only
+    an agent's last answer in each discussion counts; an agent without one agrees with no other. It sees answers only.
+    Empty where no discussion was watched.
+    """
+    shares = [_shares(trace) for trace in traces]
+    return 1.0 - np.mean(shares, axis=0) if shares else np.zeros(0)
+
+
+def _shares(trace: Trace) -> Floats:
+    # Traces list turns round by round, so a later turn replaces an earlier one.
+    last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
+    answers = [answer_of(last.get(agent)) for agent in trace.agents]
+    # A team of one has no other to agree with: 0 / 1, not 0 / 0.
+    others = max(1, len(answers) - 1)
+    return np.array([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
+
+
+def answer_of(message: Message | None) -> str | None:
+    """The normal form of a message's answer; None for no message, a failed one, or one without an answer."""
+    return normalised(message.answer) if message is not None and message.status is Status.OK else None
+
+
 def anomaly(traces: Sequence[Trace]) -> Floats:
     """The root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
 
     A plain member of the family of anomaly detectors on message graphs: G-Safeguard (Wang et al. 2025) learns a graph
     network from labelled attacks, BlindGuard (Miao et al. 2025) learns without labels; this one learns nothing. It
-    sees messages and who heard them. It takes a minority for the anomaly, whoever is right.
+    sees messages and their receivers. It takes a minority for the anomaly, right or wrong.
     """
     scores = robust_z(features(traces))
     rms: Floats = np.sqrt(np.mean(np.clip(scores, -Z_MOST, Z_MOST) ** 2, axis=1))
@@ -43,7 +101,7 @@ def robust_z(values: Floats) -> Floats:
     """Distance from the column's median in robust standard deviations, float [agents, features].
 
     The deviation is 1.4826 MAD, or, where more than half of a column are equal, 1.2533 times the mean absolute
-    deviation (Iglewicz and Hoaglin 1993). NaN (nothing to go by) and columns without any deviation count 0.
+    deviation (Iglewicz and Hoaglin 1993). NaN (no occasion) and columns without any deviation count 0.
     """
     scores = np.zeros_like(values)
     for column, feature in enumerate(values.T):
@@ -101,7 +159,7 @@ def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list
     for sent_in, heard_in, j, i in heard:
         sender, receiver = trace.agents[j], trace.agents[i]
         sent, reply = answer_of(turns.get((sent_in, sender))), answer_of(turns.get((heard_in, receiver)))
-        # Memory of oneself, or no answer at one end: neither shows who influences whom.
+        # Memory of oneself, or no answer at one end: neither shows influence.
         if i == j or sent is None or reply is None:
             continue
         # The first four FEATURES, in their order: one of the receiver, then three of the sender.
@@ -115,9 +173,17 @@ def _of_edges(trace: Trace, turns: dict[tuple[int, str], Message], samples: list
             samples[j][3].append(float(reply != sent))
 
 
-METHOD = Method(
-    "anomaly",
-    "complete graph without those that behaved least like the others in unlabelled discussions",
-    lambda context: silenced(context, anomaly),
-    needs_calibration=True,
+METHODS = (
+    Method(
+        "agreement",
+        "complete graph without those that agreed least in unlabelled discussions",
+        lambda context: silenced(context, disagreement),
+        needs_calibration=True,
+    ),
+    Method(
+        "anomaly",
+        "complete graph without those that behaved least like the others in unlabelled discussions",
+        lambda context: silenced(context, anomaly),
+        needs_calibration=True,
+    ),
 )

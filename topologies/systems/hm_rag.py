@@ -1,29 +1,29 @@
 """HM-RAG: decomposition, three retrieval agents with a base each, and a decision by consistency (Liu et al. 2025).
 
-1. Decomposition (3.2): an agent says, of the question's text alone, whether it has several intents, and if so, puts two
-   or three sub-questions.
+1. Decomposition (3.2): an agent reads the question's text alone and says whether it has several intents; if so, it puts
+   two or three sub-questions.
 2. Retrieval (3.3): the vector agent searches texts and captions of pictures by vectors (Eqs. 4-6), the graph agent the
    knowledge graph by keywords and by themes (Eqs. 10, 11) and the web agent the web (Eq. 12). Each answers from its own
    base (Eq. 7). They read no picture: a picture is its caption to them (T_m, Eq. 2).
 3. Decision (3.4): where the answers are the same, a light model merges them; otherwise an expert model decides, with
    all that was retrieved and the question's picture.
 
-Left open and decided:
-- All answers must be the same (the paper's Figs. 4 and 5 have an expert where two of three are). The paper compares
-  summaries instead (Eqs. 13, 14; `systems.consistency=summaries`), so that wording decides: any two must agree by the
-  threshold, which is a setting as the weights of ROUGE-L and BLEU are. The authors' code returns the most frequent of
-  the three without asking a model (`majority`). Who has no answer is not compared, and fewer than two never agree.
+Decided here:
+- All answers must be the same (the paper's Figs. 4 and 5 ask the expert where two of three are). The paper compares
+  summaries by ROUGE-L and BLEU instead (Eqs. 13, 14), against a threshold that it does not give, so that wording
+  decides. The authors' code returns the most frequent of the three without asking a model. A missing answer is not
+  compared, and fewer than two never agree.
 - Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
   The paper does not say how they are joined; the authors' code fails on them.
-- An agent whose base does not tell says that the answer is unknown; of choices it picks one in any case.
-- Eq. 10's threshold tau is the number of triples retrieved. The attention that it speaks of is the similarity of words
-  and vectors. The graph agent also reads what is known of the first entities (LightRAG adds their descriptions): no
-  more sources than the reach has texts, those nearest to the question.
+- An agent whose base does not have the answer says that it is unknown; of choices it picks one in any case.
+- Eq. 10's threshold tau is the number of triples retrieved, and its attention the similarity of words and vectors. The
+  graph agent also reads descriptions of the first entities, as LightRAG adds: as many sources as there are texts at
+  most, those nearest to the question.
 - Captions are those that come with the data, and are found by their pictures' vectors; a picture without one is its
   title. Triples are those of the run's graph (Eqs. 1-3 make both by models).
 - A decomposition that cannot be read leaves the question whole; keywords that cannot be read are the question's own
-  words; for a summary that cannot be read, or does not name the answer, the answer itself is compared.
-- The light and the expert model are two roles of one pool here; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
+  words.
+- The light and the expert model are two roles of one pool; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
 - Without the decision agent the most frequent answer wins, of equally frequent ones the one given with more confidence:
   the paper's line for it repeats that of the web agent alone.
 """
@@ -31,7 +31,6 @@ Left open and decided:
 from __future__ import annotations
 
 from asyncio import gather
-from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,7 +39,6 @@ from itertools import zip_longest
 from actors.messages import (
     Field,
     FieldKind,
-    Given,
     Hit,
     Kind,
     Message,
@@ -57,11 +55,10 @@ from topologies.defences.majority import vote
 from topologies.library import PICTURES, query_of
 from topologies.method import Method, MethodContext, system
 from topologies.systems.helpers import together
-from topologies.systems.hm_rag.consistency import least_agreement
 from topologies.systems.session import Session, System, about, in_order, sources
 from topologies.topology import Ask
 
-CAPTIONS = "captions"  # no base of its own: a second search of the vector agent's
+CAPTIONS = "captions"  # a second search of the vector agent
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
@@ -98,7 +95,7 @@ ROLES = (
     LIGHT,
     EXPERT,
 )
-# Orders of a turn that answers, as no other turn of these agents does.
+# Instructions of turns that answer.
 FROM_FOUND = "Answer from what your search found; say unknown where it found nothing, or nothing that tells."
 CHOOSE = "Answer from what your search found; where it found nothing, or nothing that tells, pick what fits best."
 INTENTS = Task(
@@ -118,17 +115,18 @@ KEYWORDS = Task(
         Field(FieldKind.THEME, "one relation or topic, in a few words", many=True, optional=True),
     ),
 )
-SUMMARISE = "State the answer below in one short sentence, with the fact that it rests on."
-SUMMARY = (Field(FieldKind.SUMMARY, "the sentence"),)
 SUB_QUESTIONS = 3  # that are kept, as many as the prompt asks for at most
 ENTITIES = 3  # whose descriptions the graph agent reads
 
 
 class HmRag(System):
-    """`bases` are those of the agents that take part; each finds `reach.texts` passages, triples of each level or
-    results, and the vector agent `reach.pictures` captions besides. A system of one base has no decision to make.
+    """Retrieval agents with a base each, and a decision between their answers.
+
+    Each agent finds `top_k.texts` passages, triples of each level or results; the vector agent also `top_k.pictures`
+    captions. A system of one base has no decision to make.
 
     Args:
+        bases: of the agents that take part.
         decompose, decide: False for the ablations.
     """
 
@@ -152,24 +150,14 @@ class HmRag(System):
         if not self._decide:
             return session.trace(vote(answers))
         usable = [message for message in answers if message.answer is not None]
-        if self.context.systems.consistency == "majority":
-            if _shared_by_two(usable):
-                return session.trace(vote(usable))
-        elif await self._agree(session, usable):
+        if len(usable) > 1 and len({normalised(message.answer) for message in usable}) == 1:
             return session.trace(await session.ask(LIGHT.name, question=about(question, told), heard=usable))
         everything = about(in_order(question, order), together(own, *read.values()))
         return session.trace(await session.ask(EXPERT.name, question=everything, heard=usable))
 
-    async def _agree(self, session: Session, answers: Sequence[Message]) -> bool:
-        """True where there are several answers and all of them agree, by themselves or by summaries of them."""
-        settings = self.context.systems
-        if settings.consistency == "summaries":
-            return least_agreement(await self._summaries(session, answers), settings.rouge_weight) >= settings.agreement
-        return len(answers) > 1 and len({normalised(message.answer) for message in answers}) == 1
-
     async def _sub_questions(self, session: Session) -> tuple[str, ...]:
         """Two or three sub-questions; none where the question has a single intent, or nothing could be read."""
-        # Its text alone: choices and pictures are nothing that a question asks for.
+        # Its text alone: choices and pictures ask for nothing.
         shown = about(session.question, (), session.question.text)
         judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
         # An unreadable count is taken for a single intent.
@@ -182,10 +170,10 @@ class HmRag(System):
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
     ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
-        """Each agent's answer, all that each has read of its base, and the order in which all of it is numbered."""
+        """Each agent's answer, the sources that it has read of its base, and the order in which all are numbered."""
         read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         replies: dict[str, list[Message]] = {base: [] for base in self._bases}
-        # It only grows, so that what was said of a number stays true for whoever hears it later.
+        # It only grows, so that references by number stay true for agents that hear them later.
         order = tuple(own)
         # One after the other, as later sub-questions follow from earlier ones; None is the whole question.
         for text in sub_questions or (None,):
@@ -200,7 +188,7 @@ class HmRag(System):
                         AGENTS[base],
                         question=about(part, together(own, retrieved[base])),
                         heard=tuple(replies[base]),
-                        instruction=_orders(part),
+                        instruction=_instruction(part),
                     )
                     for base in self._bases
                 )
@@ -217,7 +205,7 @@ class HmRag(System):
                         AGENTS[base],
                         question=about(whole, together(own, read[base])),
                         heard=replies[base],
-                        instruction=_orders(whole),
+                        instruction=_instruction(whole),
                     )
                     for base in self._bases
                 )
@@ -232,16 +220,16 @@ class HmRag(System):
         searches: dict[str, Awaitable[tuple[Hit, ...]]] = {}
         if GRAPH in self._bases:
             keywords = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            triples.append(session.graph(keywords.said(FieldKind.KEYWORD) or (query,), self.reach.texts, of=keywords))
+            triples.append(session.graph(keywords.said(FieldKind.KEYWORD) or (query,), self.top_k.texts, of=keywords))
             triples.append(
-                session.graph(keywords.said(FieldKind.THEME) or (query,), self.reach.texts, themes=True, of=keywords)
+                session.graph(keywords.said(FieldKind.THEME) or (query,), self.top_k.texts, themes=True, of=keywords)
             )
         if VECTOR in self._bases:
-            near = partial(session.search, query, mode="vector", radius=self.reach.radius)
-            searches |= {VECTOR: near(self.reach.texts), CAPTIONS: near(self.reach.pictures, kinds=PICTURES)}
+            near = partial(session.search, query, mode="vector", radius=self.top_k.radius)
+            searches |= {VECTOR: near(self.top_k.texts), CAPTIONS: near(self.top_k.pictures, kinds=PICTURES)}
         if WEB in self._bases:
             # Eq. 12: the question without its choices.
-            searches[WEB] = session.web(part.text, self.reach.texts)
+            searches[WEB] = session.web(part.text, self.top_k.texts)
         # Nested, so that triples and hits stay apart; `gather` keeps the order of the searches.
         edges, hits = await gather(gather(*triples), gather(*searches.values()))
         of_base = dict(zip(searches, map(sources, hits), strict=True))
@@ -253,30 +241,17 @@ class HmRag(System):
             subgraph = {triple.id: triple for level in edges for triple in level}.values()
             names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
             # A second step: which entities to look up is known only from the triples.
-            k = self.reach.texts
+            k = self.top_k.texts
             described = await gather(*(session.entity(name, k, near=query, of=keywords) for name in names))
             # The nearest of each entity first, so that no entity takes all of the places.
             nearest = [source for ranks in zip_longest(*described) for source in ranks if source is not None]
             read[GRAPH] = together([stated(triple) for triple in subgraph], together(nearest)[:k])
         return {base: in_words(found) for base, found in read.items()}
 
-    async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
-        """S_v, S_g and S_w, each written by the agent that gave the answer."""
-        tasks = [Task(SUMMARISE, SUMMARY, (Given(FieldKind.ANSWER, str(answered.answer), 1),)) for answered in answers]
-        # Without evidence, so that a summary adds nothing to the answer that it sums up.
-        bare = about(session.question, ())
-        summaries = await gather(
-            *(
-                session.ask(answered.agent, question=bare, task=task, heard=(answered,))
-                for answered, task in zip(answers, tasks, strict=True)
-            )
-        )
-        return [_compared(str(answered.answer), message) for answered, message in zip(answers, summaries, strict=True)]
-
 
 def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
-    """A group of sources for agents that read no pictures (T_m, Eq. 2): a picture as its caption, or as its title where
-    it has none. What has neither is left out."""
+    """Turns pictures into their captions, or titles, for agents that read no pictures (T_m, Eq. 2); a picture with
+    neither is left out."""
     return tuple(
         replace(source, kind=Kind.TEXT, text=source.text or source.title, image=None)
         if source.kind is Kind.IMAGE
@@ -286,25 +261,9 @@ def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
     )
 
 
-def _orders(question: Question) -> str:
-    """What an agent answers from. Of choices it picks one in any case: the form of its reply has no other answer."""
+def _instruction(question: Question) -> str:
+    """The instruction to answer. An agent always picks one of the choices: its reply's form has no other answer."""
     return CHOOSE if question.choices else FROM_FOUND
-
-
-def _shared_by_two(answers: Sequence[Message]) -> bool:
-    """True where an answer was given more than once; of three, that is the most frequent."""
-    return max(Counter(normalised(message.answer) for message in answers).values(), default=0) > 1
-
-
-def _compared(answer: str, summary: Message) -> str:
-    """The summary if it names the answer, else the answer itself.
-
-    Summaries of what was read, and not of what was concluded, could agree where the answers do not.
-    """
-    for text in summary.said(FieldKind.SUMMARY):
-        if (normalised(answer) or answer) in (normalised(text) or ""):
-            return text
-    return answer
 
 
 def stated(triple: Triple) -> Source:
@@ -313,9 +272,7 @@ def stated(triple: Triple) -> Source:
 
 
 def _variant(name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True) -> Method:
-    decides = decide and len(bases) != 1
-    reads = ("consistency", "agreement", "rouge_weight") if decides else ()
-    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES, reads)
+    return system(name, description, lambda context: HmRag(context, bases or BASES, decompose, decide), ROLES)
 
 
 METHODS = (

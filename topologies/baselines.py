@@ -1,26 +1,52 @@
-"""Methods in which the team discusses along a graph that nobody learns."""
+"""Methods without learning: one agent that answers alone, and teams along a fixed graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import networkx as nx
 import numpy as np
 
-from actors.messages import Question, derive_seed
+from actors.messages import Question, Trace, Turn, derive_seed
 from topologies import graphs
-from topologies.edge_lists import Wiring, in_rounds
 from topologies.method import Method, MethodContext
-from topologies.topology import Wired
-from topologies.wiring import Bools, Edges, Ints
+from topologies.topology import SINGLE_AGENT, Ask, Wired, discussion_id
+from topologies.wiring import Bools, Edges, Ints, Wiring, in_rounds
+
+
+class Single:
+    """One turn of one agent, without evidence if `closed_book` (standard prompting)."""
+
+    def __init__(self, method: str, closed_book: bool = False) -> None:
+        self.method = method
+        self._closed_book = closed_book
+
+    async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
+        # Removed from the question, so that the trace lists no evidence either.
+        shown = replace(question, evidence=()) if self._closed_book else question
+        # Neither method nor sample is part of the seed: methods that send the same prompt share one completion.
+        turn_seed = derive_seed(seed, question.id, 1, SINGLE_AGENT)
+        message = await ask(Turn(discussion_id(self.method, question, sample), shown, SINGLE_AGENT, 1, turn_seed))
+        return Trace(
+            question=question.id,
+            method=self.method,
+            sample=sample,
+            agents=(SINGLE_AGENT,),
+            turns=(message,),
+            answer=message.answer,
+            status=message.status,
+            seed=seed,
+            evidence=tuple(source.id for source in shown.evidence),
+        )
 
 
 def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:
-    """The same edges in every round; the decision agent reads `decision`, bool [agents], or everyone.
+    """Makes a wiring with the same edges in every round; the decision agent reads `decision`, bool [agents], or all.
 
     edges: pairs (sender, receiver) of each kind, in any order.
-    Raises ValueError when the spatial edges close a cycle: no agent on it could speak first.
+    Raises ValueError when the spatial edges close a cycle.
     """
     # Sorted, and each once.
     spatial, temporal = (np.unique(pairs.reshape(-1, 2), axis=0) for pairs in edges)
@@ -32,10 +58,10 @@ def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bool
 
 
 def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
-    """As many spatial and temporal edges and as many agents read as in `wiring`, drawn anew for every question.
+    """Draws for every question as many edges of each kind, and as many agents to read, as `wiring` has.
 
     One fixed random graph would be one draw of a very noisy baseline; this is its average. Where the rounds of `wiring`
-    differ, as many agents take part in each round as in it, with as many edges.
+    differ, as many agents take part in each round, with as many edges.
     """
     if wiring.by_round:
         return lambda question: _random_by_round(wiring, derive_seed(seed, "random graph", question.id))
@@ -55,7 +81,7 @@ def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], 
 
 
 def _random_by_round(like: Wiring, seed: int) -> Wiring:
-    """As many agents, edges and readers as `like` has, round by round."""
+    """Draws as many agents, edges and readers as `like` has, round by round."""
     draw, agents = np.random.default_rng(seed), like.agents
     speaks = np.zeros((like.rounds, agents), dtype=bool)
     spatial, temporal = (np.bincount(edges[:, 0], minlength=like.rounds) for edges in (like.spatial, like.temporal))
@@ -76,7 +102,7 @@ def _random_by_round(like: Wiring, seed: int) -> Wiring:
 
 
 def wired(context: MethodContext, graph: Callable[[int], Edges[Ints]] = graphs.complete) -> Wired:
-    """The team on a fixed graph, which is made for its number of agents: pairs (sender, receiver) of each kind."""
+    """Puts the team on a fixed graph, made for its number of agents: pairs (sender, receiver) of each kind."""
     agents = len(context.agents)
     return Wired(context.method, context.agents, constant_wiring(graph(agents), agents, context.rounds))
 
@@ -92,6 +118,13 @@ def _random(context: MethodContext) -> Wired:
 
 
 METHODS = (
+    Method(
+        "closed_book",
+        "one agent alone, without evidence",
+        lambda context: Single(context.method, True),
+        asks_team=False,
+    ),
+    Method("single", "one agent alone, with all evidence", lambda context: Single(context.method), asks_team=False),
     Method("full", "complete graph: everybody hears all that speak before, and everybody's previous round", wired),
     Method("chain", "each agent hears the one before it", partial(wired, graph=graphs.chain)),
     Method("star", "the first agent hears all the others", partial(wired, graph=graphs.star)),

@@ -1,4 +1,4 @@
-"""Blueprint graphs as BDoG debates them: entities, attributes and relations, read from triples, and their distance.
+"""Blueprint graphs of BDoG: entities, attributes and relations, read from triples, and their distance.
 
 A triple `head | relation | tail` is an attribute of its head when the relation is `is`, `is a`, `is an` or
 `has <name>`, and a relation between two entities otherwise. Names are the same whatever their case, their spaces and a
@@ -24,21 +24,21 @@ _ATTRIBUTE = re.compile(r"(is|is an?|has (?!to\b|been\b)\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """<V, E> of Eq. 2 in the order in which it was stated; `alone` are entities that occur in no triple.
+    """<V, E> of Eq. 2 in the order of its statement; `alone` are entities that occur in no triple.
 
-    Made by `blueprint`, which leaves out what is said twice.
+    Made by `blueprint`, which leaves out repetitions.
     """
 
     triples: tuple[Edge, ...] = ()
     alone: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """False for the graph that says nothing."""
+        """False for the empty graph."""
         return bool(self.triples or self.alone)
 
     @property
     def entities(self) -> frozenset[str]:
-        """Heads, and the tails of relations; the value of an attribute is none."""
+        """Heads, and the tails of relations; the value of an attribute is no entity."""
         tails = (t for _, r, t in self.triples if not is_attribute(r))
         return frozenset(map(_key, (*(h for h, _, _ in self.triples), *tails, *self.alone)))
 
@@ -87,8 +87,8 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
 
 
 def read_triples(lines: Iterable[str]) -> Blueprint:
-    """The graph of lines `head | relation | tail`; a line of one part is an entity alone. A line of any other form says
-    nothing that could be placed in a graph and is left out."""
+    """Reads a graph from lines `head | relation | tail`; a line of one part is an entity alone. Lines of any other form
+    are left out."""
     triples: list[Edge] = []
     alone: list[str] = []
     for line in lines:
@@ -107,7 +107,7 @@ def is_attribute(relation: str) -> bool:
 
 
 def change(before: Blueprint, after: Blueprint) -> Change:
-    """The counts of differences from one graph to the next."""
+    """Counts the differences from one graph to the next."""
     entities = before.entities, after.entities
     relations = before.relations, after.relations
     attributes = before.attributes, after.attributes
@@ -128,8 +128,7 @@ def distance(first: Blueprint, second: Blueprint) -> int:
 
 
 def limited(graph: Blueprint, size: int) -> Blueprint:
-    """The graph's first `size` entities with all that is said of them and between them (the Size constraint of section
-    4.1)."""
+    """Cuts a graph to its first `size` entities with their attributes and relations (Size constraint, section 4.1)."""
     entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:

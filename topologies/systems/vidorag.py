@@ -1,23 +1,29 @@
-"""ViDoRAG: hybrid retrieval of as much as the scores call for, then seeker, inspector and synthesiser (Wang et al.
-2025; M3Prune, section 8).
+"""ViDoRAG: hybrid retrieval of as many sources as the scores call for, then seeker, inspector and synthesiser (Wang et
+al. 2025; M3Prune, section 8).
 
-Retrieval: twice as many texts and pictures (of documents, the pages) as wanted are searched for, a mixture of two
-Gaussians on each modality's scores decides how many of them to keep, from five up to what is wanted, and both are put
-together. A passage with the words of a page is only a way to find it: what agents see is the page, as a picture.
-Reasoning: the seeker picks all that may hold the answer from the candidates that are left; the inspector looks at what
-was picked and either drafts an answer and names what it rests on, or says what is missing, which the seeker hears, and
-what it keeps: the rest is gone for good. A draft that rests on all that was read is the answer. Else, and when nothing
-is left to pick or `turns` rounds have passed, the synthesiser checks the draft against what it rests on and answers.
+Retrieval: twice as many texts and pictures (of documents, the pages) as wanted are searched for. A mixture of two
+Gaussians on each modality's scores decides how many of them to keep, from five up to the number wanted, and both are
+joined. A passage with the words of a page only serves to find it: agents see the page, as a picture.
 
-Otherwise than in the authors' code: it has no limit of rounds; it joins the pages into one picture, with words for
-their places that do not always fit, where here they are several pictures; it fills the union of both rankings up to
-what fits into that picture and then cuts by page number, here the union is what the cut-off kept; one encoder reads
-both modalities. It leaves questions out of its score where nothing picked suffices and no page is left, or where
-replies cannot be read. Here a seeker that fails, or picks nothing in the first round, has picked all candidates; one
-that picks nothing later ends the search, and so does an inspector that fails. Without a draft, or where the inspector
-names nothing that it rests on, the synthesiser reads all that is kept; where nothing is found, it answers at once.
-Scores are cosines, in which the two groups can be told apart (fused ranks have none); what belongs to the question
-itself is always read. A source has one number for all agents, who hear each other's.
+Reasoning, in at most five rounds:
+1. The seeker picks all candidates that may hold the answer.
+2. The inspector reads the picks. It drafts an answer and names the sources that it rests on; or it says what is
+   missing, which the seeker hears, and what it keeps: the rest is gone for good.
+3. A draft that rests on all that was read is the answer. Else, and when no candidate is left or the rounds are over,
+   the synthesiser checks the draft against its sources and answers.
+
+Different from the authors' code:
+- It has no limit of rounds, and joins the pages into one picture, with words for their places that do not always fit;
+  here they are several pictures.
+- It fills the union of both rankings up to what fits into that picture and then cuts by page number; here the union is
+  what the cut-off kept. One encoder reads both modalities.
+- It leaves questions out of its score where no pick suffices and no page is left, or where replies cannot be read. Here
+  a seeker that fails, or picks none in the first round, has picked all candidates; one that picks none later ends the
+  search, and so does an inspector that fails.
+
+Decided here: without a draft, or where the inspector names no source for it, the synthesiser reads all that is kept;
+where nothing is found, it answers at once. Scores are cosines, in which the two groups can be told apart (fused ranks
+have none); the question's own sources are always read. A source has one number for all agents, who hear each other's.
 """
 
 from __future__ import annotations
@@ -25,12 +31,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import numpy as np
+
 from actors.messages import Field, FieldKind, Hit, Message, Modality, Question, Role, Source, Status, Task, Trace, Value
 from topologies.library import PICTURES, query_of
 from topologies.method import system
 from topologies.systems.helpers import numbered, together
 from topologies.systems.session import Session, System, about, in_order, sources
-from topologies.systems.vidorag.cutoff import kept
 from topologies.topology import Ask
 
 SEEKER = Role(
@@ -51,6 +58,8 @@ SYNTHESISER = Role(
 )
 ROLES = (SEEKER, INSPECTOR, SYNTHESISER)
 LEAST = 5  # hits of a modality, however few the mixture keeps
+MOST_ROUNDS = 5
+REGULARISATION = 1e-6  # of the variances of scores in [0, 1]
 SEEK = (
     "Pick every candidate that may hold something that the question asks for, the likeliest first. Another agent reads "
     "them closely afterwards, so one that bears on it only a little is better picked than missed. Mind what the "
@@ -85,12 +94,12 @@ INSPECTED = (
 
 
 class ViDoRAG(System):
-    """Retrieval of up to twice `reach.texts` and `reach.pictures`, at most `turns` rounds, and the answer."""
+    """Retrieval of up to twice `top_k.texts` and `top_k.pictures`, rounds of seeker and inspector, and the answer."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
         own = await session.own()
-        # What is part of the question is always read, so it is no candidate.
+        # The question's own sources are always read, so they are no candidates.
         candidates = together(own, await self._retrieved(session))[len(own) :]
         # One list for all, as the agents hear each other's numbers.
         listed = (*candidates, *own)
@@ -99,7 +108,7 @@ class ViDoRAG(System):
         inspection: Message | None = None
         rests_on: Sequence[Source] = ()
         left = candidates
-        for _ in range(self.context.systems.turns):
+        for _ in range(MOST_ROUNDS):
             if not left:
                 break
             chosen = await self._sought(session, question, listed, left, inspection)
@@ -125,16 +134,16 @@ class ViDoRAG(System):
         return session.trace(await session.ask(SYNTHESISER.name, question=shown, heard=heard))
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
-        """Of both modalities, what the better component of its scores holds; pages as their pictures."""
-        words, radius = query_of(session.question), self.reach.radius
+        """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""
+        words, radius = query_of(session.question), self.top_k.radius
         searches = (
             # Twice as many as wanted, so that the mixture has irrelevant scores to tell apart.
-            session.search(words, 2 * self.reach.texts, mode="vector", radius=radius),
-            session.search(words, 2 * self.reach.pictures, kinds=PICTURES, mode="vector", radius=radius),
+            session.search(words, 2 * self.top_k.texts, mode="vector", radius=radius),
+            session.search(words, 2 * self.top_k.pictures, kinds=PICTURES, mode="vector", radius=radius),
         )
         texts, pictures = await asyncio.gather(*searches)
-        found = sources(relevant(texts, self.reach.texts))
-        return together(await _as_pages(session, words, found), sources(relevant(pictures, self.reach.pictures)))
+        found = sources(relevant(texts, self.top_k.texts))
+        return together(await _as_pages(session, words, found), sources(relevant(pictures, self.top_k.pictures)))
 
     async def _sought(
         self,
@@ -144,16 +153,16 @@ class ViDoRAG(System):
         left: Sequence[Source],
         inspection: Message | None,
     ) -> Sequence[Source]:
-        """What the seeker picks of what is `left`, by the numbers of all that is `listed`."""
+        """The seeker's picks among the sources `left`, by the numbers of all that are `listed`."""
         heard = () if inspection is None else (inspection,)
         message = await session.ask(SEEKER.name, question=about(question, left), task=Task(SEEK, SEEN), heard=heard)
         chosen = [source for source in numbered(message, FieldKind.SELECTED, listed) if source in left]
-        # Nothing picked at first: all go on, so that nothing is lost by it. Later it ends the search.
+        # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
         return left if message.status is not Status.OK or (inspection is None and not chosen) else chosen
 
 
 async def _as_pages(session: Session, words: str, texts: Sequence[Source]) -> tuple[Source, ...]:
-    """The texts, with the picture of its page in the place of each that has nothing but what is written there."""
+    """Replaces each text that is the wording of a page by the page's picture."""
     if not texts:
         return ()
     docs = {source.doc for source in texts}
@@ -163,11 +172,54 @@ async def _as_pages(session: Session, words: str, texts: Sequence[Source]) -> tu
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
-    """The best hits, best first: as many as the mixture on their scores keeps, but at least five and at most k."""
+    """The best hits, best first: as many as the mixture of their scores keeps, at least five and at most k."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(ordered[: kept([hit.score for hit in ordered], min(LEAST, k), k)])
+    return tuple(ordered[: cutoff([hit.score for hit in ordered], min(LEAST, k), k)])
 
 
-METHOD = system(
-    "vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES, ("turns",)
-)
+def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> int:
+    """Counts the scores, best first, that the better of two Gaussians explains.
+
+    ViDoRAG takes the scores of twice as many candidates as it wants as a mixture of relevant and irrelevant ones, and
+    keeps those that belong more likely to the component of the higher mean. A sharp query keeps few, a vague one many.
+    The paper leaves open what a wide component does (its tail may claim the very worst scores too) and where the fit
+    starts: here only the leading run counts, and the components start at the best and at the worst score, so that the
+    fit is deterministic. Scores are scaled to [0, 1] first, so that cosines and BM25 are treated alike.
+
+    Args:
+        scores: best first, finite.
+        least: the fewest to keep, whatever the mixture, if there are so many.
+        most: the most to keep; None: no limit.
+
+    Returns:
+        The number to keep; with fewer than three scores, or equal ones, as many as `most` allows.
+
+    Raises:
+        ValueError: scores that are not finite or not in descending order.
+    """
+    values = np.asarray(scores, dtype=float)
+    if not np.isfinite(values).all() or (np.diff(values) > 0).any():
+        raise ValueError("scores must be finite numbers, best first")
+    most = len(values) if most is None else min(most, len(values))
+    if len(values) < 3 or values[0] == values[-1]:
+        return most
+    from sklearn.mixture import GaussianMixture  # takes a second to import: other systems need not wait for it
+
+    # The scores differ, so neither this range nor the variance below is 0.
+    scaled = ((values - values[-1]) / (values[0] - values[-1])).reshape(-1, 1)
+    mixture = GaussianMixture(
+        2,
+        reg_covar=REGULARISATION,
+        weights_init=(0.5, 0.5),
+        means_init=((1.0,), (0.0,)),
+        precisions_init=np.full((2, 1, 1), 1 / scaled.var()),
+        init_params="random",  # overridden by the above, and cheap
+        random_state=0,
+    ).fit(scaled)
+    # The first score of the lower component ends the run, even if the wide tail of the higher one follows it.
+    others = np.flatnonzero(mixture.predict(scaled) != int(np.argmax(mixture.means_[:, 0])))
+    leading = int(others[0]) if len(others) else len(values)
+    return min(most, max(least, leading))
+
+
+METHOD = system("vidorag", "retrieval cut off by a Gaussian mixture; seeker, inspector and synthesiser", ViDoRAG, ROLES)

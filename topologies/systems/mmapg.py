@@ -1,33 +1,38 @@
 """MMAPG: multi-modal multi-hop questions by an Adaptive Planning Graph (sections 3.2-3.4, Algorithm 1), and its two
 ablations (section 4.3, Appendix A.5).
 
-A planner makes an overall plan and then adds one node after another to a graph that starts as the question (Eq. 4): a
-Question, a Retrieval, an Answer or Stop, built on any nodes that are there. A retrieval takes its instruction apart
-(Eqs. 5-9), searches texts and pictures within a radius each, at most so many of each (Eqs. 10-11), has every candidate
-examined (Eqs. 12-13) and condenses what bears on the instruction (Eq. 14). An answer is reasoned from its node's
-parents, with the question of the plan (node 1) beside its own. After Stop, or the last step, the last node that was
-carried out gives the answer if it is an Answer that has one; otherwise the answer is reasoned from the whole graph
-(Algorithm 1, lines 23-26; section 3.3 takes the last Answer node wherever it stands, which may be the answer to a
-sub-question). Nodes go on to others by their numbers and contents, and of the messages that led to them only those
-findings that no content holds.
+A planner makes an overall plan and then adds one node after another to a graph that starts as the question (Eq. 4).
+Each builds on any earlier nodes:
+- Question states a question to be answered later.
+- Retrieval takes its instruction apart (Eqs. 5-9), searches texts and pictures within a radius, at most so many of each
+  (Eqs. 10-11), has every candidate examined (Eqs. 12-13) and condenses the relevant findings (Eq. 14).
+- Answer is reasoned from its node's parents, with the question of the plan (node 1).
+- Stop ends the plan. After it, or the last step, the last node that was carried out gives the answer if it is an Answer
+  that has one; otherwise the answer is reasoned from the whole graph (Algorithm 1, lines 23-26; section 3.3 takes the
+  last Answer node at any place, which may be the answer to a sub-question).
 
-Left open and decided: the most steps (10), the radii (cosine distances d; of unit vectors d = r^2 / 2 for the paper's
-Euclidean r) and how many candidates (those of the configured retrieval). Eqs. 5-9 are one turn here, with examples of
-our own, and the question to be put to a picture (I_tgt, I_descr) is one line: a call each would tell nothing more.
-Titles that are named are searched for beside the key phrases, in texts and by words in titles and captions of pictures
-(Eq. 8: captions have no vectors of their own beside their pictures'); what a picture shows is searched for by vectors.
-Sources found by several searches come first (reciprocal ranks). Triples come from the knowledge graph, where there is
-one, and are examined together. A question with choices is answered by an Answer node only if its instruction repeats
-the question: the answer to anything else is none of the choices. All roles share one model; the paper has two.
+Nodes pass on their numbers and contents, and of the messages that led to them only findings that no content holds.
 
-Failures: `planning.Fault` says what is wrong with a node; the planner reads it, and the graph goes on. A planning step
-that cannot be read is a step lost, and two in a row end the planning; if nothing was retrieved by then, it is for the
-question itself. An instruction that could not be taken apart is searched for as it is, in texts and pictures. A
-candidate without a readable examination is left out. What cannot be condensed is passed on uncondensed.
+Decided here:
+- At most ten nodes; radii are cosine distances d (for unit vectors d = r^2 / 2 of the paper's Euclidean r) and, like
+  the numbers of candidates, those of the configured retrieval.
+- Eqs. 5-9 are one turn, with examples of our own, and the question to a picture (I_tgt, I_descr) is one line.
+- Titles that are named are searched for like key phrases, in texts and by words in titles and captions of pictures
+  (Eq. 8: captions have no vectors of their own); descriptions of a picture are searched for by vectors.
+- Sources found by several searches come first (reciprocal ranks). Triples come from the knowledge graph, where there is
+  one, and are examined together.
+- A question with choices is answered by an Answer node only if its instruction repeats the question: the answer to
+  anything else is none of the choices.
+- All roles share one model; the paper has two.
 
-Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until what
-was found is enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and what
-is nearest is condensed unexamined.
+Failures: the planner reads the faults of a node (`NodeFault`), and the graph goes on. A planning step that cannot be
+read is a step lost, and two in a row end the planning; if nothing was retrieved by then, it is for the question itself.
+An instruction that could not be taken apart is searched for as it is, in texts and pictures. A candidate without a
+readable examination is left out. Findings that cannot be condensed go on uncondensed.
+
+Without planning (`planning=False`), retrieval and reasoning alternate, each step built on the one before, until the
+findings are enough. Without retrieval (`retrieval=False`) the instruction itself is searched for by vectors, and the
+nearest sources are condensed unexamined.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ from actors.messages import (
 from topologies.answers import wording
 from topologies.library import PICTURES
 from topologies.method import Method, MethodContext, system
-from topologies.systems.mmapg.planning import TYPES, Node, content_of, placed, root
+from topologies.systems.mmapg_plan import TYPES, PlanNode, content_of, placed, root
 from topologies.systems.session import Session, System, about, sources
 from topologies.topology import Ask
 
@@ -142,23 +147,21 @@ THOUGHT = Field(FieldKind.THOUGHT, "what follows")
 ENOUGH = Field(FieldKind.ENOUGH, "whether the question can be answered", ("yes", "no"))
 SEEK = Field(FieldKind.QUERY, "what to look for next", optional=True)
 
+MOST_NODES = 10  # of a plan
 FUSION_RANKS = 60.0  # the usual constant of reciprocal rank fusion (Cormack et al. 2009)
 UNREAD = 2  # planning steps in a row that cannot be read, each asked for twice, end the planning
 
 
 class Mmapg(System):
-    """The planner's graph, `steps` nodes at most, or what is left of it without planning or without retrieval.
+    """The planner's graph, also without planning or without retrieval.
 
-    The reach is that of each search; without a radius only the number of candidates counts.
+    Every search returns at most `top_k.texts` or `top_k.pictures` candidates within the radius, if there is one.
     """
 
     def __init__(self, context: MethodContext, planning: bool = True, retrieval: bool = True) -> None:
         super().__init__(context)
         self._planning = planning
         self._retrieval = retrieval
-        text, picture = context.systems.text_radius, context.systems.picture_radius
-        self._text_radius = self.reach.radius if text is None else text
-        self._picture_radius = self.reach.radius if picture is None else picture
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session = self.session(question, ask, seed, sample)
@@ -172,7 +175,7 @@ class Mmapg(System):
         graph = [root(bare.text)]
         outcomes: dict[int, list[Message]] = {}
         unread = 0
-        for _ in range(self.context.systems.steps):
+        for _ in range(MOST_NODES):
             task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.given() for node in graph)))
             planned = await session.ask(PLANNER.name, question=bare, task=task, heard=_loose(outcomes.values()))
             unread = 0 if planned.status is Status.OK else unread + 1
@@ -202,12 +205,12 @@ class Mmapg(System):
         self,
         session: Session,
         bare: Question,
-        node: Node,
-        graph: Sequence[Node],
+        node: PlanNode,
+        graph: Sequence[PlanNode],
         outcomes: Mapping[int, list[Message]],
         planned: Message,
     ) -> list[Message]:
-        """The messages that hold a node's content; `planned` is the planner's, which asked for it."""
+        """Carries a node out; returns the messages with its content. `planned` is the planner's message."""
         if node.type == "Question":
             return [planned]
         findings = _loose(outcomes.get(parent, ()) for parent in node.parents)
@@ -220,7 +223,7 @@ class Mmapg(System):
         return [await session.ask(REASONER.name, question=shown, given=lines, heard=findings)]
 
     @staticmethod
-    def _answers(bare: Question, node: Node, outcome: Sequence[Message]) -> bool:
+    def _answers(bare: Question, node: PlanNode, outcome: Sequence[Message]) -> bool:
         given = node.type == "Answer" and outcome[-1].answer is not None
         return given and (not bare.choices or _repeats(bare, node.instruction))
 
@@ -228,8 +231,8 @@ class Mmapg(System):
         """One path: each retrieval is for what the last reasoning still misses."""
         path: list[Message] = []
         instruction = bare.text
-        # A retrieval and a reasoning are two nodes, so half as many rounds keep within `steps`.
-        for _ in range(self.context.systems.steps // 2):
+        # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.
+        for _ in range(MOST_NODES // 2):
             retrieved = await self._retrieve(session, bare, instruction, heard=path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
             thought = await session.ask(REASONER.name, question=bare, task=task, heard=[*path[-1:], *retrieved])
@@ -249,16 +252,16 @@ class Mmapg(System):
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
-        """The results for an instruction, condensed; none where nothing bears on it.
+        """Retrieves for an instruction and condenses the results; none where nothing bears on it.
 
-        `lines` and `heard` are what it builds on, `planned` the planner's message that asked for it.
+        `lines` and `heard` are its parents' contents and findings, `planned` the planner's message that asked for it.
         """
         request = about(bare, (), instruction)
         if not self._retrieval:
             texts, pictures = await asyncio.gather(
                 # No radius: in this ablation the nearest are taken, however far they are.
-                session.search(instruction, self.reach.texts, mode="vector", of=planned),
-                session.search(instruction, self.reach.pictures, kinds=PICTURES, mode="vector", of=planned),
+                session.search(instruction, self.top_k.texts, mode="vector", of=planned),
+                session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
             )
             if not texts and not pictures:
                 return []
@@ -275,32 +278,32 @@ class Mmapg(System):
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
         condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
-        # Findings go on uncondensed; the failed turn stays last, and is heard by nobody.
+        # Findings go on uncondensed; the failed turn stays last, and no agent hears it.
         return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
 
     async def _candidates(
         self, session: Session, instruction: str, decomposed: Message
     ) -> tuple[list[Source], tuple[str, ...]]:
-        """Sources, texts before pictures, and triples, from the searches that an instruction amounts to."""
+        """Searches for an instruction; returns sources, texts before pictures, and triples."""
         keywords = decomposed.said(KEYWORD.name) or (instruction,)
         looked_at = decomposed.said(VISUAL.name) != ("no",)
         titles, descriptions = (decomposed.said(ENTITY.name), decomposed.said(QUERY.name)) if looked_at else ((), ())
         # Eq. 8: named pictures are searched for in texts too, and key phrases in what is written of pictures.
         phrases = tuple(dict.fromkeys((*keywords, *titles)))
         # All searches are called for in a fixed order here, and awaited together below.
-        in_texts = [session.search(text, self.reach.texts, radius=self._text_radius, of=decomposed) for text in phrases]
+        in_texts = [session.search(text, self.top_k.texts, radius=self.top_k.radius, of=decomposed) for text in phrases]
 
         def among_pictures(text: str, mode: SearchMode) -> Awaitable[tuple[Hit, ...]]:
-            k, radius = self.reach.pictures, self._picture_radius
+            k, radius = self.top_k.pictures, self.top_k.radius
             return session.search(text, k, kinds=PICTURES, mode=mode, radius=radius, of=decomposed)
 
         in_pictures = [among_pictures(text, "text") for text in phrases]
         if looked_at:
             shown = descriptions if titles or descriptions else (instruction,)
             in_pictures += [among_pictures(text, "vector") for text in shown]
-        edges = session.graph(keywords, self.reach.texts, of=decomposed)
+        edges = session.graph(keywords, self.top_k.texts, of=decomposed)
         texts, pictures, triples = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = [*_fused(texts, self.reach.texts), *_fused(pictures, self.reach.pictures)]
+        candidates = [*_fused(texts, self.top_k.texts), *_fused(pictures, self.top_k.pictures)]
         return candidates, tuple(f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples)
 
     async def _examined(
@@ -311,8 +314,7 @@ class Mmapg(System):
         triples: Sequence[str],
         decomposed: Message,
     ) -> list[tuple[Message, tuple[Given, ...]]]:
-        """The examinations of candidates that bear on the instruction, each with its report."""
-
+        """Has candidates examined; returns the examinations of relevant ones, each with its report."""
         put = tuple(Given(FieldKind.SUB_QUESTION, text) for text in decomposed.said(ASK.name))
         of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
 
@@ -371,7 +373,7 @@ def _fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
 
 
 def _variant(name: str, description: str, make: Callable[[MethodContext], Mmapg]) -> Method:
-    return system(name, description, make, ROLES, ("steps", "text_radius", "picture_radius"))
+    return system(name, description, make, ROLES)
 
 
 METHODS = (

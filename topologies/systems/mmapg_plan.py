@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import takewhile
 
 from actors.messages import FieldKind, Given, Message, NodeType
 from topologies.answers import wording
@@ -16,7 +15,7 @@ NOTHING = "nothing found"
 UNKNOWN = "unknown"
 
 
-class Fault(StrEnum):
+class NodeFault(StrEnum):
     """A flaw of a planned node. The last two kinds keep it from being carried out."""
 
     NO_SUCH_PARENT = "names a parent that is not there"
@@ -26,22 +25,24 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """`parents` have smaller numbers, so no plan has a cycle. `content` is what came of the node, and `turn` the id of
-    the planner's message that asked for it (empty for node 1, the question itself)."""
+class PlanNode:
+    """A node of a plan. `parents` have smaller numbers, so no plan has a cycle.
+
+    content: its result. turn: the id of the planner's message that asked for it ("" for node 1, the question itself).
+    """
 
     number: int
     type: str
     parents: tuple[int, ...]
     instruction: str
     content: str = ""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[NodeFault, ...] = ()
     turn: str = ""
 
     @property
     def runs(self) -> bool:
         """True where the node can be carried out."""
-        return Fault.NO_INSTRUCTION not in self.faults and Fault.REPEATED not in self.faults
+        return NodeFault.NO_INSTRUCTION not in self.faults and NodeFault.REPEATED not in self.faults
 
     def given(self) -> Given:
         """The node as the planner reads it (the Graph State Description)."""
@@ -53,13 +54,13 @@ class Node:
         return Given(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
 
 
-def root(question: str) -> Node:
+def root(question: str) -> PlanNode:
     """Line 2 of Algorithm 1: the graph starts as the question."""
-    return Node(1, "Question", (), question, question)
+    return PlanNode(1, "Question", (), question, question)
 
 
-def placed(graph: Sequence[Node], planned: Message) -> Node:
-    """The node that a planner's message adds to a graph, with what is wrong with it.
+def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
+    """The node that a planner's message adds to a graph, with its faults.
 
     Parents that are not there (the node itself and later ones included) are left out; without any parent a node builds
     on the question. It repeats an earlier one if it asks for the same with no other parents.
@@ -71,38 +72,20 @@ def placed(graph: Sequence[Node], planned: Message) -> Node:
     parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
     instruction = " ".join(planned.said(FieldKind.INSTRUCTION))
     # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
-    node = Node(number, kind, parents or (1,), instruction, turn=planned.id)
-    faults = [Fault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
+    node = PlanNode(number, kind, parents or (1,), instruction, turn=planned.id)
+    faults = [NodeFault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
     if kind == "Stop":
         # A fault that is only recorded: a Stop without an answer still stops.
         if not any(earlier.type == "Answer" and earlier.runs for earlier in graph):
-            faults.append(Fault.STOPS_UNANSWERED)
+            faults.append(NodeFault.STOPS_UNANSWERED)
     elif not instruction:
-        faults.append(Fault.NO_INSTRUCTION)
+        faults.append(NodeFault.NO_INSTRUCTION)
     elif any(_same(node, earlier) for earlier in graph):
-        faults.append(Fault.REPEATED)
-    return Node(number, kind, node.parents, instruction, faults=tuple(faults), turn=planned.id)
+        faults.append(NodeFault.REPEATED)
+    return PlanNode(number, kind, node.parents, instruction, faults=tuple(faults), turn=planned.id)
 
 
-def read_plan(question: str, turns: Sequence[Message], planner: str) -> tuple[Node, ...]:
-    """The planning graph of a discussion, from its trace alone.
-
-    A node is a message of the planner with a type. What came of it is among the turns up to the planner's next one: of
-    an answer the first, of a retrieval the last summary that is not an examination's.
-    """
-    graph = [root(question)]
-    for place, turn in enumerate(turns):
-        if turn.agent == planner and turn.said(FieldKind.TYPE):
-            node = placed(graph, turn)
-            after = list(takewhile(lambda later: later.agent != planner, turns[place + 1 :]))
-            if node.type == "Retrieval":
-                after = [turn for turn in after if turn.said(FieldKind.SUMMARY) and not turn.said(FieldKind.RELEVANT)]
-            outcome = after[0 if node.type == "Answer" else -1] if after else None
-            graph.append(replace(node, content=content_of(node, outcome)))
-    return tuple(graph)
-
-
-def content_of(node: Node, outcome: Message | None) -> str:
+def content_of(node: PlanNode, outcome: Message | None) -> str:
     """A node's content: the question, the retrieved facts, or the answer; empty for a node that does nothing."""
     if not node.runs or node.type == "Stop":
         return ""
@@ -113,6 +96,6 @@ def content_of(node: Node, outcome: Message | None) -> str:
     return " ".join(outcome.said(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
 
 
-def _same(node: Node, earlier: Node) -> bool:
+def _same(node: PlanNode, earlier: PlanNode) -> bool:
     same = wording(node.instruction) == wording(earlier.instruction)
     return same and node.type == earlier.type and set(node.parents) <= set(earlier.parents)

@@ -1,33 +1,36 @@
 """MH-MMKG: agents search a multi-modal knowledge graph for paths that lead to the answer (Wang et al. 2025, section 4).
 
-1. A perceiver describes the question's picture. 2. A topic agent picks the entity to start from. 3. An expansion agent
-judges all neighbours of every open entity (Eq. 5) and a validation agent whether the path up to each new one is enough
-(Eq. 8), in turn, breadth first. 4. The first paths found are written out (Eq. 11) and a summariser answers with them.
+1. A perceiver describes the question's picture.
+2. A topic agent picks the entity to start from.
+3. An expansion agent judges all neighbours of every open entity (Eq. 5) and a validation agent whether the path up to
+   each new one is enough (Eq. 8), in turn, breadth first.
+4. The first paths found are written out (Eq. 11) and a summariser answers with them.
 
-`SETTINGS` are the six of Table 2, and depth-first search (Fig. 6b), which is the order of the authors' code whatever
-the paper says. Where agents see, they see pictures that have a file, and the perceiver tells the others; elsewhere they
-read what people wrote of the pictures. An entity's pictures are told by people, by the perceiver who knows nothing of
-the question (offline), or by the validator who sees them with the question and the path in mind (online). Offline, the
-summariser reads the perceiver's description and online it sees the question's pictures, as in the authors' code.
-`annotated` paths are a label: that setting is an upper bound.
+`SETTINGS` are the six of Table 2, and depth-first search (Fig. 6b), the order of the authors' code. Where agents see,
+they see pictures that have a file, and the perceiver describes them to the others; elsewhere they read captions by
+people. An entity's pictures are described by people, by the perceiver without the question (offline), or by the
+validator who sees them with the question and the path in mind (online). Offline, the summariser reads the perceiver's
+description and online it sees the question's pictures, as in the authors' code. `annotated` paths are a label: that
+setting is an upper bound.
 
 An offline description depends on the entity alone: the completion cache computes it once for a run, and every trace
-that meets the entity counts its tokens. A model that reads no pictures is told people's captions in every setting.
+that meets the entity counts its tokens. A model that reads no pictures gets people's captions in every setting.
 
-Left open and decided:
-- Where the data set does not say what topics there are (MH-Benchmark's monsters), the topic agent first names entities;
-  it picks from those that the graph has by these names or, where it has none, from the nearest. A topic may be enough
-  on its own, as in the authors' code.
+Decided here:
+- Where the data set does not name topics (MH-Benchmark's monsters), the topic agent first names entities; it picks from
+  the graph's entities of these names or, where it has none, from the nearest. A topic may be enough on its own, as in
+  the authors' code.
 - Without own pictures there is nothing to perceive. An entity already met is not judged again.
-- What was found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there
-  is none, the answer is given without knowledge, and precision and recall are 0.
+- Found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there is none,
+  the answer is given without knowledge, and precision and recall are 0.
 - The topic agent reads the perceiver's description; in the paper it reads the question alone, in the authors' code it
   sees the question's pictures, even in the setting without sight.
 - In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.
-- Not taken over from the authors' code: of several phases one goes on by an unseeded draw, a loop counts as a path that
-  was found, a path is dropped whose verdict cannot be read, and descriptions of one question are read in the next.
 - When the topic agent fails there is no search; an expansion that fails adds nothing, a validation that fails goes on,
-  and a description that fails is missing. The search's own limits are those of `topologies.systems.mh_mmkg.walk`.
+  and a description that fails is missing. The search's own limits are in mh_mmkg_paths.py.
+
+Not taken over from the authors' code: of several phases one goes on by an unseeded draw, a loop counts as a path that
+was found, a path is dropped whose verdict cannot be read, and descriptions of one question are read in the next.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ from actors.messages import (
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
-from topologies.systems.mh_mmkg.walk import Order, Path, Walk, same
+from topologies.systems.mh_mmkg_paths import GraphPath, Order, PathSearch, same
 from topologies.systems.session import Session, System, about
 from topologies.topology import Ask
 
@@ -109,7 +112,7 @@ EDGES = 20  # looked at for entities that are near to what the topic agent named
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MhSetting:
     """One setting of Table 2.
 
     see: the question's pictures are seen and not read of.
@@ -125,20 +128,22 @@ class Setting:
 
 
 SETTINGS = {
-    "mh_vanilla": Setting("Vanilla: the question and its picture, no knowledge graph", True, "none"),
-    "mh_vanilla_plus": Setting("Vanilla+: the picture as people describe it, no knowledge graph", False, "none"),
-    "mh_knowledgeable": Setting("Know.: captions by people and the annotated paths (upper bound)", False, "annotated"),
-    "mh_perceptive": Setting("Perceptive: captions by people; the knowledge graph is searched", False, "searched"),
-    "mh_offline": Setting("Unaided-Offline: entities described without the question", True, "searched", "offline"),
-    "mh_dfs": Setting("Unaided-Online, depth first (Fig. 6b)", True, "searched", "online", "depth"),
-    "mh_mmkg": Setting(
+    "mh_vanilla": MhSetting("Vanilla: the question and its picture, no knowledge graph", True, "none"),
+    "mh_vanilla_plus": MhSetting("Vanilla+: the picture as people describe it, no knowledge graph", False, "none"),
+    "mh_knowledgeable": MhSetting(
+        "Know.: captions by people and the annotated paths (upper bound)", False, "annotated"
+    ),
+    "mh_perceptive": MhSetting("Perceptive: captions by people; the knowledge graph is searched", False, "searched"),
+    "mh_offline": MhSetting("Unaided-Offline: entities described without the question", True, "searched", "offline"),
+    "mh_dfs": MhSetting("Unaided-Online, depth first (Fig. 6b)", True, "searched", "online", "depth"),
+    "mh_mmkg": MhSetting(
         "Unaided-Online: paths through the knowledge graph, searched by agents", True, "searched", "online"
     ),
 }
 
 
 class MhMmkg(System):
-    """One setting, which the method's name says. Directed edges are followed from head to tail only."""
+    """One setting, by the method's name. Directed edges are followed from head to tail only."""
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         session, setting = self.session(question, ask, seed, sample), SETTINGS[self.method]
@@ -146,23 +151,23 @@ class MhMmkg(System):
         pictures = pictures_among(own)
         texts = tuple(source for source in own if source not in pictures)
         if setting.see:
-            # A picture without a file has nothing but people's words.
+            # A picture without a file has only people's captions.
             pictures = _with_file(pictures)
         else:
-            # Whoever does not see reads people's captions from here on, as if they were texts of the question.
+            # Agents that do not see read people's captions from here on, as texts of the question.
             texts, pictures = (*texts, *_captioned(pictures)), ()
         heard: list[Message] = []
         if setting.knowledge == "searched" and pictures:
             shown = about(question, pictures)
             heard.append(await session.ask(PERCEIVER.name, question=shown, task=Task(PERCEIVE, (DESCRIPTION,))))
-        # Made in every setting: it also writes out paths that were annotated.
+        # Made in every setting: it also writes annotated paths.
         search = _Search(session, about(question, texts), heard, setting, await self.context.library.topics(question))
-        paths: tuple[Path, ...] = ()
+        paths: tuple[GraphPath, ...] = ()
         if setting.knowledge == "searched":
             paths = await search.run(self.context.systems.paths, self.context.directed, self.context.advice)
         elif setting.knowledge == "annotated":
             paths = await search.follow(await self.context.library.annotated(question))
-        # Not `together`: each path is shown in full, also what it shares with an earlier one.
+        # Not `together`: each path is shown in full, even where it repeats an earlier one.
         knowledge = [line for path in paths for line in search.written(path)]
         told = setting.captions == "offline"
         answered = about(question, (*texts, *(() if told else pictures), *knowledge))
@@ -188,38 +193,38 @@ class _Search:
     question: the question with its own texts.
     heard: the perceiver's description, where there is one; every agent reads it.
     entity_texts: the known facts of each entity met, as text.
-    descriptions: what its pictures were described as, by entity, where an agent was asked.
+    descriptions: agents' descriptions of an entity's pictures, by entity.
     """
 
     session: Session
     question: Question
     heard: Sequence[Message]
-    setting: Setting
+    setting: MhSetting
     topics: tuple[str, ...]
     entity_texts: dict[str, tuple[Source, ...]] = field(default_factory=dict)
     descriptions: dict[str, str] = field(default_factory=dict)
 
-    async def run(self, paths: int, directed: bool, advice: str) -> tuple[Path, ...]:
-        """The paths that the search finds, at most `paths`; none without a topic. `advice` is for the expander."""
+    async def run(self, paths: int, directed: bool, advice: str) -> tuple[GraphPath, ...]:
+        """Searches for paths, at most `paths`; none without a topic. `advice` is for the expander."""
         topic = await self._topic(directed)
         if topic is None:
             return ()
-        walk = Walk(topic, self.setting.order, paths=paths)
+        search = PathSearch(topic, self.setting.order, paths=paths)
         # The topic alone may be enough.
-        walk.judge(await self._validated((Path((topic,)),)))
-        while batch := walk.batch():
+        search.judge(await self._validated((GraphPath((topic,)),)))
+        while batch := search.batch():
             edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
-            # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them reach.
-            ahead = [walk.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
+            # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them top_k.
+            ahead = [search.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
             useful = await asyncio.gather(
                 *(self._expanded(path, on, advice) for path, on in zip(batch, ahead, strict=True))
             )
-            grown = [longer for path, on in zip(batch, useful, strict=True) for longer in walk.grow(path, on)]
-            walk.judge(await self._validated(grown))
-        return walk.result()
+            grown = [longer for path, on in zip(batch, useful, strict=True) for longer in search.grow(path, on)]
+            search.judge(await self._validated(grown))
+        return search.result()
 
-    async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[Path, ...]:
-        """Paths that are given, with what is known of their entities; an edge that the graph lacks is left out."""
+    async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[GraphPath, ...]:
+        """Takes annotated paths and looks their entities up; an edge that the graph lacks is left out."""
         for name in dict.fromkeys(entity for path in annotated for entity in path):
             self.entity_texts[name] = _texts(sources := await self.session.entity(name)) + _captioned(
                 pictures_among(sources)
@@ -231,11 +236,11 @@ class _Search:
                 around = await self.session.neighbours(head)
                 # Of parallel edges the first will do.
                 edges += [edge for edge in around if same(edge.head, head) and same(edge.tail, tail)][:1]
-            paths.append(Path(tuple(entities), tuple(edges)))
+            paths.append(GraphPath(tuple(entities), tuple(edges)))
         return tuple(paths)
 
-    def written(self, path: Path) -> tuple[Source, ...]:
-        """A path as text: what is known of each entity, and after it the edge to the next, under the path so far."""
+    def written(self, path: GraphPath) -> tuple[Source, ...]:
+        """Writes a path as text: each entity's facts, and after them the edge to the next, under the path so far."""
         lines: list[Source] = []
         for place, entity in enumerate(path.entities):
             before = path.entities[max(0, place - 1)]
@@ -256,7 +261,7 @@ class _Search:
         return next(iter(numbered(picked, PICKED.name, candidates)), None)
 
     async def _nearest(self, directed: bool) -> tuple[str, ...]:
-        """The graph's entities with the names that the topic agent gives, or else those nearest to them."""
+        """The graph's entities with the names that the topic agent gives, or else the nearest ones."""
         task = Task(NAME, (ENTITY,))
         named = await self.session.ask(TOPIC.name, question=self.question, task=task, heard=self.heard)
         names = named.said(ENTITY.name)
@@ -265,7 +270,7 @@ class _Search:
         nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
         return tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
 
-    async def _expanded(self, path: Path, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
+    async def _expanded(self, path: GraphPath, ahead: Sequence[Triple], advice: str) -> tuple[Triple, ...]:
         if not ahead:
             return ()
         given = (*self._findings(path), *_candidates([stated(edge) for edge in ahead]))
@@ -273,8 +278,8 @@ class _Search:
         chosen = await self.session.ask(EXPANDER.name, question=self.question, task=task, heard=self.heard)
         return numbered(chosen, USEFUL.name, ahead)
 
-    async def _validated(self, paths: Sequence[Path]) -> list[tuple[Path, bool]]:
-        """Looks the paths' ends up, has their pictures described as the setting says, and each path judged (Eq. 8)."""
+    async def _validated(self, paths: Sequence[GraphPath]) -> list[tuple[GraphPath, bool]]:
+        """Looks the paths' ends up, has their pictures described by the setting, and each path judged (Eq. 8)."""
         entity_sources = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
         people = self.setting.captions == "people"
         pictures = [seen if people else _with_file(seen) for seen in map(pictures_among, entity_sources)]
@@ -302,21 +307,20 @@ class _Search:
         return await self.session.ask(PERCEIVER.name, question=shown, task=task, scene=entity)
 
     def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
-        """Keeps an agent's description of the pictures, as the text of the first; nothing if it failed or was not
-        asked for one."""
+        """Stores an agent's description of the pictures, if there is one, as the text of the first."""
         for said in message.said(DESCRIPTION.name)[:1]:
             # There is a first picture: a description is asked for only where there are pictures.
             self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=said),)
             self.descriptions[entity] = said
 
-    async def _verdict(self, path: Path, pictures: Sequence[Source]) -> Message:
+    async def _verdict(self, path: GraphPath, pictures: Sequence[Source]) -> Message:
         shown = about(self.question, (*self.question.evidence, *pictures))
         instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
         fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
         task = Task(instruction, fields, self._findings(path))
         return await self.session.ask(VALIDATOR.name, question=shown, task=task, heard=self.heard)
 
-    def _findings(self, path: Path) -> tuple[Given, ...]:
+    def _findings(self, path: GraphPath) -> tuple[Given, ...]:
         texts = [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
         return tuple(Given(FieldKind.FOUND, text) for text in texts)
 

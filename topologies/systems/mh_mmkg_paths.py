@@ -1,4 +1,4 @@
-"""The search for paths through a knowledge graph, apart from the agents that judge it (MH-MMKG, section 4.1)."""
+"""Search for paths through a knowledge graph, without the agents that judge them (MH-MMKG, section 4.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Order = Literal["breadth", "depth"]
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class GraphPath:
     """Entities from the first to the last, each met once, and the edges between them (as many less one)."""
 
     entities: tuple[str, ...]
@@ -24,10 +24,10 @@ class Path:
         """The last entity."""
         return self.entities[-1]
 
-    def along(self, edge: Triple) -> Path:
-        """One entity longer; an edge that is followed against its direction leads to its head."""
+    def along(self, edge: Triple) -> GraphPath:
+        """The path longer by an edge; an edge followed against its direction leads to its head."""
         end = edge.tail if same(edge.head, self.end) else edge.head
-        return Path((*self.entities, end), (*self.edges, edge))
+        return GraphPath((*self.entities, end), (*self.edges, edge))
 
 
 def same(name: str, other: str) -> bool:
@@ -35,18 +35,18 @@ def same(name: str, other: str) -> bool:
     return wording(name) == wording(other)
 
 
-class Walk:
-    """Grows paths from a topic entity: `batch` gives the paths to extend, `ahead` the edges that lead on, `grow` takes
-    those that were found useful, and `judge` the verdicts on the new paths.
+class PathSearch:
+    """Grows paths from a topic entity.
 
-    An entity is met once in a walk, so that no path has a loop and there is an end (Eqs. 6 and 9); of several paths to
-    it, the first one counts. A path that is enough is closed, and its end not open any more (Eq. 8); one from which
-    nothing useful leads on is given up.
+    `batch` gives the paths to extend, `ahead` the edges that lead on, `grow` takes the useful edges, and `judge` the
+    verdicts on the new paths. An entity is met once in a search, so that no path has a loop and there is an end (Eqs. 6
+    and 9); of several paths to it, the first counts. A path that is enough is closed, and its end not open any more
+    (Eq. 8); one from which nothing useful leads on is given up.
 
     Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
-    that was opened last. The walk is over when nothing is open, and as soon as `paths` of them are closed, because only
-    the first are read. The paper sets no other limit: here no path has more than `longest` entities, and no more than
-    `most` are met beside the topic.
+    that was opened last. The search is over when no path is open, and as soon as `paths` of them are closed, because
+    only these are read. The paper sets no other limit: here no path has more than `longest` entities, and no more than
+    `most` are met, without the topic.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Walk:
         self._longest = longest
         self._most = most
         self._met = {wording(topic)}
-        self._open: list[Path] = []
-        self.closed: list[Path] = []
+        self._open: list[GraphPath] = []
+        self.closed: list[GraphPath] = []
 
-    def batch(self) -> tuple[Path, ...]:
-        """The paths to extend, which are no longer open then; none when the walk is over."""
+    def batch(self) -> tuple[GraphPath, ...]:
+        """Takes the paths to extend, which are then no longer open; none when the search is over."""
         if len(self.closed) >= self._paths:
             return ()
         # Depth first, `_open` is a stack, and the path opened last is on top.
@@ -69,7 +69,7 @@ class Walk:
         self._open = self._open[: len(self._open) - len(taken)]
         return tuple(taken)
 
-    def ahead(self, path: Path, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
+    def ahead(self, path: GraphPath, edges: Iterable[Triple], directed: bool = True) -> tuple[Triple, ...]:
         """The edges that lead on to entities not met yet, one for each; `directed` edges from head to tail only."""
         if len(path.entities) >= self._longest:
             return ()
@@ -82,9 +82,9 @@ class Walk:
                     leading.setdefault(end, edge)
         return tuple(leading.values())
 
-    def grow(self, path: Path, useful: Iterable[Triple]) -> tuple[Path, ...]:
+    def grow(self, path: GraphPath, useful: Iterable[Triple]) -> tuple[GraphPath, ...]:
         """The path made longer by each useful edge to an entity not met yet (Eqs. 6 and 7)."""
-        grown: list[Path] = []
+        grown: list[GraphPath] = []
         for edge in useful:
             longer = path.along(edge)
             # `<=`, because `_met` holds the topic too, which the limit does not count.
@@ -93,13 +93,13 @@ class Walk:
                 grown.append(longer)
         return tuple(grown)
 
-    def judge(self, verdicts: Sequence[tuple[Path, bool]]) -> None:
+    def judge(self, verdicts: Sequence[tuple[GraphPath, bool]]) -> None:
         """Closes the paths that are enough and opens the others (Eqs. 8 and 9), the first of them to be taken first."""
         self.closed += [path for path, enough in verdicts if enough]
         going_on = [path for path, enough in verdicts if not enough]
         # Reversed for the stack, so that the first is taken first in either order.
         self._open += going_on if self._order == "breadth" else reversed(going_on)
 
-    def result(self) -> tuple[Path, ...]:
+    def result(self) -> tuple[GraphPath, ...]:
         """The first `paths` closed paths in the order in which they were closed; none where no path was enough."""
         return tuple(self.closed[: self._paths])

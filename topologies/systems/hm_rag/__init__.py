@@ -1,1 +1,0 @@
-"""HM-RAG, and the measure of agreement between its agents' answers."""

@@ -1,1 +1,0 @@
-"""MH-MMKG, and the walk through a knowledge graph that it makes."""

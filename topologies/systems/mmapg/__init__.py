@@ -1,1 +1,0 @@
-"""MMAPG, and the planning graph that it grows."""

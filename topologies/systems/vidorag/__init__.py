@@ -1,1 +1,0 @@
-"""ViDoRAG, and the Gaussian mixture that cuts its retrieval off."""
