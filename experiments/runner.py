@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, assert_never
 
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, UserError, first_of
 from actors.runtime.runtime import Runtime
 from actors.spawned import cores

@@ -14,8 +14,7 @@ from autogen_core import CancellationToken, Component, ComponentModel, Image
 from autogen_core.models import RequestUsage
 from pydantic import BaseModel, TypeAdapter
 
-from actors.agents.agent import RoleAgent
-from actors.agents.memory import Memory
+from actors.agents.role_agent import AgentMemory, RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import source_of
 from actors.autogen.hosted import HostedAgent
@@ -216,7 +215,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 class Holder(Protocol):
     """Takes the turns of a role."""
 
-    memory: Memory
+    memory: AgentMemory
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]: ...
 

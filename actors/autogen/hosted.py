@@ -16,7 +16,7 @@ from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextM
 from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, RequestUsage
 
-from actors.agents.memory import Memory
+from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import SourceImage, task_text
@@ -46,7 +46,7 @@ class HostedAgent:
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         self.role = role
-        self.memory = Memory()
+        self.memory = AgentMemory()
         self._factory = load_factory(role.agent or "")
         self._model = model
         self._settings = settings or AgentSettings()

@@ -1,10 +1,11 @@
-"""A cache of completions: equal requests are computed once, across agents, discussions, runs and trials.
+"""Caches completions, so that equal requests are computed once across agents, discussions, runs and trials.
 
-A completion depends on the model with its settings, the prompt, what the pictures show, and how it is sampled; its key
-depends on nothing else. Not on the request's id, so that all that ask alike share it; not on a picture's path, so that
-a copy of a data set serves as well. Equal requests under way in one process are joined: one is computed, the rest wait
-for it. Between processes only finished completions are shared (within about a second, through the disk): two that ask
-the same at the same time both pay.
+A key depends on the model with its settings, the prompt, the contents of the pictures, and the sampling. It does not
+depend on the request's id, so that all equal requests share it, nor on a picture's path, so that a copy of a data set
+serves as well.
+
+Concurrent equal requests of one process are joined: one is computed, and the rest wait for it. Processes share finished
+completions alone, through the disk within about a second: two that make the same request at once both pay.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from sys import getsizeof
 
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
 
 DIGEST_BYTES = 16
-KEPT_STOPS = ("stop", "length")
-ENTRY_BYTES = 500  # of memory beside the text, measured
+CACHED_STOPS = ("stop", "length")
+ENTRY_BYTES = 500  # of memory without the text, measured
 TOKEN_BYTES = 150  # a token's text, its log-probability and the pair
 MAX_FILES = 50_000
 
@@ -33,8 +34,8 @@ MAX_FILES = 50_000
 class Reuse:
     """Settings of one model's cache.
 
-    `model` identifies the model and all settings of it that an answer depends on; `folder` may not exist yet.
-    At most `disk_gb` are kept in it and `memory_mb` in each process; the least recently used go first.
+    `model` identifies the model and all settings that an answer depends on; `folder` may not exist yet. It takes at
+    most `disk_gb`, and each process `memory_mb`; the least recently used completions go first.
     """
 
     folder: str
@@ -44,10 +45,7 @@ class Reuse:
 
 
 class CachedModel:
-    """A model behind a cache, asked only for completions that are not kept.
-
-    Belongs to one event loop; `close` leaves the model open.
-    """
+    """Puts a cache before a model. Belongs to one event loop; `close` leaves the model open."""
 
     def __init__(self, model: Model, reuse: Reuse) -> None:
         self._model = model
@@ -58,10 +56,10 @@ class CachedModel:
         self._computing: dict[bytes, asyncio.Future[Completion | None]] = {}
 
     async def complete(self, request: Request) -> Completion:
-        """A kept completion, marked `reused`, or the model's own.
+        """Returns a cached completion, marked `reused`, or the model's own.
 
         A request with a picture that cannot be read goes to the model, which reports it. Completions without an answer
-        (`too_long`, `error`) reach all that wait for them, but are not kept. Raises what the model raises, to the
+        (`too_long`, `error`) go to all that wait for them, but are not cached. An exception of the model goes to the
         caller that asked it; one of those that waited then asks in turn.
         """
         files = await self._files.of([source.image for source in request.images])
@@ -72,15 +70,15 @@ class CachedModel:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (shared := computing.result()) is not None:
                 return _reused(shared, request.id)
-        if (kept := self._kept(key)) is not None:
-            return _reused(kept, request.id)
+        if (cached := self._cached(key)) is not None:
+            return _reused(cached, request.id)
         return await self._compute(key, request)
 
     async def abilities(self) -> Abilities:
-        """What the model behind the cache can do."""
+        """Returns the abilities of the model behind the cache."""
         return await abilities_of(self._model)
 
-    def _kept(self, key: bytes) -> Completion | None:
+    def _cached(self, key: bytes) -> Completion | None:
         if (completion := self._memory.get(key)) is None and (completion := self._disk.get(key)) is not None:
             self._memory.put(key, completion)
         return completion
@@ -90,7 +88,7 @@ class CachedModel:
         completion = None
         try:
             completion = await self._model.complete(request)
-            if completion.stop in KEPT_STOPS:
+            if completion.stop in CACHED_STOPS:
                 self._memory.put(key, completion)
                 self._disk.put(key, completion)
             return completion
@@ -99,15 +97,15 @@ class CachedModel:
             future.set_result(completion)  # None where the model raised
 
     def close(self) -> None:
-        """Write what was computed to disk. Later calls work, but keep nothing on disk."""
+        """Writes what was computed to disk. Later calls work, but write nothing."""
         self._disk.close()
 
 
 def completion_key(request: Request, model: str, files: Sequence[bytes | None]) -> bytes:
-    """The digest of all that a completion may depend on; `files` are the digests of the pictures' files, None for none.
+    """Returns the digest of everything that a completion may depend on; `files` are digests of the pictures' files.
 
-    Id, title and description of a picture count even where it has a file: models differ in what they look at. The
-    request's `parts` do not count: they say as values what its text says.
+    Id, title and description of a picture count even where it has a file, since models differ in what they use. The
+    request's `parts` do not count: they repeat its text as values.
     """
     parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
     parts += [str(request.likelihoods), request.rejected, request.correction]
@@ -116,14 +114,14 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
     encoded += map(_digest, (model, request.system, request.shared, request.schema))
     encoded += [file or b"" for file in files]
-    # The lengths first, so that no two requests are the same bytes differently divided.
+    # The lengths come first, so that no two requests are the same bytes, divided differently.
     lengths = " ".join(map(str, map(len, encoded)))
     return hashlib.blake2b(b"".join([lengths.encode(), b"\n", *encoded]), digest_size=DIGEST_BYTES).digest()
 
 
 @lru_cache(maxsize=1024)
 def _digest(text: str) -> bytes:
-    """Cached, because the long shared part is the very same string in all requests on a question, as a schema is."""
+    """Cached, as all requests on a question have the same long string as shared part."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
@@ -132,13 +130,13 @@ def _reused(completion: Completion, request_id: str) -> Completion:
 
 
 class _FileDigests:
-    """Digests of files by content, remembered as long as size and time of change stay the same."""
+    """Digests files by content, and again only where size or time of change differ."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, int, bytes]] = {}
 
     async def of(self, paths: Sequence[str | None]) -> list[bytes | None] | None:
-        """Digests in order, None for no file; None altogether when a file cannot be read."""
+        """Returns digests in order, None for no file; None altogether where a file cannot be read."""
         try:
             digests = [None if path is None else self._remembered(path) for path in paths]
             if any(path is not None and digest is None for path, digest in zip(paths, digests, strict=True)):
@@ -155,7 +153,8 @@ class _FileDigests:
 
     def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:
-            before = os.fstat(file.fileno())  # before reading: a file that changes meanwhile is read again next time
+            # Before reading: a file that changes while it is read is read again next time.
+            before = os.fstat(file.fileno())
             digest = hashlib.file_digest(file, "blake2b").digest()[:DIGEST_BYTES]
         if len(self._known) >= MAX_FILES:
             self._known.clear()
@@ -164,7 +163,7 @@ class _FileDigests:
 
 
 class _Memory:
-    """Completions by key, up to a number of bytes; the least recently used go first."""
+    """Holds completions by key, up to a number of bytes; the least recently used go first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
@@ -177,7 +176,7 @@ class _Memory:
         return completion
 
     def put(self, key: bytes, completion: Completion) -> None:
-        """Keep one under a key that is not kept yet."""
+        """Adds one under a new key."""
         self._entries[key] = completion
         self._bytes += _size(completion)
         while self._bytes > self._limit:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.messages import Role
 from actors.models import Model
 from actors.settings import AgentSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 
-from actors.agents.memory import Memory
+from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request, in_own_form
@@ -98,7 +98,7 @@ class SimulatedTeam:
         reuse: bool = True,
     ) -> None:
         self._roles = {role.name: role for role in roles}
-        self._memories = {name: Memory() for name in self._roles}
+        self._memories = {name: AgentMemory() for name in self._roles}
         self._settings, self._counter, self._others, self._reuse = settings, counter, others, reuse
         self._replies = SimulatedReplies(counter.text, settings.max_tokens, lengths)
         self.reply_tokens = self._replies.of("")[1]
@@ -114,7 +114,7 @@ class SimulatedTeam:
         trace = await topology.answer(question, ask, seed, sample)
         counts.discussions += 1
         # As agents do when a discussion is closed.
-        self._memories = {name: Memory() for name in self._roles}
+        self._memories = {name: AgentMemory() for name in self._roles}
         return trace
 
     def _take(self, turn: Turn, counts: PhaseCounts, cache: SimulatedCache) -> Message:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors.backends.openai_reply import MOST_TOKENS, read_reply
 from actors.backends.redaction import Redaction
-from actors.completions.file import storable
+from actors.completions.completion_file import storable
 from actors.messages import Completion, Request
 
 KEY = "sk-proj-Zq9xW7/B3nLk5tRh2mYc+8QdF"

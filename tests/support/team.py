@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import ClassVar, Self
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.errors import ModelError
 from actors.messages import Completion, Message, Request, Role, Turn, Usage
 from actors.reader.reader import Reader, ReaderSettings

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL
 from actors.errors import MemoryLost, ModelError, ModelLost
 from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
@@ -273,7 +273,7 @@ async def test_the_embedded_reader_answers_a_repair_as_it_would_the_request() ->
 
 
 def test_an_agents_process_needs_no_autogen() -> None:
-    code = "import sys, actors.agents.agent; sys.exit(any(name.startswith('autogen') for name in sys.modules))"
+    code = "import sys, actors.agents.role_agent; sys.exit(any(name.startswith('autogen') for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.messages import (
     Completion,
     Field,

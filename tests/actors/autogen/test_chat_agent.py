@@ -12,7 +12,7 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken, Image
 from PIL import Image as Pillow
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import TEXTUAL, VISUAL
 from actors.autogen.agent import QuestionMessage, RoleChatAgent, message_of
 from actors.autogen.client import ModelClient

@@ -14,7 +14,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, RequestUsage
 from autogen_core.tools import FunctionTool
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
 from actors.autogen.conversation import SourceImage
 from actors.autogen.hosted import HostedAgent, load_factory

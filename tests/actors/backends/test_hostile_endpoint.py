@@ -20,7 +20,7 @@ from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_model import OpenAIModel, OpenAISettings
 from actors.backends.redaction import LINE_CHARACTERS, Redaction
 from actors.completions.cache import CachedModel, Reuse
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.errors import ModelError
 from actors.messages import Completion, Request
 from tests.support.endpoint import Asked, Server, Told, completion
@@ -175,9 +175,9 @@ def test_a_writer_never_ends_without_a_word(
     def fail(*_: object) -> None:
         raise OverflowError("something new")
 
-    monkeypatch.setattr("actors.completions.store.write", fail)
+    monkeypatch.setattr("actors.completions.completion_store.write", fail)
     store = CompletionStore(str(tmp_path), 10**8)
     store.put(b"k", Completion("", "yes"))
     store.close()
-    assert "no longer kept on disk" in caplog.text
+    assert "no longer stored on disk" in caplog.text
     assert "something new" in caplog.text

@@ -21,11 +21,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.completions import file as completion_file
-from actors.completions import store as completion_store
+from actors.completions import completion_file, completion_store
 from actors.completions.cache import CachedModel, Reuse, completion_key
-from actors.completions.file import file_name
-from actors.completions.store import CompletionStore
+from actors.completions.completion_file import file_name
+from actors.completions.completion_store import CompletionStore
 from actors.errors import ModelError
 from actors.messages import Abilities, Completion, Kind, Question, Request, Source, Turn
 from actors.messages import Modality as M
@@ -345,7 +344,7 @@ async def test_one_that_waits_and_is_cancelled_harms_nobody(reuse: Reuse) -> Non
 
 WORKER = """
 import sys
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.messages import Completion
 
 folder, limit, start, end, rounds = sys.argv[1], *map(int, sys.argv[2:])
@@ -510,7 +509,7 @@ async def test_another_programs_database_is_left_as_it_is(folder: str, caplog: p
         db.execute("CREATE TABLE addresses (name)")
     db.close()
     before = database(folder).read_bytes()
-    assert "the file is another program's" in await goes_on(folder, caplog)
+    assert "belongs to another program" in await goes_on(folder, caplog)
     assert database(folder).read_bytes() == before
 
 
@@ -569,7 +568,7 @@ async def test_a_file_that_cannot_be_written_is_still_read(folder: str, caplog: 
 
 FULL_DISK = """
 import resource, sys
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.messages import Completion
 
 store = CompletionStore(sys.argv[1], 10**9)
@@ -584,7 +583,7 @@ print("went on")
 def test_a_full_disk_is_reported_once(folder: str) -> None:
     done = subprocess.run([sys.executable, "-c", FULL_DISK, folder], capture_output=True, text=True, timeout=60)
     assert done.stdout == "went on\n"
-    assert done.stderr.count("completions are no longer kept on disk") == 1
+    assert done.stderr.count("completions are no longer stored on disk") == 1
     assert len(done.stderr.splitlines()) == 1
     assert numbers(folder, range(1000)) == 0
 

@@ -311,7 +311,7 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
 async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(cluster: Cluster) -> None:
     class Loaded:
         def modules(self) -> list[str]:
-            import actors.agents.agent
+            import actors.agents.role_agent
             import actors.runtime.agent_actor  # noqa: F401
 
             return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))

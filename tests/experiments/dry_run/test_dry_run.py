@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn

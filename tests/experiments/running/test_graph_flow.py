@@ -19,7 +19,7 @@ from autogen_agentchat.base import ChatAgent
 from autogen_agentchat.teams import GraphFlow
 from autogen_core.models import ChatCompletionClient
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, ROLES, TEXTUAL, VISUAL
 from actors.autogen.agent import QuestionContent, QuestionMessage, message_of
 from actors.autogen.hosted import HostedAgent

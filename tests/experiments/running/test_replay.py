@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.agents.agent import RoleAgent
+from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, SINGLE, TEXTUAL, VISUAL
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn

@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors.completions.cache import CachedModel, Reuse, completion_key
-from actors.completions.store import CompletionStore
+from actors.completions.completion_store import CompletionStore
 from actors.messages import Completion, Request
 
 REPLY = " ".join(["Reasoning: the second passage names the lake."] * 12) + "\nAnswer: Tarn Hollow\nConfidence: 0.9"

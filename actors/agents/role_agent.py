@@ -1,16 +1,15 @@
-"""One agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it."""
+"""Runs one agent: recalls its turns, builds the prompt, asks its model, parses the reply, and remembers it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.agents.memory import Memory
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.errors import ModelError
+from actors.errors import MemoryLost, ModelError
 from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, abilities_of
-from actors.prompting.form import Form, form_of, still_asked
+from actors.prompting.form import FieldFault, Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
@@ -19,27 +18,63 @@ from actors.prompting.truncation import cut_more
 from actors.settings import AgentSettings
 
 
+class AgentMemory:
+    """An agent's own earlier turns (the s_i of Eq. 1) by discussion, while that is open.
+
+    The instances of a role share one object and no turn: an agent recalls the turns under its own name. Turns end with
+    their discussion, or answers would depend on the order of questions.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[str, dict[str, dict[int, Message]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def recall(self, turn: Turn) -> tuple[Message, ...]:
+        """Returns own messages of the rounds before this turn's, oldest first; none where the turn asks for none.
+
+        Raises:
+            MemoryLost: there are not `turn.recall` of them.
+        """
+        if not turn.recall:
+            return ()  # even if there are some: concurrent turns would recall whichever happened to be first
+        own = self._turns.get(turn.discussion, {}).get(turn.agent, {})
+        recalled = tuple(own[r] for r in sorted(own) if r < turn.round)
+        if len(recalled) != turn.recall:
+            raise MemoryLost(f"{turn.id}: {len(recalled)} earlier turns remembered, {turn.recall} expected")
+        return recalled
+
+    def remember(self, turn: Turn, message: Message) -> None:
+        """Adds the message of a turn."""
+        # By round, so that a replayed turn takes its own place and does not count twice.
+        self._turns.setdefault(turn.discussion, {}).setdefault(turn.agent, {})[turn.round] = message
+
+    def forget(self, discussions: Iterable[str]) -> None:
+        """Drops all turns of these discussions, known or not."""
+        for discussion in discussions:
+            self._turns.pop(discussion, None)
+
+
 class RoleAgent:
     """Plays one role with one model.
 
     Args:
-        role: its name, its part of every prompt, and the kinds of evidence that it reads.
         model: usually a pool of replicas.
-        settings: shared by all agents. A call that failed is repeated with the same seed, so that a retry gives what
-            the first call would have given.
+        settings: shared by all agents. A retry has the seed of the failed call, and so its completion.
     """
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         self.role = role
-        self.memory = Memory()
+        self.memory = AgentMemory()
         self._model = model
         self._settings = settings or AgentSettings()
         self._abilities: Abilities | None = None
 
     async def take(self, turn: Turn) -> tuple[Message, Usage]:
-        """Answers one turn. Failure is data: the message's status says `unparsed` or `failed`, with the error.
+        """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
-        The message depends on the turn and the model only. What crashes and repeated calls cost is in the usage.
+        The message depends on the turn and the model alone; the usage includes crashes and repeated calls.
 
         Raises:
             MemoryLost: this agent was restarted in the middle of the discussion.
@@ -54,11 +89,13 @@ class RoleAgent:
         return message, usage
 
     async def _answer(self, turn: Turn, recalled: Sequence[Message]) -> tuple[Message, Usage]:
-        """Ask, and ask once more for what could not be read of the reply, and for that alone.
+        """Asks the model, and once more for the fields that could not be read.
 
-        The message's `calls` count completions, so a turn that failed for good keeps those from before it failed.
+        The message's `calls` count completions, so that a turn that failed has those from before it failed.
         """
-        abilities, form = await self._model_abilities(), form_of(turn)
+        if self._abilities is None:
+            self._abilities = await abilities_of(self._model)  # they do not change while the model runs
+        abilities, form = self._abilities, form_of(turn)
 
         def first(cut: Sequence[str]) -> Request:
             role = self.role
@@ -70,7 +107,7 @@ class RoleAgent:
         # Only for the form: a call that failed has had its retries.
         if reading is not None and reading.faults:
             text, faults, partial = responses[0].completion.text, reading.faults, reading
-            # The repair is longer than the first request, so what was cut from that would not fit here either.
+            # The repair is longer than the first request, so the same evidence would not fit.
             cut = responses[0].cut
             responses.append(await self._ask(turn, lambda cut: repair_request(first(cut), text, form, faults), cut))
             again = responses[1].reading(still_asked(form, faults), form)
@@ -78,9 +115,9 @@ class RoleAgent:
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
         completions = [response.completion for response in responses if response.counts]
-        told = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
-        # As precise as prompts state them: the last digits depend on what else an engine computes at the time.
-        probable = tuple((name, round(likelihood, 2)) for name, likelihood in told)
+        chances = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
+        # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
+        probable = tuple((name, round(likelihood, 2)) for name, likelihood in chances)
         confidence = reply.confidence if reply else None
         message = Message(
             id=f"{turn.round}/{turn.agent}",
@@ -92,7 +129,7 @@ class RoleAgent:
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or ("" if reply or reading is None else _unread(reading)),
+            error=error or ("" if reply or reading is None else "; ".join(map(_fault_line, reading.faults))),
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -105,30 +142,24 @@ class RoleAgent:
         )
         return message, sum((response.usage for response in responses), Usage())
 
-    async def _model_abilities(self) -> Abilities:
-        if self._abilities is None:
-            # Asked once: they do not change while the model runs.
-            self._abilities = await abilities_of(self._model)
-        return self._abilities
-
     def _dummy(self, turn: Turn) -> Message:
         heard = tuple(heard.message.id for heard in turn.heard)
         name = turn.agent
         return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
     async def _ask(self, turn: Turn, build: Callable[[Sequence[str]], Request], cut: tuple[str, ...] = ()) -> _Response:
-        """The response to `build(cut)`, with as much more evidence cut as the model's context demands.
+        """Returns the response to `build(cut)`, with as much more evidence cut as the model's context demands.
 
-        A prompt that does not fit is no call: nothing is computed for it.
+        A prompt that does not fit is no call, as nothing is computed for it.
         """
-        # Comes to an end, as every further attempt has less evidence than the one before.
         failures = 0
+        # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
             completion, failed = await self._complete(request)
             failures += failed
             if completion.stop != "too_long":
-                # After the last retry there is no completion to count.
+                # After the last retry no completion counts.
                 counts = failed <= self._settings.retries
                 usage = Usage.of(completion) if counts else Usage()
                 error = (completion.error or "the model gave no reason") if completion.stop == "error" else ""
@@ -138,15 +169,15 @@ class RoleAgent:
                 counts, usage, error = False, Usage(), _does_not_fit(completion)
                 break
             cut = (*cut, *more)
-        # What a failed call cost is not known; it counts as a call without tokens.
+        # The tokens of a failed call are not known; it counts as a call without any.
         return _Response(completion, one_line(error), counts, cut, usage + Usage(calls=failures))
 
     async def _complete(self, request: Request) -> tuple[Completion, int]:
-        """The completion, or one with `stop="error"` after the last retry, and how many calls failed."""
-        # Without a pause: a pool waits for its replicas, and an endpoint's client has pauses of its own.
+        """Returns the completion, or one with `stop="error"` after the last retry, and the number of failed calls."""
+        # Without a pause: a pool waits for its replicas, and an endpoint's client makes its own pauses.
         for failed in range(self._settings.retries + 1):
             try:
-                # A ModelGone passes: it is no failure of this turn and ends the run.
+                # ModelGone is not caught: it ends the run.
                 return await self._model.complete(request), failed
             except ModelError as error:
                 reason = str(error)
@@ -155,10 +186,10 @@ class RoleAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """The last completion for one request, and what it took to get it.
+    """The last completion for one request.
 
-    `counts` is False where the model never answered; `error` says why the completion is of no use, `cut` what the
-    prompt went without, `usage` what was spent.
+    error: why the completion is of no use. counts: False where the model never answered. cut: ids of the sources that
+    the prompt went without.
     """
 
     completion: Completion
@@ -168,20 +199,19 @@ class _Response:
     usage: Usage
 
     def reading(self, form: Form, among: Form | None = None) -> Reading | None:
-        """What the reply says of the form's fields; None where there is no reply."""
+        """Reads the form's fields in the reply; None where there is no reply."""
         if self.error:
             return None
         return read(form, self.completion.text, self.completion.stop == "length", among)
 
 
-def _unread(reading: Reading) -> str:
-    """What could not be read of a reply that was asked for twice."""
-    return "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in reading.faults)
+def _fault_line(fault: FieldFault) -> str:
+    return one_line(f"{fault.field.name}: {fault.reason}")
 
 
 def _does_not_fit(completion: Completion) -> str:
     size = f"{completion.prompt_tokens} tokens, {completion.limit_tokens} at most" if completion.limit_tokens else ""
-    # Without numbers its words tell whether it is the model's context or a server on the way.
+    # Without numbers the error tells whether the model or a server in between refused it.
     known = size or completion.error
     return (
         f"the prompt does not fit the model's context{f' ({known})' if known else ''} and no evidence is left to cut: "

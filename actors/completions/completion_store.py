@@ -1,10 +1,10 @@
-"""Completions on disk, for every process and every later run: read at once, written behind.
+"""Stores completions on disk for every process and every later run: reads at once, writes in a thread.
 
-A look-up takes some 10 us, less than handing it to a thread, so it happens in the event loop; a thread writes what has
-gathered, one short transaction several times a second. A killed process loses what was not yet written, a quarter of a
-second's worth, and harms nothing.
+A look-up takes some 10 us, less than a hand-over to a thread, so it happens in the event loop. A thread writes what has
+gathered in one short transaction several times a second. A killed process loses at most a quarter of a second's
+completions, and damages nothing.
 
-A disk that fails stops no run: the failure is logged once, with the remedy, and the run goes on without.
+A disk that fails stops no run: the failure is logged once, with its remedy, and the run goes on without the disk.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from actors.completions.file import DISK_ERRORS, file_name, find, is_busy, open_file, remedy, storable, write
+from actors.completions.completion_file import DISK_ERRORS, file_name, find, is_busy, open_file, remedy, storable, write
 from actors.messages import Completion
 
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.25
 WRITER_PATIENCE_S = 30.0
-READER_PATIENCE_S = 0.05  # the event loop stands still meanwhile; then it counts as not found
+READER_PATIENCE_S = 0.05  # it blocks the event loop; after that, the completion counts as not found
 
 
 class CompletionStore:
-    """A store that all processes of a machine share: what one has `put`, every other can `get` soon after.
+    """Shares completions among all processes of a machine: what one has `put`, every other can `get` soon after.
 
-    For one thread at a time, beside its own writer's.
+    For one thread at a time, besides the store's own writer.
     """
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
@@ -54,7 +54,7 @@ class CompletionStore:
                 self._give_up(error)
 
     def get(self, key: bytes) -> Completion | None:
-        """The completion under `key`, without an id."""
+        """Returns the completion under `key`, without an id."""
         completion = self._gathered.get(key) or self._in_writing.get(key)
         if completion is not None or self._reader is None:
             return completion
@@ -70,15 +70,15 @@ class CompletionStore:
         return completion
 
     def put(self, key: bytes, completion: Completion) -> None:
-        """Have a completion written soon. One that is there already stays; what no file can hold is left out."""
+        """Writes a completion soon, unless there is one; numbers that no file can hold leave it out."""
         if storable(completion):
             self._gather(key, completion)
         elif not self._left_out:
             self._left_out = True
-            log.warning("a completion has counts of tokens that no file can hold; such ones are not kept on disk")
+            log.warning("a completion has counts of tokens that no file can hold; it is not stored on disk")
 
     def close(self) -> None:
-        """Write all that was put. Later puts are dropped, and `get` returns None from then on."""
+        """Writes all completions that were put. Later ones are dropped, and `get` returns None from then on."""
         self._closing.set()
         self._work.set()
         if self._writer is not None:
@@ -114,17 +114,17 @@ class CompletionStore:
                         self._gathered, self._used = {}, {}
                     write(db, self._path, self._in_writing, used, self._limit)
                     self._in_writing = {}
-        # Whatever else may go wrong: a writer that ends is said, and what waits for it does not fill the memory.
+        # Any error: the end of the writer is logged, and completions that wait for it do not fill the memory.
         except Exception as error:
             self._give_up(error)
             self._gathered, self._in_writing, self._used = {}, {}, {}
 
     def _give_up(self, error: Exception) -> None:
-        """Write no more, and log why, once. What is there can still be read, if it can be."""
+        """Ends writing and logs the reason, once. Reading goes on."""
         with self._lock:
             first, self._writable = self._writable, False
         if first:
-            log.warning("completions are no longer kept on disk: %s: %s; %s", self._path, error, remedy(error))
+            log.warning("completions are no longer stored on disk: %s: %s; %s", self._path, error, remedy(error))
 
     def _stop_reading(self) -> None:
         reader, self._reader = self._reader, None

@@ -1,12 +1,11 @@
-"""The file that completions are kept in: an SQLite database for all processes of one machine, of bounded size.
+"""Reads and writes the file of completions: an SQLite database of bounded size for all processes of one machine.
 
-SQLite, because it is in the standard library, needs no server, and its transactions hold among processes any of which
-may be killed. With its write-ahead log readers do not wait for writers. The file stays within its bound (the log adds
-16 MB at most, or one transaction). The least recently used completions go first, and the pages that this frees are used
-again or given back.
+SQLite is in the standard library, needs no server, and its transactions survive killed processes. With its write-ahead
+log, readers do not wait for writers. The log adds at most 16 MB, or one transaction, to the bound. The least recently
+used completions go first, and freed pages are used again or returned.
 
-A write-ahead log needs all its processes on one machine. In a folder on a network file system each machine therefore
-has a file of its own, named after it, with a bound of its own; nothing is shared between machines.
+A write-ahead log works on one machine only. In a folder on a network file system each machine therefore has a separate
+file, named after it, with a separate bound; machines share nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from actors.messages import Completion
 
 Tokens = tuple[tuple[str, float], ...]
 
-# Raise VERSION whenever the table or what its keys are digests of changes: older files then start anew.
+# Raise VERSION whenever the table or the content of its keys changes: older files then start anew.
 APPLICATION, VERSION = 0x41474F52, 2
 SCHEMA = (
     "CREATE TABLE completions (key BLOB NOT NULL, used_ns INTEGER NOT NULL, stop TEXT NOT NULL,"
@@ -54,7 +53,7 @@ LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramf
 
 
 def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
-    """The file's name, with the machine's in it where `folder` may be on a network.
+    """Returns the file's name, which has the machine's where `folder` may be on a network.
 
     `mounts` maps mount points to types of file systems.
     """
@@ -66,9 +65,9 @@ def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
 
 
 def open_file(path: Path, patience_s: float) -> sqlite3.Connection:
-    """A connection to a file that is there and of this version.
+    """Opens the file, and makes it first where it is missing or of an older version.
 
-    Processes that make a new file at once can find it busy without SQLite waiting for them, hence the loop.
+    Processes that make a new file at once can find it busy although SQLite has waited, hence the loop.
     """
     deadline = time.monotonic() + OPENING_PATIENCE_S
     while True:
@@ -85,18 +84,18 @@ def open_file(path: Path, patience_s: float) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    with _transaction(db, "DEFERRED"):  # another process may be making the file just now
+    with _transaction(db, "DEFERRED"):  # another process may be making the file
         application, version = _number(db, "application_id"), _number(db, "user_version")
         is_new = not application and not version and not db.execute("SELECT 1 FROM sqlite_master").fetchone()
     if not is_new and application != APPLICATION:
-        raise sqlite3.DatabaseError("the file is another program's")
+        raise sqlite3.DatabaseError("the file belongs to another program")
     if version > VERSION:
-        raise sqlite3.DatabaseError("the file was made by a newer version of this program")
+        raise sqlite3.DatabaseError("a newer version of this program made the file")
     if is_new:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # settled with the first page that is written
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # fixed with the first page that is written
         if db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise sqlite3.DatabaseError("its file system has no memory that processes share")
-    db.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last transactions, a killed process none
+            raise sqlite3.DatabaseError("its file system has no shared memory")
+    db.execute("PRAGMA synchronous = NORMAL")  # a power cut can lose the last transactions, a killed process none
     if version < VERSION:
         with _transaction(db):
             if _number(db, "user_version") < VERSION:  # no other process was quicker
@@ -106,7 +105,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
-    """The completion under `key`, without an id; raises one of DISK_ERRORS rather than give one that is damaged."""
+    """Returns the completion under `key`, without an id. Raises one of DISK_ERRORS, also for a damaged one."""
     row = db.execute(FIND, (key,)).fetchone()
     if row is None:
         return None
@@ -124,7 +123,7 @@ def find(db: sqlite3.Connection, key: bytes) -> Completion | None:
 
 
 def storable(completion: Completion) -> bool:
-    """True for a completion whose numbers SQLite can hold: a model of somebody's own may say anything."""
+    """True for a completion whose numbers SQLite can hold: a user's own model may return any."""
     counts = completion.prompt_tokens, completion.completion_tokens
     return all(type(count) is int and 0 <= count < 2**63 for count in counts)
 
@@ -132,8 +131,8 @@ def storable(completion: Completion) -> bool:
 def write(
     db: sqlite3.Connection, path: Path, new: Mapping[bytes, Completion], used_ns: Mapping[bytes, int], limit: int
 ) -> None:
-    """Add what is new, note when old ones were used, and keep file and log within their bounds."""
-    # A clock that was set back would make what is used now the first to go.
+    """Adds new completions, notes when old ones were used, and restricts file and log to their bounds."""
+    # Where the clock was set back, the completions in use would be the first to go.
     now = max(time.time_ns(), 1 + (db.execute(NEWEST).fetchone()[0] or 0))
     used = [(now + i, key) for i, key in enumerate(sorted(used_ns, key=used_ns.__getitem__))]
     rows = []
@@ -149,12 +148,12 @@ def write(
         with _transaction(db):
             over = _shrink(db, limit)
     if os.path.getsize(f"{path}-wal") > LOG_BYTES:
-        # While others write, SQLite's own attempts to begin the log anew can fail for long.
+        # While others write, SQLite's attempts to restart the log can fail for long.
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _shrink(db: sqlite3.Connection, limit: int) -> bool:
-    """Take one step towards a file within `limit` bytes; returns True when it takes another."""
+    """Takes one step towards a file within `limit` bytes; returns True where another is necessary."""
     most = limit // _number(db, "page_size")
     if _number(db, "page_count") <= most:
         return False
@@ -165,18 +164,18 @@ def _shrink(db: sqlite3.Connection, limit: int) -> bool:
         evicted += db.execute(EVICT).rowcount
     free = min(_number(db, "freelist_count"), _number(db, "page_count") - most, FREED)
     for _ in range(free):
-        db.execute("PRAGMA incremental_vacuum(1)")  # of more pages Python's module would free one as well
+        db.execute("PRAGMA incremental_vacuum(1)")  # for more pages, Python's module would free one only
     return (evicted or free) > 0 and _number(db, "page_count") > most
 
 
 def _sum(key: bytes, stop: str, prompt_tokens: int, completion_tokens: int, text: bytes, tokens: bytes) -> int:
-    """A checksum that ties a completion to its key, for SQLite does not notice every damage."""
+    """Returns a checksum of a completion and its key, since SQLite does not notice every damage."""
     about = f"{stop} {prompt_tokens} {completion_tokens} {len(text)} ".encode() + key
     return zlib.crc32(tokens, zlib.crc32(text, zlib.crc32(about)))
 
 
 def _packed(tokens: Tokens) -> bytes:
-    # As JSON numbers keep their last digit; compressed they take about ten bytes a token.
+    # JSON preserves all digits of numbers; compressed, a token takes about ten bytes.
     return zlib.compress(json.dumps(tokens, separators=(",", ":")).encode(), level=1)
 
 
@@ -201,19 +200,19 @@ def _number(db: sqlite3.Connection, pragma: str) -> int:
 
 
 def is_busy(error: BaseException) -> bool:
-    """True where another process kept the file locked for longer than this one would wait."""
+    """True where another process locked the file for longer than this one waits."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def remedy(error: Exception) -> str:
-    """The advice to the user for an error of the file."""
+    """Returns advice to the user for an error of the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if is_busy(error):
-        return "another process keeps it locked: end that one"
+        return "another process has locked it: end that process"
     if code == sqlite3.SQLITE_FULL:
         return "make room there, or lower completions.disk_gb"
     if isinstance(error, OSError) or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return "make the folder writable, or choose another with cache=<folder>"
     if code == sqlite3.SQLITE_IOERR:
-        return "look after that disk, or choose another with cache=<folder>"
+        return "check that disk, or choose another with cache=<folder>"
     return "delete or move the file, and the next run makes a new one"
