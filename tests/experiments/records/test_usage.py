@@ -150,5 +150,5 @@ def test_seconds_per_question_are_told_of_methods_and_of_no_other_phase() -> Non
 def test_a_line_that_no_run_writes_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     line = json.loads(PhaseUsage("evaluating full", 1.5, {"a": Usage(calls=2)}).encode())
     (tmp_path / "usage.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line | change)}\n")
-    with pytest.raises(UserError, match=r"usage.jsonl, line 2: not a record .*; delete the file"):
+    with pytest.raises(UserError, match=r"usage.jsonl, line 2"):
         list(usage.read(RunFolder(tmp_path)))
