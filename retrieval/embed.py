@@ -190,7 +190,12 @@ class SentenceEncoder:
         self.name = f"{LATE if late_interaction else ''}{name_or_folder}"
         self.late_interaction = late_interaction
         self.reads_pictures = bool(self._model.supports("image"))
-        self.fingerprint = f"sentence-transformers-1-{self.name}{_files_of(Path(name_or_folder))}"
+        folder = Path(name_or_folder)
+        # Name, size and date of a local model's files change with training.
+        files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+        stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        digest = f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
+        self.fingerprint = f"sentence-transformers-1-{self.name}{digest}"
         self.dim = self.encode_query("dimension").shape[-1]  # some models report another number
 
     def encode_query(self, text: str) -> Vectors:
@@ -257,13 +262,6 @@ def _picture(path: str) -> Any:
 
     with Image.open(path) as image:
         return image.convert("RGB")
-
-
-def _files_of(folder: Path) -> str:
-    """A digest of name, size and date of a local model's files, which change with training; empty for a name."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
-    stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
 
 
 def folded(text: str) -> str:

@@ -84,7 +84,7 @@ class KnowledgeGraph:
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """Returns all edges of an entity, as head or tail, by id; case and accents of names are ignored."""
         touching = _touching([entity_key(entity)])
-        return [_triple(row) for row in self._rows(_both(touching, _where(space)))]
+        return [_triple(row) for row in self._rows(_all_of(touching, _where(space)))]
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
         """Returns the sources of an entity: passages and rows with its name as title, then its pictures.
@@ -140,7 +140,7 @@ class KnowledgeGraph:
         for word in words:
             asked = {VECTOR: self._query(word)}
             near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
-            same = _both(f"id = {quoted([entity_key(word)])}", within)
+            same = _all_of(f"id = {quoted([entity_key(word)])}", within)
             named = self._entities.search().where(same).select(["id"]).limit(1).to_list()
             # The entity with exactly that name leads a separate ranking.
             rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
@@ -150,7 +150,7 @@ class KnowledgeGraph:
         if not keys:
             return []
         place = {key: rank for rank, key in enumerate(keys)}
-        by_text, by_vector = self._edges(words, _both(_touching(keys), where))
+        by_text, by_vector = self._edges(words, _all_of(_touching(keys), where))
 
         def rank(row: Row) -> int:
             return min(place.get(row["head_key"], len(keys)), place.get(row["tail_key"], len(keys)))
@@ -171,6 +171,10 @@ class KnowledgeGraph:
             return sorted(all_rows(self._triples, COLUMNS, where), key=lambda row: str(row["id"]))
 
 
+def _all_of(*conditions: str) -> str:
+    return " AND ".join(filter(None, conditions))
+
+
 def _where(space: SearchSpace) -> str:
     parts = []
     if space.pool is not None:
@@ -179,15 +183,11 @@ def _where(space: SearchSpace) -> str:
     if space.withheld:
         withheld = quoted(space.withheld)
         parts.append(f"source NOT IN ({withheld}) AND doc NOT IN ({withheld})")
-    return " AND ".join(parts)
+    return _all_of(*parts)
 
 
 def _touching(keys: Collection[str]) -> str:
     return f"(head_key IN ({quoted(keys)}) OR tail_key IN ({quoted(keys)}))"
-
-
-def _both(first: str, second: str) -> str:
-    return f"{first} AND {second}" if second else first
 
 
 def _triple(row: Row) -> Triple:

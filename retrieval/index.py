@@ -43,17 +43,13 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders, corpus_key: str
         StoreError: the folder cannot be written, the disk is full, or a finished index is damaged.
     """
     # LanceDB takes a relative path that starts with "db" for a cloud address.
-    key = corpus_key or corpus_digest(corpus, encoders.pictures.reads_pictures)
-    target = folder.absolute() / index_name(key, encoders)
+    key = "\x1f".join(
+        [corpus_key or corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT]
+    )
+    target = folder.absolute() / f"index-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
     built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})
     return Index(table, target)
-
-
-def index_name(corpus_key: str, encoders: Encoders) -> str:
-    """Returns a folder name that changes with the corpus, the encoders and the layout of the table."""
-    digest = hashlib.blake2b("\x1f".join([corpus_key, encoders.fingerprint, LAYOUT]).encode(), digest_size=12)
-    return f"index-{digest.hexdigest()}"
 
 
 def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
@@ -118,16 +114,13 @@ class _CorpusBatches:
         try:
             sources = self.corpus()
             while chunk := list(islice(sources, BATCH_ROWS)):
-                yield self._batch(chunk)
+                rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
+                columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+                columns += [self._vectors(column, encoder, chunk) for column, encoder in self.encoders.columns.items()]
+                yield pa.record_batch(columns, schema=self.schema)
         except BaseException as error:
             self.failure = error
             raise
-
-    def _batch(self, chunk: list[Source]) -> pa.RecordBatch:
-        rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
-        columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        columns += [self._vectors(column, encoder, chunk) for column, encoder in self.encoders.columns.items()]
-        return pa.record_batch(columns, schema=self.schema)
 
     def _vectors(self, column: str, encoder: Encoder, chunk: list[Source]) -> pa.Array:
         """Vectors of the sources that the column's encoder encodes; null for the others."""

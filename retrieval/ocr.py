@@ -59,8 +59,12 @@ class Ocr:
         read = _engine()(pixels)
         if read.txts is None:
             return ""
-        words = zip(read.boxes.tolist(), read.txts, read.scores, strict=True)
-        return in_reading_order([(_bounds(corners), text) for corners, text, score in words if score >= SURE])
+        words = []
+        for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
+            across, down = zip(*corners, strict=True)
+            if score >= SURE:
+                words.append(((min(across), min(down), max(across), max(down)), text))
+        return in_reading_order(words)
 
 
 @cache
@@ -78,18 +82,10 @@ def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
     """Joins words into lines from top to bottom, each from left to right. Columns are not separated."""
     lines: list[list[tuple[Box, str]]] = []
     for box, text in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
-        if lines and _same_line(lines[-1][0][0], box):
+        first = lines[-1][0][0] if lines else box
+        overlap = min(first[3], box[3]) - max(first[1], box[1])
+        if lines and overlap > SAME_LINE * min(first[3] - first[1], box[3] - box[1]):
             lines[-1].append((box, text))
         else:
             lines.append([(box, text)])
     return "\n".join(" ".join(text for _, text in sorted(line, key=lambda word: word[0][0])) for line in lines)
-
-
-def _same_line(first: Box, second: Box) -> bool:
-    overlap = min(first[3], second[3]) - max(first[1], second[1])
-    return overlap > SAME_LINE * min(first[3] - first[1], second[3] - second[1])
-
-
-def _bounds(corners: Sequence[Sequence[float]]) -> Box:
-    across, down = zip(*corners, strict=True)
-    return min(across), min(down), max(across), max(down)

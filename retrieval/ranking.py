@@ -44,11 +44,10 @@ class TableSearch:
     def by_text(self, k: int) -> list[Ranked]:
         columns = [*self.columns, "_score", *(self.queries if self.radius is not None else ())]
 
-        def fetch(limit: int) -> list[Row]:
-            search = self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
-            return self._rows(search)
+        def search(limit: int) -> Any:
+            return self.table.search(self.text, query_type="fts", fts_columns="body").limit(limit).select(columns)
 
-        return self._best(fetch, k, lambda row: row["_score"], self._distance)
+        return self._best(search, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
         """Ranks by cosine similarity, or by a fusion of ranks in several columns, whose scores are not comparable."""
@@ -60,21 +59,17 @@ class TableSearch:
             # LanceDB sums over several vectors of a query, where `max_sim` averages.
             return float(row["_distance"]) / (len(vector) if vector.ndim > 1 else 1)
 
-        def fetch(limit: int) -> list[Row]:
-            search: Any = self.table.search(vector, vector_column_name=column)
-            search = search.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
+        def search(limit: int) -> Any:
+            near: Any = self.table.search(vector, vector_column_name=column)
+            near = near.distance_type("cosine").limit(limit).select([*self.columns, "_distance"])
             # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
-            return self._rows(search.bypass_vector_index() if self.exact else search)
+            return near.bypass_vector_index() if self.exact else near
 
-        return self._best(fetch, k, lambda row: 1 - distance(row), distance)
-
-    def _rows(self, search: Any) -> list[Row]:
-        rows: list[Row] = (search.where(self.where, prefilter=True) if self.where else search).to_list()
-        return rows
+        return self._best(search, k, lambda row: 1 - distance(row), distance)
 
     def _best(
         self,
-        fetch: Callable[[int], list[Row]],
+        search: Callable[[int], Any],
         k: int,
         score: Callable[[Row], float],
         distance: Callable[[Row], float],
@@ -83,16 +78,15 @@ class TableSearch:
         # A few more than k usually include all ties with the k-th.
         limit = k + 8
         while True:
-            rows = fetch(limit)
-            ranked = in_order([(row, round(score(row), DIGITS)) for row in rows if self._near(row, distance)])
+            found = search(limit)
+            rows: list[Row] = (found.where(self.where, prefilter=True) if self.where else found).to_list()
+            near = (row for row in rows if self.radius is None or distance(row) <= self.radius)
+            ranked = in_order((row, round(score(row), DIGITS)) for row in near)
             last = round(score(rows[-1]), DIGITS) if rows else 0.0
             # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one was returned.
             if len(rows) < limit or (len(ranked) >= k and last < ranked[k - 1][1]):
                 return ranked[:k]
             limit *= 4
-
-    def _near(self, row: Row, distance: Callable[[Row], float]) -> bool:
-        return self.radius is None or distance(row) <= self.radius
 
     def _distance(self, row: Row) -> float:
         """1 - `max_sim` in the column with the row's vector; infinite without one."""

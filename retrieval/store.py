@@ -89,7 +89,12 @@ class Store:
         nowhere = any(part is not None and not part for part in (space.pool, search.docs, search.pages))
         if not askable or not len(self) or nowhere:
             return []
-        where = " AND ".join(filter(None, (_where(search.kinds, space), _among(search))))
+        where = _where(search.kinds, space)
+        if search.docs is not None:
+            where.append(f"doc IN ({quoted(search.docs)})")
+        if search.pages is not None:  # as in `actors.messages.page_of`
+            page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
+            where.append(f"{page} IN ({quoted(search.pages)})")
         # Few rows pass these filters, and an index might miss them.
         table, exact = self._index.table, any(part is not None for part in (space.pool, search.docs, search.pages))
         columns = self._encoders.searched(search.kinds)
@@ -101,7 +106,7 @@ class Store:
             column: cache(partial(_encode, encoder, self._shown(query, column), text))
             for column, encoder in columns.items()
         }
-        rows = TableSearch(table, COLUMNS, text, queries, where, search.radius, exact)
+        rows = TableSearch(table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
         with reading(self.folder):
             if mode == "hybrid":
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
@@ -128,7 +133,7 @@ class Store:
         """
         if not ids or (space.pool is not None and not space.pool):
             return []
-        return self._all(" AND ".join(filter(None, (f"id IN ({quoted(ids)})", _where(None, space)))))
+        return self._all(" AND ".join([f"id IN ({quoted(ids)})", *_where(None, space)]))
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
@@ -168,16 +173,8 @@ def _encode(encoder: Encoder, query: str | Source, text: str) -> Vectors:
     return encoded
 
 
-def _among(search: Search) -> str:
-    """The filter of a search's documents and pages (see `actors.messages.page_of`)."""
-    parts = [f"doc IN ({quoted(search.docs)})"] if search.docs is not None else []
-    if search.pages is not None:
-        page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
-        parts.append(f"{page} IN ({quoted(search.pages)})")
-    return " AND ".join(parts)
-
-
-def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> str:
+def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> list[str]:
+    """The conditions of a search in SQL."""
     parts = []
     if space.pool is not None:
         parts.append(f"doc IN ({quoted(space.pool)})")
@@ -186,4 +183,4 @@ def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> str:
     if space.withheld:
         withheld = quoted(space.withheld)
         parts.append(f"id NOT IN ({withheld}) AND doc NOT IN ({withheld})")
-    return " AND ".join(parts)
+    return parts

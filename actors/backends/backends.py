@@ -1,4 +1,4 @@
-"""The kinds of models that `model=` and `judge=` name, in `BACKENDS`; vLLM has a file of its own."""
+"""The kinds of models that `model=` and `judge=` name, in `BACKENDS`; vLLM's is in vllm_backend.py."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from actors.prompting.safe_text import safe_line
 SEEDS = 2**31
 DESCRIPTIONS = "## What pictures without a file show"
 PROBE = Request(id="", prefix="", system="Instruction", shared="Question", own="Role")
-"""A request whose parts can be told apart in the output of a chat template."""
+"""A request whose parts are recognisable in the output of a chat template."""
 # Some templates refuse an assistant turn without text.
 NO_REPLY = "(nothing)"
 SENT_UNCHANGED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}

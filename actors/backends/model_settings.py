@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.messages import Abilities
-from actors.settings import at_least
+from actors.settings import setting
 
 
 @dataclass
@@ -23,13 +23,11 @@ class DeclaredAbilities:
     """Returns the probabilities of its tokens."""
     system_turn: bool | None = None
     """Takes a system turn; with false, its text opens the user turn."""
-    seeds: bool | None = None
-    """Gives equal replies to equal requests."""
-    context_tokens: int | None = at_least(1, default=None)
+    context_tokens: int | None = setting(None, at_least=1)
     """Longest context, prompt and reply together, in tokens."""
 
     def over(self, found: Abilities) -> Abilities:
-        """Replaces the abilities that were found by those that are declared."""
+        """Returns the tested abilities, with declared ones in their place."""
         return replace(found, **self.declared())
 
     def declared(self) -> dict[str, Any]:
@@ -47,16 +45,16 @@ class ModelSettings:
     settings and returns an object with `async complete(request)`."""
     name: str = ""
     """vLLM: a Hugging Face id or a local folder. Endpoint: the model's name there."""
-    replicas: int | None = at_least(1, default=None, most=10_000)
+    replicas: int | None = setting(None, at_least=1, at_most=10_000)
     """Copies of the model, each in a separate process (null: for vLLM one for each `tensor_parallel` GPUs, one on a
     CPU; for other kinds two). An endpoint has one."""
-    capacity: int = at_least(1, default=64)
+    capacity: int = setting(64, at_least=1)
     """Requests that one replica works on at once; further requests wait at the agents."""
-    gpus: float | None = at_least(0, default=None)
+    gpus: float | None = setting(None, at_least=0)
     """GPUs that Ray reserves for each replica (null: `tensor_parallel` for vLLM where the cluster has GPUs, else 0)."""
-    tensor_parallel: int = at_least(1, default=1, most=1_000)
+    tensor_parallel: int = setting(1, at_least=1, at_most=1_000)
     """vLLM: GPUs that share one copy of the weights."""
-    max_model_len: int | None = at_least(1, default=None)
+    max_model_len: int | None = setting(None, at_least=1)
     """vLLM: longest context, prompt and reply together, in tokens (null: the model's maximum)."""
     dtype: str = "auto"
     """vLLM: number type of the computation. `auto` is the weights' type; on a CPU bfloat16, or float32 if the weights
@@ -64,20 +62,20 @@ class ModelSettings:
     engine: dict[str, Any] = field(default_factory=dict)
     """vLLM: further engine arguments, passed on unchanged. On a CPU, block_size=32 and enforce_eager=true are the
     defaults."""
-    hang_s: float | None = at_least(1, default=None, most=1e6)
+    hang_s: float | None = setting(None, at_least=1, at_most=1e6)
     """vLLM: seconds without a sign of life after which an engine is restarted (null: 120, on a CPU 1800). Must exceed
     the longest step."""
     base_url: str = ""
     """Endpoint: address up to and including the version, such as `http://host:8000/v1`."""
     key_env: str = ""
     """Endpoint: environment variable that holds the key (empty: no key). The key is never written down."""
-    timeout_s: float = at_least(0.1, default=120.0, most=1e6)
+    timeout_s: float = setting(120.0, at_least=0.1, at_most=1e6)
     """Endpoint: longest duration of one attempt, in seconds."""
-    retries: int = at_least(0, default=4, most=100)
+    retries: int = setting(4, at_least=0, at_most=100)
     """Endpoint: retries after a fault, with growing pauses. Waiting for a rate limit takes none of them."""
-    requests_per_minute: float | None = at_least(1, default=None)
+    requests_per_minute: float | None = setting(None, at_least=1)
     """Endpoint: most requests in any 60 s (null: no limit)."""
-    tokens_per_minute: float | None = at_least(1, default=None)
+    tokens_per_minute: float | None = setting(None, at_least=1)
     """Endpoint: most tokens in any 60 s (null: no limit)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Endpoint: further fields of the request's body, sent unchanged; null removes a field."""

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -104,11 +104,13 @@ class OpenAIModel:
         except (ModelError, ModelGone) as error:
             problem = str(error)
         if problem:
-            listed = self._others_listed(await self._models())
+            names = sorted(model["id"] for model in await self._models())
             await self.close()
-            raise ValueError(
-                f"{self._line(f'no reply from model {self.settings.name!r} at {self._base}: {problem}')}{listed}"
-            )
+            line = self._line(f"no reply from model {self.settings.name!r} at {self._base}: {problem}")
+            if names and self.settings.name not in names:
+                others = f"{', '.join(names[:8])}{' and others' if len(names) > 8 else ''}"
+                line = f"{line} {self._line(f'(it serves {others})')}"
+            raise ValueError(line)
 
     async def abilities(self) -> Abilities:
         """Returns the model's abilities, as declared or as tested at the start."""
@@ -196,13 +198,14 @@ class OpenAIModel:
 
     def _body(self, request: Request, system_turn: bool) -> bytes:
         urls = [data_url(source) for source in request.images if source.image is not None]
+        schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema or "{}")}
         body = {
             "model": self.settings.name,
             "messages": chat(request, [{"type": "image_url", "image_url": {"url": url}} for url in urls], system_turn),
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             "seed": request.seed % SEEDS,
-            **({"response_format": _schema_format(request.schema)} if request.schema else {}),
+            **({"response_format": {"type": "json_schema", "json_schema": schema}} if request.schema else {}),
             **({"logprobs": True} if request.likelihoods else {}),
             **self.settings.extra,
         }
@@ -280,13 +283,6 @@ class OpenAIModel:
         except (httpx2.RequestError, TimeoutError, _TooMuch, RecursionError, ValueError, LookupError, TypeError):
             return []
 
-    def _others_listed(self, models: Sequence[Mapping[str, Any]]) -> str:
-        """Names the models that the endpoint serves, where this explains why it did not answer; else empty."""
-        names = sorted(model["id"] for model in models)
-        if not names or self.settings.name in names:
-            return ""
-        return " " + self._line(f"(it serves {', '.join(names[:8])}{' and others' if len(names) > 8 else ''})")
-
     def _line(self, text: str) -> str:
         return self._redaction.line(text)
 
@@ -323,10 +319,6 @@ async def _fetched(client: httpx2.AsyncClient, method: str, url: str, body: byte
 
 async def _unless_declared(declared: bool | None, find: Callable[[Ask], Awaitable[bool]], ask: Ask) -> bool:
     return await find(ask) if declared is None else declared
-
-
-def _schema_format(schema: str) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": json.loads(schema)}}
 
 
 def growing(first_s: float, number: int, request: Request) -> float:

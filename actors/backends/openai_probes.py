@@ -58,7 +58,7 @@ UNSUPPORTED = re.compile(r"not support|unsupported|multimodal", re.IGNORECASE)
 
 
 async def reads_pictures(ask: Ask) -> bool:
-    """Tests whether a picture is accepted. One that is silently ignored cannot be told from one that is seen."""
+    """Tests whether a picture is accepted. One that is silently ignored passes, too."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "red.png"
         await asyncio.to_thread(Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save, path)

@@ -108,7 +108,7 @@ def obedient_reply(directive: Directive, reasons: str) -> str:
 
 
 def forged(answer: str, best: str, quoted: str) -> str:
-    """Forges evidence for `answer` from what is quoted for `best`, the honest answer.
+    """Forges evidence for `answer` from the quotations for `best`, the honest answer.
 
     The honest answer is replaced; where the evidence does not contain it, the sources are cited for an assertion.
     """

@@ -118,7 +118,7 @@ class Page:
         return entries
 
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
-        """Returns second-hand entries, without those that the agent has read itself."""
+        """Returns second-hand entries, except statements that the agent has read itself."""
         entries: dict[str, Entry] = {}
         for remark in remarks:
             key = remark.content, remark.fields, trust

@@ -125,7 +125,7 @@ _SEEN = re.compile(r"\bcan (?:one|you|be) see", re.IGNORECASE)
 _SHOWN = re.compile(r"\[(\d+)\]")  # the number of a source
 BEARS = 0.28  # of the question's weight, for a source to be relevant
 SUFFICES = 0.5  # least value of an answer that needs no more evidence
-STANDS = 0.4  # least support of an answer that the evidence confirms
+CONFIRMED = 0.4  # least support of an answer that the evidence confirms
 NAMED = 0.5  # value of a candidate that is a name in the question
 LEAST = 0.05  # of the question's weight, for a candidate to be selected at all
 KEPT = 0.6  # of the best candidate's value, for another one to be selected too
@@ -230,7 +230,7 @@ def supported(work: Work, line: Field) -> list[str]:
     """Yes if the evidence confirms the first given answer, or else the first given candidate."""
     answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
     answer = known_answer(answers[0]) if answers else ""
-    return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= STANDS)
+    return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= CONFIRMED)
 
 
 def support(work: Work, answer: str) -> float:

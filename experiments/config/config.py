@@ -96,7 +96,7 @@ class Config:
 # How a run is held, and what is kept and drawn of it: none of these changes an answer.
 HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache")
 # Neither do these of a model.
-_OF_A_MODEL = """replicas capacity cpus gpus hang_s key_env timeout_s retries requests_per_minute
+_OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()
 # These may differ between a run and its resumption.
 RUNTIME_KEYS = (

@@ -150,11 +150,11 @@ async def test_a_seed_that_is_taken_out_of_requests_makes_replies_differ() -> No
 
 
 async def test_what_is_declared_wins_and_is_not_asked_for() -> None:
-    declared = DeclaredAbilities(False, False, False, False, False, 99)
+    declared = DeclaredAbilities(False, False, False, False, 99)
     async with Server(Endpoint().handle).running() as server:
         model = OpenAIModel(OpenAISettings(server.base_url, "qwen", abilities=declared))
         await model.start()
-        assert await model.abilities() == Abilities(False, False, False, False, False, 99)
+        assert await model.abilities() == Abilities(False, False, False, False, context_tokens=99)
         await model.close()
     (start,) = server.asked
     assert [message["role"] for message in start.json()["messages"]] == ["user"]
