@@ -11,13 +11,23 @@ import numpy as np
 import torch
 
 from actors.messages import Message, Question, Status, Trace
+from experiments.analysis.summary import RunFacts
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import LearningStep, matrix
 
-AGENTS = ("reader", "tables", "linker", "critic", "planner", "scene", "lettering", "counter", "layout")
+AGENTS = ("reader", "tables", "linker", "critic", "planner", "scene", "ocr", "counter", "layout")
 MODALITIES = ("text",) * 5 + ("visual",) * 4
 METHODS = {"closed-book": 0.1, "single-agent": 0.35, "full-graph": 0.5, "random-graph": 0.45, "m3prune": 0.6}
+FACTS = RunFacts(
+    experiment="fake",
+    model="reader",
+    dataset="sample",
+    metric="EM",
+    methods=tuple(METHODS),
+    pairs=(("m3prune", "full-graph"), ("m3prune", "random-graph")),
+    seed=3,
+)
 
 
 def item(number: int) -> Item:

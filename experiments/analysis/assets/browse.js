@@ -1,7 +1,7 @@
 "use strict";
 
-/* The list of discussions: searched, filtered, shown in pages, and opened by what follows the # in the address:
-   #method/question or #method/question/turn. */
+/* The list of discussions: searched, filtered, shown in pages, and opened by the address's fragment: #method/question or
+   #method/question/turn. */
 
 const PAGE = 50;
 
@@ -33,7 +33,7 @@ class Browser {
     this.listen();
   }
 
-  /** Fill the choices with what there is. */
+  /** Fills the choices from the entries. */
   offer() {
     const { groups, entries } = this.discussions;
     const choose = document.getElementById("group");
@@ -87,7 +87,7 @@ class Browser {
     }
   }
 
-  /** Find what the form asks for. Messages are unpacked for the first search; a newer question overtakes an older one. */
+  /** Applies the form's filters. Messages are unpacked for the first search; a newer search overtakes an older one. */
   async select() {
     const asked = ++this.asked;
     const words = (this.search.value.toLowerCase().match(/"[^"]+"|\S+/g) ?? []).map((word) => word.replace(/^"(.+)"$/, "$1"));
@@ -134,7 +134,7 @@ class Browser {
     return { previous: this.found[at - 1], next: this.found[at + 1] };
   }
 
-  /** Open what the address names. */
+  /** Opens the discussion and turn of the address. */
   async route() {
     const parts = location.hash.slice(1).split("/");
     if (parts.length < 2) return;
@@ -146,7 +146,7 @@ class Browser {
     if (entry !== this.current) {
       const trace = await this.discussions.trace(entry);
       this.current = entry;
-      this.show = tell(this.article, this.discussions, entry, trace, this.steps());
+      this.show = showDiscussion(this.article, this.discussions, entry, trace, this.steps());
       const at = this.found.indexOf(entry);
       if (at >= 0) this.page = Math.floor(at / PAGE);
       this.render();

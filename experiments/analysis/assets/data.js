@@ -1,7 +1,7 @@
 "use strict";
 
-/* The discussions that this page carries. They lie in inert script elements, as base64 of gzip of JSON: an index with an
-   entry per discussion, and chunks of whole traces, which are unpacked when they are needed. */
+/* The discussions of this page, in inert script elements as base64 of gzip of JSON: an index with an entry per
+   discussion, and chunks of whole traces, which are unpacked when they are needed. */
 
 /** An HTML element. Children that are strings become text, whatever they hold; null ones are left out. */
 function make(tag, attributes, ...children) {
@@ -39,7 +39,7 @@ class Discussions {
     this.byQuestion = new Map(entries.map((entry) => [entry.question, []]));
     for (const entry of entries) this.byQuestion.get(entry.question).push(entry);
     this.chunks = new Map();
-    this.said = new Map();
+    this.messages = new Map();
   }
 
   static async open() {
@@ -54,33 +54,33 @@ class Discussions {
     return (await this.chunks.get(entry.chunk))[entry.place];
   }
 
-  /** What is searched of these entries, in lower case; `progress` is called with the share that is there. */
+  /** The searchable texts of entries, in lower case; `progress` is called with the share that is unpacked. */
   async texts(entries, progress) {
-    const missing = [...new Set(entries.map((entry) => entry.chunk))].filter((chunk) => !this.said.has(chunk));
+    const missing = [...new Set(entries.map((entry) => entry.chunk))].filter((chunk) => !this.messages.has(chunk));
     for (const [done, chunk] of missing.entries()) {
       progress(done / missing.length);
-      this.said.set(chunk, (await unpack(`chunk-${chunk}`)).map(spoken));
+      this.messages.set(chunk, (await unpack(`chunk-${chunk}`)).map(spoken));
     }
-    return entries.map((entry) => described(entry) + this.said.get(entry.chunk)[entry.place]);
+    return entries.map((entry) => described(entry) + this.messages.get(entry.chunk)[entry.place]);
   }
 }
 
 function described(entry) {
-  const told = [entry.question, entry.text, entry.answer, ...(entry.gold ?? []), entry.judged];
-  return told.filter(Boolean).join("\n").toLowerCase() + "\n";
+  const parts = [entry.question, entry.text, entry.answer, ...(entry.gold ?? []), entry.judged];
+  return parts.filter(Boolean).join("\n").toLowerCase() + "\n";
 }
 
 function spoken(trace) {
-  const told = trace.turns.flatMap((turn) => [turn.agent, turn.content, turn.answer, turn.error]);
-  return told.filter(Boolean).join("\n").toLowerCase();
+  const parts = trace.turns.flatMap((turn) => [turn.agent, turn.content, turn.answer, turn.error]);
+  return parts.filter(Boolean).join("\n").toLowerCase();
 }
 
-/** What follows the # for a discussion, or for one of its turns. */
+/** The address's fragment for a discussion, or for one of its turns. */
 function link(entry, turn) {
   return [entry.group, entry.key, ...(turn ? [turn.id] : [])].map(encodeURIComponent).join("/");
 }
 
-/** right, partly, wrong, or "" where there is no score; `none` is told apart by `entry.answer`. */
+/** right, partly, wrong, or "" where there is no score. */
 function verdict(entry) {
   if (entry.utility === undefined) return "";
   return entry.utility >= 1 ? "right" : entry.utility > 0 ? "partly" : "wrong";

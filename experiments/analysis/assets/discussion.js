@@ -2,8 +2,8 @@
 
 /* One discussion turn by turn, below its wiring. */
 
-/** Fill `article` with a discussion. Returns `show(id)`, which brings a turn into view (the top, if there is no id). */
-function tell(article, discussions, entry, trace, steps) {
+/** Fills `article` with a discussion. Returns `show(id)`, which brings a turn into view (the top without an id). */
+function showDiscussion(article, discussions, entry, trace, steps) {
   const conversation = new Conversation(trace);
   const cards = new Map();
   const go = (turn) => { location.hash = link(entry, turn); };
@@ -18,16 +18,16 @@ function tell(article, discussions, entry, trace, steps) {
     ...rounds.flatMap((round) => [
       make("h4", null, `Round ${round}`),
       ...conversation.turns.filter((turn) => turn.round === round).map((turn) => {
-        const told = card(conversation, entry, turn);
-        told.addEventListener("pointerenter", () => mark(turn));
-        told.addEventListener("pointerleave", () => mark(null));
-        cards.set(turn.id, told);
-        return told;
+        const element = card(conversation, entry, turn);
+        element.addEventListener("pointerenter", () => mark(turn));
+        element.addEventListener("pointerleave", () => mark(null));
+        cards.set(turn.id, element);
+        return element;
       }),
     ]),
   );
   return (id) => {
-    for (const [other, told] of cards) told.classList.toggle("chosen", other === id);
+    for (const [other, element] of cards) element.classList.toggle("chosen", other === id);
     const target = cards.get(id) ?? article;
     target.focus({ preventScroll: true });
     target.scrollIntoView({ block: cards.has(id) ? "center" : "start" });
@@ -45,27 +45,27 @@ function heading(entry, { previous, next }) {
 function outcome(discussions, entry, trace) {
   const group = discussions.groups.get(entry.group);
   const facts = [];
-  const tell = (name, ...value) => facts.push([name, ...value]);
+  const add = (name, ...value) => facts.push([name, ...value]);
   const text = (value) => make("bdi", null, value);
-  tell("Method", group.label);
-  tell("Question", entry.question);
-  tell("Answer", answered(entry.answer), badge(verdict(entry) || "plain", VERDICTS[verdict(entry)]));
-  if (entry.gold) tell("Expected", text(entry.gold.join(" | ")));
-  if (entry.utility > 0 && entry.utility < 1) tell("Utility", String(entry.utility));
-  if (entry.judged !== undefined) tell("Judge", entry.grade ? `${entry.grade} of 5: ` : "no grade: ", text(entry.judged));
+  add("Method", group.label);
+  add("Question", entry.question);
+  add("Answer", answered(entry.answer), badge(verdict(entry) || "plain", VERDICTS[verdict(entry)]));
+  if (entry.gold) add("Expected", text(entry.gold.join(" | ")));
+  if (entry.utility > 0 && entry.utility < 1) add("Utility", String(entry.utility));
+  if (entry.judged !== undefined) add("Judge", entry.grade ? `${entry.grade} of 5: ` : "no grade: ", text(entry.judged));
   if (entry.attack) {
     const on = (trace.attacked ?? []).join(", ") || "the wire or the evidence";
-    tell("Attack", badge("bad", entry.attack), ` on ${on}`);
+    add("Attack", badge("bad", entry.attack), ` on ${on}`);
   }
   if (trace.target != null) {
     const reached = badge(entry.fooled ? "bad" : "right", entry.fooled ? "reached" : "not reached");
-    tell("Attack's target", text(trace.target), entry.fooled === undefined ? null : reached);
+    add("Attack's target", text(trace.target), entry.fooled === undefined ? null : reached);
   }
-  if (trace.status && trace.status !== "ok") tell("Status", badge("bad", trace.status));
+  if (trace.status && trace.status !== "ok") add("Status", badge("bad", trace.status));
   const cost = [[entry.tokens ?? 0, "token"], [entry.calls ?? 0, "call"], [entry.turns, "turn"], [entry.edges, "edge"]];
-  tell("Cost", cost.filter(([n]) => n !== undefined).map(([n, noun]) => count(n, noun)).join(", "));
+  add("Cost", cost.filter(([n]) => n !== undefined).map(([n, noun]) => count(n, noun)).join(", "));
   const tags = Object.entries(entry.tags ?? {}).map(([name, value]) => `${name}: ${value}`);
-  if (tags.length) tell("Kind", tags.join(", "));
+  if (tags.length) add("Kind", tags.join(", "));
 
   const further = [];
   if (trace.evidence?.length) further.push(["Evidence", trace.evidence.join(", ")]);
@@ -74,13 +74,13 @@ function outcome(discussions, entry, trace) {
 
   const others = discussions.byQuestion.get(entry.question)
     .filter((other) => other !== entry && other.utility !== undefined);
-  const told = [list(facts), make("details", null, make("summary", null, "Evidence and trace"), list(further))];
+  const parts = [list(facts), make("details", null, make("summary", null, "Evidence and trace"), list(further))];
   if (others.length) {
-    told.push(make("p", { class: "small" }, "The same question: ", others.flatMap((other) => [
+    parts.push(make("p", { class: "small" }, "The same question: ", others.flatMap((other) => [
       make("a", { href: `#${link(other)}` }, discussions.groups.get(other.group).label), ` ${VERDICTS[verdict(other)]} `,
     ])));
   }
-  return told;
+  return parts;
 }
 
 function list(facts) {
@@ -92,7 +92,7 @@ function answered(answer) {
   return answer == null ? make("i", null, "none") : make("bdi", { class: "answer" }, answer);
 }
 
-/** The answers that were given, with their signs in the wiring. */
+/** The answers of all turns, with their signs in the wiring. */
 function legend(conversation, entry) {
   const gold = new Set((entry.gold ?? []).map(same));
   const target = conversation.trace.target == null ? null : same(conversation.trace.target);
@@ -122,7 +122,7 @@ function card(conversation, entry, turn) {
       status === "ok" ? null : badge("bad", status),
       tampered.size ? badge("bad", `heard ${count(tampered.size, "tampered message")}`) : null,
       turn.cut?.length ? badge("warn", "evidence left out") : null),
-    turn.content ? make("div", { class: "said", dir: "auto" }, turn.content) : null,
+    turn.content ? make("div", { class: "content", dir: "auto" }, turn.content) : null,
     turn.error ? make("p", { class: "error", dir: "auto" }, turn.error) : null,
     make("p", null, "Answer: ", opinion ? sign(opinion) : null, make("b", null, answered(turn.answer)),
       turn.confidence == null ? null : ` (confidence ${turn.confidence.toFixed(2)})`),
@@ -134,9 +134,9 @@ function card(conversation, entry, turn) {
         `${(turn.prompt_tokens ?? 0).toLocaleString("en")} + ${count(turn.completion_tokens ?? 0, "token")}, ${count(turn.calls ?? 0, "call")}`))));
 }
 
-/** Links to turns; a message that is not in the trace is told by its id. */
+/** Links to turns; a message that is not in the trace is shown by its id. */
 function voices(name, turns, conversation, entry, tampered) {
-  const told = turns.map((turn) => {
+  const links = turns.map((turn) => {
     if (typeof turn === "string") return turn;
     const opinion = conversation.opinion(turn);
     return make("a", { href: `#${link(entry, turn)}`, class: "voice" },
@@ -144,6 +144,6 @@ function voices(name, turns, conversation, entry, tampered) {
       `${turn.agent} (${turn.round})`,
       tampered.has(turn.id) ? badge("bad", "tampered") : null);
   });
-  const list = told.length ? told.flatMap((voice) => [voice, " "]) : "nobody";
+  const list = links.length ? links.flatMap((voice) => [voice, " "]) : "no agent";
   return make("div", null, make("dt", null, name), make("dd", null, list));
 }

@@ -1,11 +1,11 @@
 "use strict";
 
 /* A discussion's wiring: a column per round, a row per agent, the decision at the end. Curves inside a column are spatial
-   edges, lines between columns temporal ones; an edge was heard unless it is dashed. */
+   edges, lines between columns temporal ones; a dashed edge carried no message. */
 
 const ROW = 34, COLUMN = 170, RADIUS = 12, MARGIN = 44, HEAD = 30;
 
-/** What a trace's turns said to whom. `opinions` are the distinct answers, the final one first. */
+/** The turns of a trace with their senders and receivers. `opinions` are the distinct answers, the final one first. */
 class Conversation {
   constructor(trace) {
     this.trace = trace;
@@ -48,15 +48,15 @@ function speaker(turn) {
   return `${turn.agent}, round ${turn.round}`;
 }
 
-/** The drawing. `open(turn)` is called for a chosen turn. Returns the figure, and `mark(turn)`, which shows whom it heard
-    and who heard it (nobody's, if null). */
+/** Draws the wiring. `open(turn)` is called for a chosen turn. Returns the figure, and `mark(turn)`, which highlights the
+    turn's senders and receivers (none if null). */
 function wiring(conversation, open) {
   const { nodes, rows, rounds } = placed(conversation);
   const width = MARGIN * 2 + labelWidth(rows) + COLUMN * Math.max(0, rounds.length - 1) + 40;
   const height = HEAD + ROW * Math.max(rows.length, 1) + 10;
   const edges = connected(conversation, nodes);
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  const svg = draw("svg", { ...size, role: "group", "aria-label": "Wiring: who heard whom" });
+  const svg = draw("svg", { ...size, role: "group", "aria-label": "Wiring: senders and receivers of messages" });
   svg.append(draw("defs", null, ...["", "-in", "-out", "-tampered"].map(tip)));
   for (const round of rounds) {
     svg.append(draw("text", { x: round.x, y: 16, class: "round" }, round.label));
@@ -69,7 +69,7 @@ function wiring(conversation, open) {
   for (const edge of edges) svg.append(edge.path);
   for (const node of nodes.values()) svg.append(node.shape);
 
-  const told = make("p", { class: "small told", role: "status" });
+  const status = make("p", { class: "small neighbours", role: "status" });
   function mark(turn) {
     svg.classList.toggle("marking", Boolean(turn));
     for (const edge of edges) {
@@ -77,31 +77,31 @@ function wiring(conversation, open) {
       edge.path.classList.toggle("out", turn != null && edge.carried && edge.from.turn === turn);
     }
     for (const node of nodes.values()) node.shape.classList.toggle("marked", turn != null && node.turn === turn);
-    told.textContent = turn ? summary(conversation, turn) : "Point at a turn, or go to it with the keyboard, to see whom it heard.";
+    status.textContent = turn ? summary(conversation, turn) : "Point at a turn, or move to it with the keyboard, to see its senders and receivers.";
   }
   live(svg, nodes, mark, open);
   mark(null);
-  return { figure: make("figure", { class: "wiring" }, make("div", { class: "frame" }, svg), told), mark };
+  return { figure: make("figure", { class: "wiring" }, make("div", { class: "frame" }, svg), status), mark };
 }
 
 function summary(conversation, turn) {
   const heard = (turn.heard ?? []).map((id) => conversation.byId.get(id)).filter(Boolean).map(speaker);
   const heardBy = conversation.heardBy.get(turn.id).map(speaker);
-  const names = (list) => (list.length ? list.join("; ") : "nobody");
+  const names = (list) => (list.length ? list.join("; ") : "no agent");
   return `${speaker(turn)} heard ${names(heard)}. It was heard by ${names(heardBy)}.`;
 }
 
-/** A node per turn, and per turn that was wired but not held, by "round|agent". */
+/** A node per turn, and per turn that was wired but skipped, by "round|agent". */
 function placed(conversation) {
   const { trace, turns } = conversation;
   const rows = [...trace.agents];
   const members = new Set(rows);
   const wired = [...(trace.spatial ?? []), ...(trace.temporal ?? [])].map(([round]) => round);
   const numbers = [...new Set([...turns.map((turn) => turn.round), ...wired])].sort((a, b) => a - b);
-  // Who is no member of the team gets a row, but for one who has a round alone, as the decision agent has: in the middle.
+  // An agent outside the team gets a row; one that has a round alone, as the decision agent, is in the middle.
   const apart = new Set(numbers.filter((number) => {
-    const held = turns.filter((turn) => turn.round === number);
-    return held.length === 1 && !members.has(held[0].agent) && !wired.includes(number);
+    const taken = turns.filter((turn) => turn.round === number);
+    return taken.length === 1 && !members.has(taken[0].agent) && !wired.includes(number);
   }));
   for (const turn of turns) {
     if (!members.has(turn.agent) && !apart.has(turn.round)) {
@@ -113,13 +113,13 @@ function placed(conversation) {
   const rounds = numbers.map((number, i) => ({ number, x: left + COLUMN * i, label: `round ${number}` }));
   const nodes = new Map();
   for (const round of rounds) {
-    const held = turns.filter((turn) => turn.round === round.number);
+    const taken = turns.filter((turn) => turn.round === round.number);
     if (apart.has(round.number)) {
-      round.label = shortened(held[0].agent);
-      nodes.set(cell(round.number, held[0].agent), { turn: held[0], x: round.x, y: rowY((Math.max(rows.length, 1) - 1) / 2), row: -1 });
+      round.label = shortened(taken[0].agent);
+      nodes.set(cell(round.number, taken[0].agent), { turn: taken[0], x: round.x, y: rowY((Math.max(rows.length, 1) - 1) / 2), row: -1 });
     } else {
       for (const [row, agent] of rows.entries()) {
-        const turn = held.find((turn) => turn.agent === agent) ?? null;
+        const turn = taken.find((turn) => turn.agent === agent) ?? null;
         if (turn || trace.agents.includes(agent)) nodes.set(cell(round.number, agent), { turn, x: round.x, y: rowY(row), row });
       }
     }
@@ -147,7 +147,7 @@ function shortened(name) {
 function shape(conversation, { turn, x, y }) {
   const at = { transform: `translate(${x} ${y})` };
   if (!turn) {
-    const why = draw("title", null, "not held: nobody needed it");
+    const why = draw("title", null, "skipped: no agent needed it");
     return draw("g", { ...at, class: "node absent" }, draw("circle", { r: 3 }), why);
   }
   const attacked = conversation.attacked.has(turn.agent);
@@ -163,7 +163,7 @@ function shape(conversation, { turn, x, y }) {
   return draw("g", { ...at, ...named }, draw("title", null, label), outline, draw("text", { y: 4 }, sign));
 }
 
-/** Edges that were heard, and those that were wired and carried nothing. */
+/** Edges that carried a message, and those that were wired and carried none. */
 function connected(conversation, nodes) {
   const { trace, turns, byId } = conversation;
   const edges = new Map();
@@ -210,9 +210,9 @@ function tip(kind) {
 
 /** Pointing, choosing, and moving with the arrow keys; the drawing is one stop of the Tab key. */
 function live(svg, nodes, mark, open) {
-  const held = [...nodes.values()].filter((node) => node.turn);
-  if (held.length) held[0].shape.setAttribute("tabindex", 0);
-  for (const node of held) {
+  const taken = [...nodes.values()].filter((node) => node.turn);
+  if (taken.length) taken[0].shape.setAttribute("tabindex", 0);
+  for (const node of taken) {
     node.shape.addEventListener("pointerenter", () => mark(node.turn));
     node.shape.addEventListener("pointerleave", () => mark(null));
     node.shape.addEventListener("focus", () => mark(node.turn));
@@ -226,10 +226,10 @@ function live(svg, nodes, mark, open) {
       }
       const [dx, dy] = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key] ?? [0, 0];
       const ahead = (other) => (other.x - node.x) * dx + (other.y - node.y) * dy > 0 && (dx || other.x === node.x);
-      const next = nearest(node, held.filter(ahead));
+      const next = nearest(node, taken.filter(ahead));
       if (!next) return;
       event.preventDefault();
-      for (const other of held) other.shape.setAttribute("tabindex", other === next ? 0 : -1);
+      for (const other of taken) other.shape.setAttribute("tabindex", other === next ? 0 : -1);
       next.shape.focus();
     });
   }

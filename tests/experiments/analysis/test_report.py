@@ -23,8 +23,7 @@ from experiments.judging.judgements import JUDGEMENTS, Judged
 from experiments.records import jsonl
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.usage import UsageLog
-from tests.experiments.analysis.test_summary import ABOUT
-from tests.support.fake_run import METHODS, cut, evaluate, item, learn, make_run, trace
+from tests.support.fake_run import FACTS, METHODS, cut, evaluate, item, learn, make_run, trace
 
 VOID = {"meta", "img", "br", "input"}
 
@@ -81,7 +80,7 @@ def outline(path: Path) -> Outline:
 
 def write(run: RunFolder, **options: Any) -> Outline:
     """The report of a run of the one method m3prune."""
-    metrics = summarise(run, replace(ABOUT, methods=("m3prune",), pairs=()))
+    metrics = summarise(run, replace(FACTS, methods=("m3prune",), pairs=()))
     return outline(write_run_report(run, metrics, "EM", "m3prune", [], **options))
 
 
@@ -102,7 +101,7 @@ def page(run: RunFolder) -> Outline:
     drawn = [run.figures / name for name in ("curves.png", "curves.svg", "edges.png", "tokens.pdf")]
     for figure in drawn:
         figure.write_bytes(figure.name.encode())
-    return outline(write_run_report(run, summarise(run, ABOUT), "EM", "m3prune", [drawn[0], *drawn[2:]]))
+    return outline(write_run_report(run, summarise(run, FACTS), "EM", "m3prune", [drawn[0], *drawn[2:]]))
 
 
 def test_the_report_needs_no_other_file_and_no_network(run: RunFolder, page: Outline) -> None:
@@ -138,7 +137,7 @@ def test_discussions_of_training_are_carried_too_and_have_no_score(page: Outline
 
 def test_compressed_discussions_of_training_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path, steps=2, questions=2)
-    metrics = summarise(run, ABOUT)
+    metrics = summarise(run, FACTS)
     plain = outline(write_run_report(run, metrics, "EM", "m3prune", []))
     monkeypatch.setattr(jsonl, "COMPRESS_BYTES", 0)
     for path in run.learned("m3prune").training_traces():
@@ -148,7 +147,7 @@ def test_compressed_discussions_of_training_are_carried(tmp_path: Path, monkeypa
 
 
 def test_too_many_turns_leave_the_same_questions_of_every_method_and_a_word_on_it(run: RunFolder) -> None:
-    metrics = summarise(run, ABOUT)
+    metrics = summarise(run, FACTS)
     few = outline(write_run_report(run, metrics, "EM", "m3prune", [], limit_turns=200))
     kept = [entry["question"] for entry in few.entries("m3prune")]
     assert 2 <= len(kept) < 12
@@ -204,7 +203,7 @@ def test_nothing_that_was_said_stands_in_the_page_as_it_is(tmp_path: Path) -> No
     with Recorder(run) as recorder:
         told = replace(said, turns=turns, answer=attack, decision=(attack,), evidence=(attack,))
         recorder.evaluated(told, Item(Question("q001", attack), gold=(attack,)), Score(0, 0))
-    about = replace(ABOUT, experiment=plain, dataset=plain, methods=("m3prune",), pairs=())
+    about = replace(FACTS, experiment=plain, dataset=plain, methods=("m3prune",), pairs=())
     read = outline(write_run_report(run, summarise(run, about), "EM", "m3prune", []))
     assert all(link.startswith("#") for link in read.links)
     assert read.scripts == 1

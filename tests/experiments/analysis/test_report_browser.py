@@ -19,9 +19,8 @@ from experiments.attacks.metrics import Harm
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.trials import TrialResult
-from tests.experiments.analysis.test_summary import ABOUT
 from tests.support.browser import Browser, browser, find
-from tests.support.fake_run import METHODS, make_run, trace
+from tests.support.fake_run import FACTS, METHODS, make_run, trace
 from tests.support.hostile import HOSTILE, write_report
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")
@@ -42,7 +41,7 @@ def opened() -> Iterator[Browser]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten thousand turns of five methods, three of which discuss."""
     run = make_run(tmp_path_factory.mktemp("large"), steps=1, questions=QUESTIONS)
-    return write_run_report(run, summarise(run, ABOUT), "EM", "m3prune", [])
+    return write_run_report(run, summarise(run, FACTS), "EM", "m3prune", [])
 
 
 def attacked(number: int) -> Trace:
@@ -77,7 +76,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             item = Item(Question(told.question, f"City {number}?"), gold=("tower 1",), tags={"type": f"Kind{number}"})
             recorder.evaluated(told, item, Score(1 - success, 1 - success), Harm(success))
         recorder.evaluated(ugly, Item(Question(ugly.question, UGLY), gold=(UGLY,), tags={UGLY: UGLY}), Score(0, 0))
-    metrics = summarise(run, replace(ABOUT, methods=("m3prune",), pairs=()))
+    metrics = summarise(run, replace(FACTS, methods=("m3prune",), pairs=()))
     return write_run_report(run, metrics, "EM", "m3prune", [])
 
 
@@ -108,7 +107,7 @@ def test_ten_thousand_turns_are_searched_filtered_and_opened(browser: Browser, l
     assert page.text_content("#discussion h3") == "Which tower <b>is</b> in city 123?"
     assert page.evaluate("location.hash") == "#m3prune/q123"
     assert count(page, "#discussion .turn") == 19
-    assert page.text_content("#discussion .turn .said") == "The passage names <i>tower 123</i> & no other."
+    assert page.text_content("#discussion .turn .content") == "The passage names <i>tower 123</i> & no other."
     page.select_option("#group", "")
     expect(page.locator("#count")).to_have_text(re.compile(f"^3 of {total}"))
     page.click("#filters button[type=reset]")
@@ -123,7 +122,7 @@ def test_an_address_opens_a_turn_and_links_lead_to_those_who_were_heard(browser:
     page = browser.open(large, "#m3prune/q007/7%2F0%2F2%2Fscene")
     assert page.text_content(".turn.chosen h5 a") == "scene"
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "scene, round 2"
-    assert "planner, round 2; scene, round 1" in page.text_content(".told")
+    assert "planner, round 2; scene, round 1" in page.text_content(".neighbours")
     assert count(page, ".edge.in") == 2
     page.click(".turn.chosen a.voice")
     expect(page.locator(".turn.chosen")).to_have_attribute("aria-label", "planner, round 2")
@@ -157,7 +156,7 @@ def test_who_heard_whom_is_drawn_and_shown_where_the_mouse_points(browser: Brows
     assert count(page, ".edge.temporal:not(.unheard)") == 9
     assert count(page, ".edge.unheard") == 9
     page.hover(".node[aria-label^='tables, round 2']")
-    assert page.text_content(".told").startswith("tables, round 2 heard reader, round 2; tables, round 1.")
+    assert page.text_content(".neighbours").startswith("tables, round 2 heard reader, round 2; tables, round 1.")
     assert count(page, ".marking .edge.in") == 2
     assert count(page, ".marking .edge.out") == 1
     assert count(page, ".node.failed") == 1
@@ -185,7 +184,7 @@ def test_attacks_are_marked_and_filtered(browser: Browser, small: Path) -> None:
 def test_what_was_said_is_shown_and_never_obeyed(browser: Browser, small: Path) -> None:
     browser.complaints.clear()
     page = browser.open(small, "#m3prune/q003")
-    assert page.evaluate("document.querySelector('.said').textContent") == UGLY
+    assert page.evaluate("document.querySelector('.content').textContent") == UGLY
     assert page.evaluate("document.querySelector('#list li:last-child .question').textContent") == UGLY
     assert count(page, "img") == 0
     assert page.evaluate("window.obeyed") is None
@@ -221,7 +220,7 @@ def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, 
         run = make_run(trials, steps=0, questions=3)
         folder = trials / f"rounds={rounds}-0"
         run.path.rename(folder)
-        metrics = summarise(RunFolder(folder), replace(ABOUT, methods=("m3prune",), pairs=()))
+        metrics = summarise(RunFolder(folder), replace(FACTS, methods=("m3prune",), pairs=()))
         metrics["methods"]["m3prune"]["utility"] = 0.5 - number / 10
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))

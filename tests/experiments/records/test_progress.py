@@ -1,0 +1,65 @@
+"""Progress is a line now and then in a file, and bars on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from experiments.records import progress as progress_module
+from experiments.records.progress import Progress, plain
+
+
+def test_progress_prints_a_plain_line_where_there_is_no_terminal() -> None:
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("stage 1", total=40, done=30)
+        for _ in range(10):
+            bar.advance()
+    assert output.getvalue().startswith("stage 1: 40/40, ")
+    assert output.getvalue().count("\n") == 1
+
+
+def test_progress_prints_turns_that_end_before_any_unit_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "PLAIN_EVERY_S", 0.0)
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("stage 1", total=40)
+        bar.turn()
+        bar.turn()
+    said = [line.rpartition(", ")[0] for line in output.getvalue().splitlines()]
+    assert said == ["stage 1: 0/40, 0.0/s; turns: 1", "stage 1: 0/40, 0.0/s; turns: 2"]
+
+
+def test_turns_print_no_more_lines_than_units_do() -> None:
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("stage 1", total=40)
+        for _ in range(1000):
+            bar.turn()
+    assert output.getvalue().count("\n") <= 1
+
+
+def test_progress_shows_bars_on_a_terminal() -> None:
+    output = io.StringIO()
+    with Progress(Console(file=output, force_terminal=True, width=100)) as progress:
+        learning, evaluation = progress.phase("stage 1", total=2), progress.phase("m3prune", total=4)
+        learning.advance(2)
+        evaluation.advance()
+        evaluation.turn()
+    assert "turns: 1, " in output.getvalue()
+    assert "2/2" in output.getvalue()
+    assert "1/4" in output.getvalue()
+
+
+def test_a_plain_line_tells_rate_and_time_left_without_what_was_done_before() -> None:
+    assert plain("m3prune", done=60, total=100, fresh=10, elapsed_s=5) == "m3prune: 60/100, 2.0/s, 0:00:20 left"
+    assert plain("m3prune", done=0, total=100, fresh=0, elapsed_s=5) == "m3prune: 0/100, 0.0/s"
+
+
+def test_a_plain_line_tells_turns_and_rates_below_one_a_second() -> None:
+    slow = plain("m3prune", done=1, total=100, fresh=1, elapsed_s=80, turns=19)
+    assert slow == "m3prune: 1/100, 0.013/s, 2:12:00 left; turns: 19, 0.24/s"
+    fast = plain("m3prune", done=100, total=100, fresh=100, elapsed_s=4, turns=1900)
+    assert fast == "m3prune: 100/100, 25.0/s, took 0:00:04; turns: 1,900, 475.0/s"
