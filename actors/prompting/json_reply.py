@@ -181,10 +181,6 @@ def _of_value(value: Any, names: Labels) -> Iterator[RawField]:
                 yield from _of_value(item, names)
     elif isinstance(value, dict):
         named = [(field, k, v) for k, v in value.items() if isinstance(k, str) and (field := names.field(k))]
-        # `{"field": "Answer", "value": "Paris"}` names the field in a value.
-        label = value.get("field", value.get("name"))
-        if not named and isinstance(label, str) and "value" in value and (field := names.field(label)):
-            named = [(field, label, value["value"])]
         for field, label, inner in named:
             yield RawField(field, value=inner, several=names.is_plural(label), final=bool(FINAL.search(label)))
         if not named:

@@ -1,4 +1,4 @@
-"""Finds the fields of a form on lines that begin with a field's name, in tables and in tags.
+"""Finds the fields of a form on lines that begin with a field's name, and in tags.
 
 Linear in the reply's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
@@ -12,9 +12,8 @@ from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form, RawField
-from actors.prompting.list_values import are_pair_headings
 from actors.prompting.reply_text import undecorated
-from actors.prompting.triples import are_headings, looks_like_triple
+from actors.prompting.triples import looks_like_triple
 
 # What models call a field, other than its name and its plural.
 _OTHER_NAMES = {
@@ -42,12 +41,9 @@ FINAL = re.compile(r"final|corrected|revised|updated|new", re.IGNORECASE)
 _MARKS = r"(?:\W|_){0,16}+"
 _CLOSED_BY = str.maketrans("“‘([<", "”’)]>")
 _OPENED = re.compile(r"[*_`\"'“‘]+$")
-_CELLS = re.compile(r"\s*+\|(.*)\|\s*+")
-_COUNT = re.compile(r"#|no\.?|nr\.?|\d{1,2}\.?", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\W{0,6}(?:next )?question(?: \d{1,2})?[*_]{0,3}\s?[:：]", re.IGNORECASE)
 _BRACKETED = re.compile(r"^\s*\[([A-Za-z][\w -]{2,20})\]\s*[:：]?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w -]{1,20})>")
-_TABLE_RULE = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
 # A node as prompts show it: `Retrieval (from 1, 3): Look up ...`.
 _NODE = re.compile(
     r"(?P<type>[\w*_`]{1,20})\s?\(from\s(?P<parents>[^()]{0,30}\d[^()]{0,30})\)(?:\s?[:：]\s*(?P<instruction>.*))?"
@@ -55,7 +51,7 @@ _NODE = re.compile(
 
 
 class Labels:
-    """The names of a form's fields in replies: as labels of lines, keys of objects, headings of tables.
+    """The names of a form's fields in replies: as labels of lines and keys of objects.
 
     No two fields share one: a field's own name goes before other names of another.
     """
@@ -131,54 +127,26 @@ def _label_pattern(names: Labels) -> re.Pattern[str]:
 
 
 def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[RawField]]:
-    """Finds fields under labels that begin a line, and in tables; returns the text before the first, and the fields.
+    """Finds fields under labels that begin a line; returns the text before the first, and the fields.
 
     A line that is a triple all by itself is one, wherever a form asks for triples.
     """
     pattern = _label_pattern(names)
     triples = next((field for field in form.fields if field.value is Value.TRIPLE), None)
-    pairs = next((field for field in form.fields if field.value is Value.PAIR), None)
     before: list[str] = []
     found: list[tuple[Field, list[str], bool, bool]] = []  # field, lines, several, final
-    columns: list[Field | None] = []
-    rows: Field | None = None  # the field of which a table has one value in each row
     for line in text.split("\n"):
         # Small models go on with a question of their own, and answer that.
         if found and _NEXT_QUESTION.match(line):
             break
         line = _BRACKETED.sub(lambda m: f"{m[1]}: " if names.field(m[1]) else m[0], line, count=1)
-        if _CELLS.fullmatch(line) or columns:
-            if _TABLE_RULE.fullmatch(line):
-                continue
-            cells = _cells(line)
-            many_cells = len(cells) > 1
-            if cells and _COUNT.fullmatch(cells[0]):
-                cells = cells[1:]
-            if rows and cells:
-                found.append((rows, [" | ".join(cells)], True, False))
-                continue
-            rows = triples if are_headings(cells) else pairs if are_pair_headings(cells) else None
-            if rows:
-                continue
-            headings = [names.field(cell) for cell in cells]
-            if columns and len(cells) == len(columns):
-                found += [(f, [cell], False, False) for f, cell in zip(columns, cells, strict=True) if f and cell]
-                continue
-            columns = []
-            if many_cells and sum(f is not None for f in headings) == len(cells):
-                columns = headings
-                continue
-            if len(cells) > 1 and headings[0] is not None:
-                found.append((headings[0], [" | ".join(cells[1:])], False, False))
-                continue
-        rows = None
         label = pattern.match(line)
         field = names.field(label["name"]) if label else None
         if label and field and _is_label(label):
             final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
             found += [(f, [value], several, final) for f, value in _of_label(field, _after_label(label), form)]
-        elif triples and found and found[-1][0] is not triples and looks_like_triple(line):
+        elif triples and _begins_triples(line, found[-1][0] if found else None):
             found.append((triples, [line], True, False))
         else:
             (found[-1][1] if found else before).append(line)
@@ -188,11 +156,11 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
     ]
 
 
-def _cells(line: str) -> list[str]:
-    match = _CELLS.fullmatch(line)
-    if match is None or _TABLE_RULE.fullmatch(line):
-        return []
-    return [cell.strip().strip("*_`").strip() for cell in match[1].split("|")]
+def _begins_triples(line: str, previous: Field | None) -> bool:
+    """True for a triple after another field, or for the row of a table; other text before the first label is prose."""
+    if previous is None:
+        return line.lstrip().startswith("|") and looks_like_triple(line)
+    return previous.value is not Value.TRIPLE and looks_like_triple(line)
 
 
 def _is_label(label: re.Match[str]) -> bool:
@@ -209,8 +177,8 @@ def _after_label(label: re.Match[str]) -> str:
     if not opened:
         return value
     if label["after"].strip() + (label["closing"] or ""):
-        # One line of an object that is broken off or none.
-        return _of_key(label["before"], value) if label["after"].startswith(('"', "'")) else value
+        # On one line of an object that is broken off or none, the end of the value is not certain.
+        return "" if label["after"].startswith(('"', "'")) else value
     # Marks are closed in the reverse order of opening, and where they close within the line a remark may follow.
     mark = opened[0].translate(_CLOSED_BY)[::-1]
     inner, closing, rest = value.partition(mark)
@@ -225,17 +193,6 @@ def _of_label(field: Field, value: str, form: Form) -> list[tuple[Field, str]]:
         return [(field, value)]
     stated = [(field, node["type"]), (kinds[FieldKind.PARENTS], node["parents"])]
     return [*stated, (kinds[FieldKind.INSTRUCTION], node["instruction"])] if node["instruction"] else stated
-
-
-def _of_key(before: str, value: str) -> str:
-    """Returns the value of a key that begins its line; after others on the line its end is not certain."""
-    if before.strip() not in ('"', "'") or value.startswith("{"):
-        return ""
-    value = value.rstrip(",")
-    value = value if "{" in value else value.rstrip(" }")
-    # `"The song "Help!" by the Beatles"`: the line ends where the string does.
-    wrapped = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if wrapped else value
 
 
 def on_lines_of_their_own(text: str, form: Form) -> str:

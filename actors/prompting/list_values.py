@@ -20,12 +20,10 @@ from actors.prompting.reply_text import (
     unwrapped,
 )
 from actors.prompting.safe_text import one_line
-from actors.prompting.triples import read_triple
+from actors.prompting.triples import is_form, read_triple
 
-# The forms' own words for the parts of a triple: a triple of these alone is the form repeated.
-_PARTS = {"has attribute", *"entity object thing relation attribute value head tail subject predicate".split()}
 _PLAIN = r"[^\W_]++(?:[ '&-][^\W_]++)*+"
-_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN})(?: \| {_PLAIN}){{2}}", re.IGNORECASE)
+_PLAIN_TRIPLE = re.compile(rf"(?!none-)({_PLAIN}) \| ({_PLAIN}) \| ({_PLAIN})", re.IGNORECASE)
 _QUESTION_NAMES = frozenset(("question", "sub-question", "subquestion", "sub question"))
 _ANSWER_NAMES = frozenset(("answer", "short answer"))
 # `Answer: ...` or `- **Answer 2:** ...`, and the heading of all answers.
@@ -49,7 +47,7 @@ def read_list(field: Field, lines: Sequence[str], several: bool) -> Values | Fie
     if field.value is Value.TRIPLE and len(lines) == 1:
         # The quick way: only words between the bars, and not those of the form.
         plain = _PLAIN_TRIPLE.fullmatch(lines[0])
-        if plain and plain[1] not in _PARTS:
+        if plain and not is_form((plain[1], plain[2], plain[3])):
             return (lines[0],)
     if field.value is Value.PAIR and any(map(ANSWER_LINE.match, lines)):
         return FieldFault(field, "it is not certain which answer is to which question")
@@ -125,8 +123,7 @@ def _text(field: Field, item: Any) -> str | FieldFault:
 
 def _triple(field: Field, item: Any) -> str | FieldFault:
     triple = read_triple(item)
-    parts = {part.lower() for part in triple or ()}
-    if triple and (any(map(PLACEHOLDER.fullmatch, parts)) or parts <= _PARTS):
+    if triple and (any(map(PLACEHOLDER.fullmatch, triple)) or is_form(triple)):
         return ""
     if triple is None and isinstance(item, str) and PLACEHOLDER.fullmatch(BULLET.sub("", item, count=1).strip()):
         return ""
@@ -168,8 +165,6 @@ def _call(field: Field, item: Any) -> str | FieldFault:
         if len(rest) == 1 and isinstance(rest[0], dict):
             rest = list(rest[0].values())
         words = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
-    elif isinstance(item, list | tuple) and len(item) == 2:
-        tool, words = map(str, item)
     elif isinstance(item, str):
         plain = BULLET.sub("", item.strip(), count=1).strip().strip("`").strip()
         plain = re.sub(r"^(?:step|call)\s?\d{0,2}\s?[:：.]\s*", "", plain, flags=re.IGNORECASE)
@@ -210,9 +205,3 @@ def paired(text: str) -> str:
             return text
         joined[-1] = f"{joined[-1].rstrip()} | {value}"
     return "\n".join(joined)
-
-
-def are_pair_headings(cells: Sequence[str]) -> bool:
-    """True for the headings of a table of pairs: `Sub-question | Answer`."""
-    names = [cell.lower() for cell in cells]
-    return len(names) > 1 and names[0] in _QUESTION_NAMES and names[1] in _ANSWER_NAMES

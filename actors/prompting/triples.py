@@ -21,11 +21,12 @@ _ASIDE = re.compile(
 )
 _PAIRS = {"(": ")", "<": ">", "[": "]", "{": "}", "⟨": "⟩", "`": "`", "*": "*", '"': '"'}
 _BRACKETS = ("(", "<", "[", "{", "⟨")
-_HEADING = re.compile(
-    r"(?:(?:head|tail|first|second|source|target)\s?/?\s?)?(?:head|tail|entity|subject|object|source|target|relation(?:ship)?|"
-    r"predicate|attribute|property|value)(?:\s?(?:/|or)\s?(?:value|attribute|entity|relation|property))?(?: ?\d)?",
-    re.IGNORECASE,
+# The form's own words for the parts of a triple, as in the headings of a table: `Entity | Relation | Entity / value`.
+_PART = (
+    r"(?:entity|object|thing|relation(?:ship)?|(?:has )?attribute|property|value|head|tail|subject|predicate|source"
+    r"|target)"
 )
+_FORM = re.compile(rf"(?:(?:first|second|{_PART})\s?/?\s?)?{_PART}(?:\s?(?:/|or)\s?{_PART})?(?: ?\d)?", re.IGNORECASE)
 # Keys of objects.
 _HEAD = tuple("head subject source from entity1 object1 start s h entity".split())
 _RELATION = tuple("relation predicate relationship property attribute type label edge p r verb".split())
@@ -45,15 +46,13 @@ def read_triple(value: Any) -> Parts | None:
         keys = {str(key).lower(): inner for key, inner in value.items()}
         if len(keys) >= 3:
             return _checked([next((keys[k] for k in names if k in keys), None) for names in (_HEAD, _RELATION, _TAIL)])
-        # `{"triple": "a | b | c"}`.
-        inner = next(iter(keys.values())) if len(keys) == 1 else None
-        return read_triple(inner) if isinstance(inner, str | list) else None
+        return None
     return _checked(value) if isinstance(value, Sequence) else None
 
 
-def are_headings(cells: Sequence[str]) -> bool:
-    """True for the headings of a table of triples: `Entity | Relation | Entity`."""
-    return len(cells) == 3 and all(_HEADING.fullmatch(cell) for cell in cells)
+def is_form(triple: Parts) -> bool:
+    """True for the form's own words in place of a triple, as in the headings of a table."""
+    return all(map(_FORM.fullmatch, triple))
 
 
 def looks_like_triple(line: str) -> bool:

@@ -59,7 +59,8 @@ def unlabelled_fields(text: str, form: Form, missing: Sequence[Field]) -> list[R
 
 def _sole(lines: Sequence[str], field: Field) -> list[RawField]:
     """Takes the whole text for the one value that is missing."""
-    if field.kind is FieldKind.GRADE and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
+    numeric = field.values and all(map(str.isdigit, field.values))
+    if numeric and not (len(lines) == 1 and _BARE_NUMBER.fullmatch(lines[0])):
         return []  # a sentence or a list may begin with a number
     if field.values:
         stated = [value for line in (lines[0], lines[-1]) if (value := one_of(line.strip(" *_`#>-"), field))]

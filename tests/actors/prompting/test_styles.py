@@ -94,11 +94,6 @@ def headed(reply: Reply, heading: str = "## {}", bullet: str = "- ") -> str:
     return "\n\n".join(blocks)
 
 
-def table(reply: Reply) -> str:
-    """A row for each value, in two columns."""
-    return "\n".join(["| Field | Value |", "|---|---|", lines(reply, "| {name} | {value} |")])
-
-
 def as_object(reply: Reply) -> dict[str, Any]:
     held = {}
     for field, said in reply:
@@ -160,7 +155,6 @@ STYLES: dict[str, Style] = {
     "values on the next line": lambda r: lines(r, "{name}:\n{value}"),
     "lists as bullets": listed,
     "lists as numbers": lambda r: listed(r, "1. "),
-    "table": table,
     "JSON": lambda r: json.dumps(as_object(r)),
     "JSON as it is spelt": lambda r: json.dumps(as_object(r), ensure_ascii=False, indent=2),
     "fenced JSON with chatter": lambda r: (
