@@ -154,7 +154,13 @@ def _from_text(
     elif form.answer_type in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE):
         stated = 0.85 if form.head and form.head[-1] in {stem(word) for word in words(text)} else 0.0
         for name, start, end in name_spans(text):  # "the boat of X is called Y": X or Y is a boat
-            fit = max(_name_fit(name, form, kinds), _cue(text[:start], form.answer_type))
+            fit = _name_fit(name, form, kinds)
+            last = words(text[max(0, start - 12) : start])[-1:]
+            # Places follow `in` or `from`, doers follow `by`.
+            if form.answer_type is AnswerType.PLACE and last and last[0] in _PLACE_CUES:
+                fit = max(fit, 0.85)
+            elif form.answer_type is AnswerType.PERSON and last == ["by"]:
+                fit = max(fit, 0.75)
             # A statement about the title does not make the title the thing asked for.
             fit = fit if normal_name(name) == normal_name(statement.title) else max(fit, stated)
             spans.append((name, start, end, fit))
@@ -164,26 +170,13 @@ def _from_text(
         return []
     places = [(m.start(), weights[s]) for m in _WORDS.finditer(text) if (s := stem(m[0].lower())) in weights]
     before = form.answer_type in (AnswerType.COLOUR, AnswerType.COUNT)  # "three red stars": they precede their noun
-    near = [_nearness(start, end, places, before) for _, start, end, _ in spans]
+    near = []
+    for _, start, end, _ in spans:
+        distances = ((p - end if p >= end else (start - p) * (3 if before else 1), weight) for p, weight in places)
+        # 4 keeps an adjacent word from outweighing all others.
+        near.append(sum(weight / (4 + max(0, distance)) for distance, weight in distances))
     top = max(near) or 1.0
     return [(name, fit * (0.6 + 0.4 * n / top)) for (name, _, _, fit), n in zip(spans, near, strict=True)]
-
-
-def _nearness(start: int, end: int, places: list[tuple[int, float]], before: bool) -> float:
-    total = 0.0
-    for position, weight in places:
-        distance = position - end if position >= end else (start - position) * (3 if before else 1)
-        # 4 keeps an adjacent word from outweighing all others.
-        total += weight / (4 + max(0, distance))
-    return total
-
-
-def _cue(before: str, answer_type: AnswerType) -> float:
-    """The fit of a name by the word before it: places follow `in` or `from`, doers follow `by`."""
-    last = words(before[-12:])[-1:]
-    if answer_type is AnswerType.PLACE and last and last[0] in _PLACE_CUES:
-        return 0.85
-    return 0.75 if answer_type is AnswerType.PERSON and last == ["by"] else 0.0
 
 
 def _counts(after: str, form: QuestionForm) -> float:

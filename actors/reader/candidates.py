@@ -108,8 +108,10 @@ def chains(at: View, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, .
             for name, _ in entry.statement.names:
                 for j in bridges.get(name, ()):
                     _, mask, trust, chain = best_of[j]
+                    one, other = entry.statement, entries[j].statement
+                    same_table = one.cells and other.cells and one.title == other.title
                     # No hop that returns, covers nothing new, or leads to another row of the same table.
-                    if i in chain or mask | entry.mask == entry.mask or _same_table(entry, entries[j]):
+                    if i in chain or mask | entry.mask == entry.mask or same_table:
                         continue
                     joint = mask | entry.mask
                     least = min(trust, entry.statement.trust)
@@ -136,10 +138,6 @@ def candidates(entries: Sequence[Entry], reached: Sequence[tuple[float, tuple[in
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Sorts candidates, best first, and equal ones by key."""
     return sorted(candidates, key=lambda f: (-f.value, f.key))
-
-
-def _same_table(one: Entry, other: Entry) -> bool:
-    return bool(one.statement.cells) and bool(other.statement.cells) and one.statement.title == other.statement.title
 
 
 _YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
@@ -185,19 +183,15 @@ def _resolve(at: View, entries: Sequence[Entry], option: str) -> tuple[str, floa
             if any(normal_name(name) == known for known, _ in entry.statement.names):
                 return name, 1.0, (i,)
     form = question_form(option)
-    inner = View(form, _renormalised(at, form.stems), at.kinds)
+    # Words without weight in the whole question count a little.
+    weights = {part: at.weights.get(part, 0.05) for part in form.stems}
+    total = sum(weights.values()) or 1.0
+    inner = View(form, {part: weight / total for part, weight in weights.items()}, at.kinds)
     described = [inner.entry(entry.statement) for entry in entries]
     ranking = candidates(described, chains(inner, described))
     if not ranking:
         return option, 0.2, ()
     return ranking[0].text, ranking[0].value, ranking[0].chain
-
-
-def _renormalised(at: View, stems: Sequence[str]) -> dict[str, float]:
-    # Words without weight in the whole question count a little.
-    weights = {s: at.weights.get(s, 0.05) for s in stems}
-    total = sum(weights.values()) or 1.0
-    return {s: weight / total for s, weight in weights.items()}
 
 
 def _number_of(at: View, entries: Sequence[Entry], key: str, group: str) -> tuple[float, float, int] | None:

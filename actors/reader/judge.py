@@ -46,7 +46,10 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
         return _choice(comparison_key(reference[0]), answer, [comparison_key(choice) for choice in choices])
     expected = [parts for part in reference for piece in _pieces(part) if (parts := comparison_key(piece))]
     if len(expected) == 1 and expected[0] in (("yes",), ("no",)):
-        return _yes_or_no(expected[0][0], stated)
+        right = expected[0][0]
+        if right not in stated or _OPPOSITE[right] in stated:
+            return 1, "It does not say the same."
+        return (5, "It says the same.") if stated == (right,) else (4, "It says the same and more.")
     return _parts(expected, [comparison_key(piece) for piece in _pieces(answer)])
 
 
@@ -97,12 +100,6 @@ def _choice(right: Words, answer: str, choices: Sequence[Words]) -> tuple[int, s
     if stated == right or lettered:
         return 5, "It names the right choice."
     return 4, "It names the right choice in other words."
-
-
-def _yes_or_no(right: str, stated: Words) -> tuple[int, str]:
-    if right not in stated or _OPPOSITE[right] in stated:
-        return 1, "It does not say the same."
-    return (5, "It says the same.") if stated == (right,) else (4, "It says the same and more.")
 
 
 def _parts(expected: Sequence[Words], stated: Sequence[Words]) -> tuple[int, str]:

@@ -161,20 +161,16 @@ def node(work: Work) -> tuple[NodeType, list[int], str]:
     retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
     # At least one retrieval precedes any answer.
     if not (retrieved and suffices(work)):
-        for text in _planned(work):
+        wanted = wanted_questions(work)
+        given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]
+        # The given sub-questions and those with new names, or else the question's parts.
+        fresh = [text for text in wanted if text not in parts(work.question)]
+        for text in [*given, *fresh] if given else wanted:
             if not any(_same(text, other) for _, other in retrieved):
                 return NodeType.RETRIEVAL, [number for number, _ in retrieved[-1:]], text
     if answers:
         return NodeType.STOP, [], "Stop: nothing is left to look for."
     return NodeType.ANSWER, [number for number, _ in retrieved], work.question
-
-
-def _planned(work: Work) -> list[str]:
-    """The questions to search: the given sub-questions and those with new names, or else the question's parts."""
-    wanted = wanted_questions(work)
-    given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]
-    fresh = [text for text in wanted if text not in parts(work.question)]
-    return [*given, *fresh] if given else wanted
 
 
 def node_type(work: Work, line: Field) -> list[str]:

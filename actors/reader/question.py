@@ -73,6 +73,7 @@ _HEAD_END = frozenset(
     """is are was were did does do has have had can of in on at by from with that which who whose for to came come
     appeared appears shows featuring made held won built sung written shown known born found founded""".split()
 )
+_PLURAL = re.compile(r"\b(?:which|what)\s+(?:\w+\s+)?(\w+s)\s+(?:have|are|were|do|did|show|feature)\b", re.I)
 _RELATIVE_WORD = re.compile(r"\b(?:that|whose|who|which|where|with|featuring|showing)\b", re.IGNORECASE)
 _LETTERING = re.compile(
     r"\b(?:written|lettering|inscri\w+|(?:word|text|letter|slogan|number|name)s?\b.*\b(?:on|written)|reads?|says?)\b",
@@ -107,7 +108,9 @@ def question_form(text: str) -> QuestionForm:
     before = text[: wh.start()] if wh and not relative else ""
     focus = frozenset(content_stems(before + (main[: relative.start()] if relative else main)))
     names = frozenset(normal_name(name) for name, _, _ in name_spans(text))
-    several = bool(re.search(r"\w\(e?s\)|\ball\b|\beach of\b|\blist\b", text, re.I)) or _plural(text)
+    several = bool(re.search(r"\w\(e?s\)|\ball\b|\beach of\b|\blist\b", text, re.I)) or bool(
+        _PLURAL.search(text) and not text.lower().startswith(("what is", "what was"))
+    )
     return QuestionForm(text, stems, focus or frozenset(stems), head, answer_type, names, several, options, order)
 
 
@@ -152,11 +155,6 @@ def _head(text: str) -> tuple[str, ...]:
         if word not in STOP_WORDS:
             group.append(stem(word))
     return tuple(group[:3])
-
-
-def _plural(text: str) -> bool:
-    match = re.search(r"\b(?:which|what)\s+(?:\w+\s+)?(\w+s)\s+(?:have|are|were|do|did|show|feature)\b", text, re.I)
-    return bool(match) and not text.lower().startswith(("what is", "what was"))
 
 
 def _options(text: str) -> tuple[str, ...]:

@@ -44,7 +44,9 @@ class Tools:
         if not left:
             return None
         best = max(left, key=lambda tool: len(question_stems & set(content_stems(f"{tool.name} {tool.description}"))))
-        return call_line(best.name, {best.argument: _wanted(question, best.argument)})
+        # The whole question for an argument such as `query`, else the longest name in it.
+        names = [] if best.argument.lower() in _FREE_TEXT else [name for name, _, _ in name_spans(question)]
+        return call_line(best.name, {best.argument: max(names, key=len, default=question)})
 
 
 def read_tools(own: str) -> Tools:
@@ -97,9 +99,3 @@ def _returned(lines: Sequence[str]) -> Iterator[Statement]:
             title, rest = "", text
         for part in sentences(rest):
             yield read_statement(source, title, part, seen=False)
-
-
-def _wanted(question: str, argument: str) -> str:
-    """The whole question for an argument such as `query`, else the longest name in it."""
-    names = [] if argument.lower() in _FREE_TEXT else [name for name, _, _ in name_spans(question)]
-    return max(names, key=len, default=question)

@@ -93,8 +93,11 @@ class Work:
         titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
         if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
+        # At the start of the question a capital need not begin a name.
+        names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
+        marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
         there = {s for i in ranking[0].chain for s in entries[i].statement.stems}
-        return ranking[0].text if _identifying_stems(question) <= there else ""
+        return ranking[0].text if {word for word in names | marks if word not in STOP_WORDS} <= there else ""
 
 
 def one_of(field: Field, word: str) -> list[str]:
@@ -106,19 +109,6 @@ def one_of(field: Field, word: str) -> list[str]:
 def yes_or_no(field: Field, yes: bool) -> list[str]:
     """Returns yes or no in the form's spelling."""
     return one_of(field, "yes" if yes else "no")
-
-
-def known_answer(given: Given) -> str:
-    """Returns the answer of a given line; "" for unknown."""
-    return "" if normal_name(given.text) == "unknown" else given.text
-
-
-def _identifying_stems(question: str) -> set[str]:
-    """The stems of a question's names, numbers and colours."""
-    # At the start of the question a capital need not begin a name.
-    names = {stem(word) for name, start, _ in name_spans(question) if start for word in words(name)}
-    marks = {stem(word) for word in words(question) if word in COLOURS or word in NUMBERS or word.isdigit()}
-    return {word for word in names | marks if word not in STOP_WORDS}
 
 
 _SEEN = re.compile(r"\bcan (?:one|you|be) see", re.IGNORECASE)
@@ -162,9 +152,9 @@ def suffices(work: Work) -> bool:
 
 def visual(work: Work, line: Field) -> list[str]:
     """Yes if the wording asks for something visible, or the best chain has a picture."""
-    return yes_or_no(
-        line, asks_for_sight(work.question) or (work.pictures > 0 and any(e.statement.seen for e in _answering(work)))
-    )
+    strength, chain = max(work.chains, key=lambda chain: chain[0], default=(0.0, ()))
+    shown = strength >= BEARS and any(work.entries[i].statement.seen for i in chain)
+    return yes_or_no(line, asks_for_sight(work.question) or (work.pictures > 0 and shown))
 
 
 def asks_for_sight(question: str) -> bool:
@@ -229,7 +219,7 @@ def _candidate_values(work: Work) -> dict[int, float]:
 def supported(work: Work, line: Field) -> list[str]:
     """Yes if the evidence confirms the first given answer, or else the first given candidate."""
     answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
-    answer = known_answer(answers[0]) if answers else ""
+    answer = answers[0].text if answers and normal_name(answers[0].text) != "unknown" else ""
     return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= CONFIRMED)
 
 
@@ -250,9 +240,3 @@ def sureness(work: Work) -> float:
 def _bearing(work: Work) -> float:
     """The share of the question that the best chain or the best candidate covers."""
     return max([*(strength for strength, _ in work.chains), *_candidate_values(work).values()], default=0.0)
-
-
-def _answering(work: Work) -> list[Entry]:
-    """The entries of the chain that covers most of the question."""
-    strength, chain = max(work.chains, key=lambda r: r[0], default=(0.0, ()))
-    return [work.entries[i] for i in chain] if strength >= BEARS else []
