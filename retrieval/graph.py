@@ -7,12 +7,9 @@ nearest to themes.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-import networkx as nx
+from typing import Literal
 
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.embed import VECTOR, well_formed
@@ -107,27 +104,6 @@ class KnowledgeGraph:
 
         return sorted(sources, key=order)
 
-    def network(self) -> nx.MultiDiGraph:
-        """Returns the whole graph for networkx.
-
-        Nodes are entities by name, with `modality` (kinds of their sources, joined by `+`), `description`, `image` (the
-        picture's path), `caption` and `source` (ids, joined by spaces). Edges have the triple's id as key, and
-        `relation` and `source`.
-        """
-        graph = nx.MultiDiGraph()
-        sources = {source.id: source for source in self._store.everything()}
-        names = {}
-        with reading(self._folder):
-            rows = all_rows(self._entities, ["id", "name", "sources"])
-        # By id, for a fixed order of nodes.
-        for row in sorted(rows, key=lambda row: str(row["id"])):
-            names[row["id"]] = row["name"]
-            graph.add_node(row["name"], **_attributes([sources[id] for id in row["sources"]]))
-        for row in self._rows(""):
-            head, tail = names[row["head_key"]], names[row["tail_key"]]
-            graph.add_edge(head, tail, key=row["id"], relation=row["relation"], source=row["source"])
-        return graph
-
     def _nearest(self, words: Sequence[str], where: str, k: int) -> list[str]:
         """Keys of the k entities nearest to any of the words: with that name, by words, by vectors."""
         within = ""
@@ -192,16 +168,3 @@ def _touching(keys: Collection[str]) -> str:
 
 def _triple(row: Row) -> Triple:
     return Triple(row["id"], row["head"], row["relation"], row["tail"], row["source"])
-
-
-def _attributes(sources: Sequence[Source]) -> dict[str, Any]:
-    kinds = Counter(source.kind.value for source in sources)
-    pictures = [source for source in sources if source.kind is Kind.IMAGE]
-    texts = [source.text for source in sources if source.kind is not Kind.IMAGE and source.text]
-    return {
-        "modality": "+".join(sorted(kinds)),
-        "description": " ".join(texts),
-        "image": next((source.image for source in pictures if source.image), ""),
-        "caption": " ".join(source.text for source in pictures if source.text),
-        "source": " ".join(source.id for source in sources),
-    }

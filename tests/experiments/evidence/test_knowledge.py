@@ -165,16 +165,6 @@ def test_of_an_entity_with_many_sources_the_nearest_come_and_those_of_the_pool_b
     assert len(library.entity(asked, "Magnets")) == len(lectures)
 
 
-def test_the_network_has_entities_with_pictures_and_all_edges(graph: KnowledgeGraph) -> None:
-    network = graph.network()
-    assert network.number_of_edges() == len(graph)
-    node = network.nodes["Amber Valley"]
-    assert (node["modality"], node["image"]) == ("image+table+text", "amber.png")
-    assert "two red bells" in node["caption"]
-    assert "p1" in node["source"].split()
-    assert network.edges["Amber Valley", "Fivan Jurn", "p1#2"]["relation"] == "was directed by"
-
-
 def test_equal_edges_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
     same = [Source(f"{n:02}", f"{n:02}", Kind.TEXT, "Kodo", "Kodo was built by Ana Brix.") for n in range(12)]
     built = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(same), LexicalEncoder()))
@@ -220,7 +210,6 @@ def test_a_damaged_graph_is_named_with_the_remedy(tmp_path: Path) -> None:
 def test_a_corpus_that_states_nothing_has_a_graph_that_finds_nothing(tmp_path: Path) -> None:
     empty = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(()), LexicalEncoder()))
     assert empty.search(["anything"], 3) == [] == empty.search(["anything"], 3, level="theme")
-    assert empty.network().number_of_nodes() == 0
 
 
 def test_the_scope_says_whose_statements_are_searched(store: Store) -> None:
