@@ -50,11 +50,11 @@ class QuestionMessage(StructuredMessage[QuestionContent]):
 
 
 class RoleChatAgentState(BaseModel):
-    """The question under discussion, each sender's last message on it (`said`), and this agent's turns (`own`)."""
+    """The question under discussion, each sender's last message on it (`last`), and this agent's turns (`own`)."""
 
     question: Question = Question(id="", text="")
     round: int = 1
-    said: dict[str, Message] = {}
+    last: dict[str, Message] = {}
     own: list[Message] = []
 
 
@@ -131,9 +131,9 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
                 self._state = RoleChatAgentState(question=_question(message), round=self._first)
             # The team returns the agent's messages, which `own` has already.
             elif message.source != self.name:
-                self._state.said[message.source] = _message(message, self._state.round)
+                self._state.last[message.source] = _message(message, self._state.round)
         state, role = self._state, self._role
-        recalled = [state.said[name] for name in self._earlier if name in state.said] + state.own
+        recalled = [state.last[name] for name in self._earlier if name in state.last] + state.own
         turn = Turn(
             discussion=self.name,
             question=state.question,
@@ -160,7 +160,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
 
     def _heard(self) -> list[Heard]:
         """Each sender's last usable message."""
-        last = self._state.said
+        last = self._state.last
         weights = self._weights
         if weights is None:
             # Messages under earlier names are memory and not heard.

@@ -119,13 +119,13 @@ class HostedAgent:
                     response = await agent.on_messages([message], CancellationToken())
                     text = response.chat_message.to_model_text()
                     reported += _reported(response)
-                    said = read(form, text, client.cut_off, whole)
-                    reading = said if reading is None else reading.repaired_by(said)
+                    now = read(form, text, client.cut_off, whole)
+                    reading = now if reading is None else reading.repaired_by(now)
                     reply = reply_of(turn, reading)
                     if reply is not None:
                         break
-                    message = TextMessage(content=correction(form, said.faults), source="user")
-                    form = still_asked(form, said.faults)
+                    message = TextMessage(content=correction(form, now.faults), source="user")
+                    form = still_asked(form, now.faults)
             finally:
                 await agent.close()
         except ModelGone:  # ends the run: later turns would fail, too

@@ -56,7 +56,7 @@ class VllmBackend(Backend):
     def on(self, cluster_gpus: float) -> tuple[Backend, str]:
         """Fills in what vLLM needs on a CPU.
 
-        It needs another block size than its default, compiles for minutes unless told otherwise, and has steps of many
+        It needs another block size than its default, compiles for minutes by default, and has steps of many
         minutes. It runs float32 weights safely in no other type, and others fast in bfloat16 only where the processor
         supports it (this machine's is taken for all nodes').
         """

@@ -48,7 +48,7 @@ def side(state: Work, line: Field) -> list[str]:
 
 
 def candidate(work: Work, line: Field) -> list[str]:
-    """The different answers of others, in order; unknown where nobody has one."""
+    """The different answers of others, in order; unknown where there is none."""
     different: list[str] = []
     for _, text in work.heard:
         if text and not any(agree(text, other) for other in different):

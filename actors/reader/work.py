@@ -15,7 +15,7 @@ from actors.reader.question import question_form
 from actors.reader.statements import Statement, statements_in
 
 CLEAR = 0.45  # least value of an answer that counts as known
-UNSURE = 0.12  # spread of a judgement at skill 0, as a share of what is judged
+UNSURE = 0.12  # spread of a judgement at skill 0
 
 
 @dataclass(frozen=True, slots=True)
