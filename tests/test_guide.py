@@ -12,10 +12,8 @@ import pytest
 
 from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
-from experiments.conformance.datasets import check_dataset
-from experiments.conformance.encoders import check_encoder
 from experiments.conformance.methods import check_method
-from experiments.conformance.models import check_model
+from experiments.conformance.parts import check_dataset, check_encoder, check_model
 from experiments.running.models import model_backend
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder

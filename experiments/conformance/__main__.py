@@ -1,4 +1,4 @@
-"""Runs the checks of everything that the command line names, in the words of `run.py`."""
+"""Checks everything that the command line names, with the keys of `run.py`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from actors.errors import UserError
 from actors.visible import visible
 from experiments.config.loading import load
 from experiments.conformance.attacks import check_attack
-from experiments.conformance.datasets import check_dataset
-from experiments.conformance.encoders import check_encoder
 from experiments.conformance.methods import check_method
-from experiments.conformance.models import check_model
-from experiments.conformance.require import NotConforming
+from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
 from experiments.running.models import model_backend
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
 
 
 def main(words: list[str]) -> int:
-    """The exit code: 0 when all conforms, 1 when something does not, 2 for bad input (one line says what)."""
+    """Returns the exit code: 0 when all conforms, 1 when a part does not, 2 for bad input."""
     try:
         checked = _check(words)
     except UserError as error:
@@ -35,8 +32,8 @@ def main(words: list[str]) -> int:
 
 
 def _check(words: list[str]) -> list[str]:
-    """The names of what was checked; the first thing that does not conform is raised."""
-    # Any preset would do: what is checked comes from the words.
+    """Returns the names of all parts checked. Raises NotConforming with the first fault."""
+    # Any preset would do: the command line names the parts.
     config = load(["experiment=sp", *words])
     # Only what the command line names is checked: the preset names a method and a data set too.
     groups = {word.partition("=")[0].partition(".")[0] for word in words}

@@ -1,4 +1,4 @@
-"""The checks of an attack: the agents that it may touch, and the labels that it must not know."""
+"""Checks of an attack: the agents that it may touch, and the labels that it must not know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE
 from experiments.attacks.settings import AttackSettings
 from experiments.conformance.methods import TEAM
-from experiments.conformance.require import require
+from experiments.conformance.parts import require
 from experiments.conformance.scripted import Script, ScriptedTeam, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
@@ -29,11 +29,11 @@ ROUNDS = 2
 
 
 def check_attack(name: str) -> None:
-    """Discussions under the attack of a name or reference, beside the same ones without it.
+    """Compares discussions under the attack of a name or reference with the same ones without it.
 
     Raises:
-        UserError: there is no such attack, or it cannot be with two compromised agents.
-        NotConforming: the first thing that it does not keep to.
+        UserError: there is no such attack, or it does not work with two compromised agents.
+        NotConforming: the first rule that it breaks.
     """
     kind = attack_kind(name)
     settings = AttackSettings(kind=name, number=2)
@@ -61,17 +61,17 @@ def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
     """The turns of one discussion as they reach the agents, by id."""
     wiring = constant_wiring(complete(len(TEAM)), len(TEAM), ROUNDS)
     team = ScriptedTeam({name: ROLES[name] for name in (*TEAM, DECISION.name)}, Script(improvised(1)))
-    walk = Wired("full", TEAM, wiring)
-    asyncio.run(attack.run_discussion(walk, item, item.question, team, SEED, phase="evaluate", number=number))
+    topology = Wired("full", TEAM, wiring)
+    asyncio.run(attack.run_discussion(topology, item, item.question, team, SEED, phase="evaluate", number=number))
     return {turn.id: turn for turn in team.turns}
 
 
 def _check_identity(name: str, turns: Mapping[str, Turn], clean: Mapping[str, Turn]) -> None:
-    """An attack changes what a turn says, never which turn it is."""
+    """Requires the attack to change what turns say, never which turns there are."""
     require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
     for id, turn in turns.items():
         before = clean[id]
-        # What is left of a turn when all that an attack may change is made equal.
+        # All that an attack may change is made equal.
         same = replace(
             turn, heard=(), given=(), instruction="", directive=before.directive, question=before.question
         ) == replace(before, heard=(), given=(), instruction="")

@@ -1,33 +1,33 @@
-"""The checks of a method: rules that its discussions keep whatever its agents say and however they fail."""
+"""Checks of a method: rules that its discussions keep for any replies and failures of its agents."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
-from actors.messages import Kind, Role, Status, Trace, Turn
+from actors.messages import Kind, Role, Status, Trace
 from actors.runtime.local import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance.require import require
+from experiments.conformance.parts import require
 from experiments.conformance.scripted import (
-    Observed,
+    ObservedDiscussion,
     ObservedLibrary,
     Reply,
+    SampleWorld,
     Script,
     ScriptedTeam,
     improvised,
     run_discussion,
-    stated_answers,
+    sample_world,
     stubborn,
 )
-from experiments.conformance.world import World, sample_world
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -42,19 +42,20 @@ from topologies.method import Method
 from topologies.topology import Topology, Wired
 
 TEAM = ("text_critic", "visual_scientist", "text_logic_expert")
-# A discussion that goes on longer on one question is taken not to end.
+# A discussion of more turns on one question is assumed not to end.
 TURNS_AT_MOST = 120
-# Agents beside the team that take part in discussions without being one of its edges' ends.
-BESIDE = frozenset((DECISION.name, "inspector"))
+# Agents that take part in a team's discussions without being an end of its edges.
+OUTSIDE_TEAM = frozenset((DECISION.name, "inspector"))
 
 
 @dataclass(frozen=True)
 class MethodInWorld:
-    """One method on the questions of a small world."""
+    """One method on the questions of a small world. The same observation is made once."""
 
     method: Method
     config: Config
-    world: World
+    world: SampleWorld
+    seen: dict[Any, ObservedDiscussion] = field(default_factory=dict)
 
     async def observe(
         self,
@@ -64,9 +65,22 @@ class MethodInWorld:
         delays: int | None = None,
         failing: Collection[str] = (),
         babbling: Collection[str] = (),
-    ) -> Observed:
-        """One discussion of one question: by embedded readers, or by agents that reply what `reply` makes up."""
+    ) -> ObservedDiscussion:
+        """Observes the discussion of one question, by embedded readers or by agents with the replies of `reply`."""
         item = item or self.world.items[0]
+        key = (reply, repr(item), delays, *sorted(failing), "/", *sorted(babbling))
+        if key not in self.seen:
+            self.seen[key] = await self._observe(reply, item, delays, failing, babbling)
+        return self.seen[key]
+
+    async def _observe(
+        self,
+        reply: Reply | None,
+        item: Item,
+        delays: int | None,
+        failing: Collection[str],
+        babbling: Collection[str],
+    ) -> ObservedDiscussion:
         evidence = Evidence(self.world.store, self.config.retrieval)
         # By repr: items hold mappings and cannot be hashed. A relabelled item shares nothing with the original.
         known = self.world.known.setdefault(repr((self.config.retrieval, item)), {})
@@ -80,12 +94,12 @@ class MethodInWorld:
 
     @property
     def roles(self) -> Mapping[str, Role]:
-        """Everybody that the method may ask, by name."""
+        """All agents that the method may ask, by name."""
         team = [ROLES[agent] for agent in TEAM] if self.method.asks_team else []
         return {role.name: role for role in (DECISION, SINGLE, *self.method.roles, *team)}
 
     async def topology(self, library: ObservedLibrary) -> Topology:
-        """The method's topology, with an untrained graph and a few watched discussions where it needs them."""
+        """Makes the method's topology, with an untrained graph and a few watched discussions if it needs them."""
         learner = Learner([ROLES[agent].modality for agent in TEAM])
         learned = LearnedTopology(self.method.name, TEAM, Local(learner), Inference.THRESHOLD)
         await learned.freeze()
@@ -101,42 +115,41 @@ class MethodInWorld:
 
 
 def check_method(name: str) -> None:
-    """Every check of this file on the method of a name or reference, on the generated sample.
+    """Makes every check of this file on the method of a name or reference, on the generated sample.
 
     Raises:
         UserError: there is no such method.
-        NotConforming: the first thing that it does not keep to.
+        NotConforming: the first rule that it breaks.
     """
     config = load(["experiment=sp", f"methods=[{name}]"])
     [method] = methods_of(config)
     with TemporaryDirectory() as folder:
-        subject = MethodInWorld(method, config, sample_world(Path(folder)))
-        asyncio.run(_check_all(subject))
+        asyncio.run(check_all(MethodInWorld(method, config, sample_world(Path(folder)))))
 
 
-async def _check_all(subject: MethodInWorld) -> None:
+async def check_all(subject: MethodInWorld) -> None:
+    """Makes every check of this file. Raises NotConforming with the first rule that the method breaks."""
     for check in (check_order, check_ends, check_failures, check_labels, check_withheld, check_own):
         await check(subject)
 
 
 async def check_order(subject: MethodInWorld) -> None:
-    """The order in which turns and searches end changes nothing."""
-    for reply in (improvised(1), improvised(2)):
-        # Compared as they are written to disk, where a resumed run reads them.
-        traces = {encode_trace((await subject.observe(reply, delays=delays)).trace) for delays in (None, 1, 2)}
-        require(len(traces) == 1, f"{subject.method.name}: its trace depends on which of its turns end first")
+    """Requires the same trace in whatever order turns and searches end."""
+    # Compared as they are written to disk, where a resumed run reads them.
+    traces = {encode_trace((await subject.observe(improvised(1), delays=delays)).trace) for delays in (None, 1, 2)}
+    require(len(traces) == 1, f"{subject.method.name}: its trace depends on which of its turns end first")
 
 
 async def check_ends(subject: MethodInWorld) -> None:
-    """Whatever agents say, there is an end, and all of it is in the trace."""
-    for reply in (*map(improvised, range(3, 8)), stubborn(0), stubborn(-1)):
+    """Requires an end and a whole trace for any replies."""
+    for reply in (*map(improvised, range(1, 5)), stubborn(0), stubborn(-1)):
         check_discussion(subject.method, await subject.observe(reply))
 
 
 async def check_failures(subject: MethodInWorld) -> None:
-    """An agent that fails, or keeps to no form, is recorded as such, and the discussion goes on without it."""
+    """Requires that an agent that fails, or keeps to no form, is recorded as such and survived."""
     name = subject.method.name
-    for reply in (improvised(11), improvised(12), stubborn(0)):
+    for reply in (improvised(1), stubborn(0)):
         agents = {turn.agent for turn in (await subject.observe(reply)).team.turns}
         # Each agent alone, then all at once.
         for broken in (*({agent} for agent in sorted(agents)), agents):
@@ -144,7 +157,7 @@ async def check_failures(subject: MethodInWorld) -> None:
                 observed = await subject.observe(reply, **{how: broken})  # type: ignore[arg-type]
                 check_discussion(subject.method, observed)
                 affected = [message for message in observed.trace.turns if message.agent in broken]
-                # Where all lines of a task are optional, a reply without any of them says that there is nothing to say.
+                # Where all lines of a task are optional, a reply without any of them is an empty one.
                 empty = all(message.status is status or not (message.fields or message.answer) for message in affected)
                 require(empty, f"{name}: a turn of {', '.join(sorted(broken))} that {status} has content in the trace")
                 if agents == broken:
@@ -152,12 +165,12 @@ async def check_failures(subject: MethodInWorld) -> None:
 
 
 async def check_labels(subject: MethodInWorld) -> None:
-    """Another gold answer, other supporting sources and other tags change nothing."""
+    """Requires the same discussion with another gold answer, other supporting sources and other tags."""
     item = subject.world.items[0]
     relabelled = replace(item, gold=("something else",), supporting=(), tags={})
-    for reply in (None, improvised(13)):
+    for reply in (None, improvised(1)):
         first, second = [await subject.observe(reply, item=each) for each in (item, relabelled)]
-        same = _by_id(first.team.turns) == _by_id(second.team.turns)
+        same = {turn.id: turn for turn in first.team.turns} == {turn.id: turn for turn in second.team.turns}
         require(
             same and encode_trace(first.trace) == encode_trace(second.trace),
             f"{subject.method.name}: another gold answer changes the discussion",
@@ -165,45 +178,45 @@ async def check_labels(subject: MethodInWorld) -> None:
 
 
 async def check_withheld(subject: MethodInWorld) -> None:
-    """Sources that are withheld from a question are neither found nor read."""
-    before = await subject.observe(improvised(14))
+    """Requires that sources withheld from a question are neither found nor read."""
+    before = await subject.observe(improvised(1))
     # Half of the evidence is withheld by document, half by source id: an item may name either.
     docs = {source.doc for source in before.question.evidence[::2]}
     ids = {source.id for source in before.question.evidence[1::2]}
     item = replace(subject.world.items[0], withheld=(*sorted(docs), *sorted(ids)))
-    observed = await subject.observe(improvised(14), item=item)
+    observed = await subject.observe(improvised(1), item=item)
     read = [source for turn in observed.team.turns for source in turn.question.evidence]
     seen = observed.library.given & ids or [source.id for source in read if source.id in ids or source.doc in docs]
     require(not seen, f"{subject.method.name}: sources that are withheld from the question were read")
 
 
 async def check_own(subject: MethodInWorld) -> None:
-    """What is part of the question itself is marked so in every turn that reads it, apart from what was retrieved."""
-    evidence = (await subject.observe(improvised(15))).question.evidence
+    """Requires the question's own sources to be marked so in every turn that reads them."""
+    evidence = (await subject.observe(improvised(1))).question.evidence
     # Of each kind the first, as a question's own hint and picture would be.
     own = {source.kind is Kind.IMAGE: source.doc for source in reversed(evidence)}.values()
     item = replace(subject.world.items[0], own=tuple(own))
-    for turn in (await subject.observe(improvised(15), item=item)).team.turns:
+    for turn in (await subject.observe(improvised(1), item=item)).team.turns:
         read = {source.doc for source in turn.question.evidence}
         marked = read & set(own) <= set(turn.question.own) and set(turn.question.own) <= set(own)
         require(marked, f"{subject.method.name}: a source that is part of the question is read as one that was found")
 
 
-def check_discussion(method: Method, observed: Observed) -> None:
-    """Requires what holds of every discussion: a whole transcript, an answer that somebody gave, an end."""
+def check_discussion(method: Method, observed: ObservedDiscussion) -> None:
+    """Requires a whole transcript, an answer that an agent gave, and an end."""
     check_transcript(method, observed)
     check_answer(method, observed.trace)
     turns = len(observed.trace.turns)
     require(turns <= TURNS_AT_MOST, f"{method.name}: {turns} turns for one question, {TURNS_AT_MOST} at most")
 
 
-def check_transcript(method: Method, observed: Observed) -> None:
+def check_transcript(method: Method, observed: ObservedDiscussion) -> None:
     """Requires every turn, message, source and search to be in the trace, in the order of the calls."""
     name, trace, turns = method.name, observed.trace, observed.team.turns
     messages = {message.id: message for message in trace.turns}
     require((trace.method, trace.question) == (name, observed.question.id), f"{name}: its trace is of something else")
     require(len(messages) == len(trace.turns), f"{name}: two messages of a trace have one id")
-    agents = {message.agent for message in trace.turns} - BESIDE
+    agents = {message.agent for message in trace.turns} - OUTSIDE_TEAM
     require(agents <= set(trace.agents), f"{name}: an agent that spoke is missing from the trace's agents")
     spoken = sorted(message.id for message in observed.team.messages)
     require(spoken == sorted(messages), f"{name}: the trace does not have just the messages that agents gave")
@@ -234,15 +247,12 @@ def check_transcript(method: Method, observed: Observed) -> None:
 
 
 def check_answer(method: Method, trace: Trace) -> None:
-    """Requires the answer to be one that somebody stated, and the status to say whether there is one."""
+    """Requires the answer to be one that an agent stated, and the status to agree with it."""
     name = method.name
     if trace.answer is not None:
-        require(trace.answer in stated_answers(trace.turns), f"{name}: nobody stated the answer {trace.answer!r}")
+        stated = {said for one in trace.turns if one.status is Status.OK for said in (one.answer, *one.said("Answer"))}
+        require(trace.answer in stated, f"{name}: no agent stated the answer {trace.answer!r}")
         require(trace.status is Status.OK, f"{name}: there is an answer and the status is {trace.status}")
     if all(message.status is not Status.OK for message in trace.turns):
         require(trace.answer is None, f"{name}: there is an answer though no turn has one")
         require(trace.status is not Status.OK, f"{name}: no turn has an answer and the status is ok")
-
-
-def _by_id(turns: list[Turn]) -> dict[str, Turn]:
-    return {turn.id: turn for turn in turns}

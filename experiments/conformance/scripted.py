@@ -1,10 +1,13 @@
-"""A team, a library and scripted replies in one process, to observe any method without Ray and without a model."""
+"""A small corpus, a library and a team with scripted replies in one process, on which methods are observed without Ray
+and without a model."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, cast
 
@@ -24,11 +27,18 @@ from actors.messages import (
     Triple,
     Turn,
     Usage,
+    Value,
     derive_seed,
 )
 from actors.models import Model
+from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import Config
+from experiments.datasets.item import Item
+from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.sample.release import write_sample
 from experiments.running.methods import METHODS, make_topology
+from retrieval.embed import make_encoder
+from retrieval.store import Store
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.library import Library
 from topologies.topology import Topology
@@ -50,7 +60,7 @@ def topology(
     learned: LearnedTopology | None = None,
     watched: Sequence[Trace] = (),
 ) -> Topology:
-    """The topology of a method, made of what it needs and no more."""
+    """Makes a method's topology from what it needs and no more."""
     return make_topology(BY_NAME[name], config, agents, {name: learned} if learned else {}, cast(Any, library), watched)
 
 
@@ -68,7 +78,7 @@ class MemoisedModel:
 
 
 class Script:
-    """A model that gives the reply that a function makes up for the turn."""
+    """A model that gives the reply of a function of the turn."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -78,7 +88,7 @@ class Script:
         self._texts[turn.id] = self._reply(turn)
 
     async def complete(self, request: Request) -> Completion:
-        # A reply that cannot be parsed is asked for once more, under this suffix: it stays as it was.
+        # The same reply again where an unreadable one is asked for once more.
         id = request.id.removesuffix("/repair")
         return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
 
@@ -107,6 +117,10 @@ class ScriptedTeam:
         self.turns.append(turn)
         if self.delays:
             await asyncio.sleep(self.delays.random() * LONGEST_DELAY_S)
+        if turn.agent not in self._agents:
+            model = Script(lambda _: NONSENSE) if turn.agent in self.babbling else self.model
+            self._agents[turn.agent] = RoleAgent(self.roles[turn.agent], model)
+        agent = self._agents[turn.agent]
         if turn.agent in self.failing:
             message = Message(
                 f"{turn.round}/{turn.agent}",
@@ -118,12 +132,11 @@ class ScriptedTeam:
                 seed=turn.seed,
             )
             # A real agent remembers its failures too, and later turns of the discussion refer to them.
-            self._agent(turn).memory.remember(turn, message)
+            agent.memory.remember(turn, message)
         else:
-            model = self._agent(turn)._model
-            if isinstance(model, Script):
-                model.expect(turn)
-            message, _ = await self._agent(turn).take(turn)
+            if isinstance(agent._model, Script):
+                agent._model.expect(turn)
+            message, _ = await agent.take(turn)
         self.messages.append(message)
         return message
 
@@ -131,15 +144,9 @@ class ScriptedTeam:
         for agent in self._agents.values():
             agent.memory.forget([discussion])
 
-    def _agent(self, turn: Turn) -> RoleAgent:
-        if turn.agent not in self._agents:
-            model = Script(lambda _: NONSENSE) if turn.agent in self.babbling else self.model
-            self._agents[turn.agent] = RoleAgent(self.roles[turn.agent], model)
-        return self._agents[turn.agent]
-
 
 class ObservedLibrary:
-    """A library that is slow at random and notes every search: `results` are the ids of each, in the order of the
+    """A library that is slow at random and records every search: `results` are the ids of each, in the order of the
     calls, `given` all of them.
 
     `known` holds earlier results: the same search gives the same.
@@ -153,30 +160,26 @@ class ObservedLibrary:
         self.given: set[str] = set()
 
     def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
-        return self._noted([], ("own", question.id), lambda: self._library.own(question))
+        return self._found([], "own", question)
 
     def search(self, question: Question, search: Search) -> Awaitable[tuple[Hit, ...]]:
-        key = ("search", question.id, search)
-        return self._noted(self._place(), key, lambda: self._library.search(question, search))
+        return self._found(self._place(), "search", question, search)
 
     def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"
     ) -> Awaitable[tuple[Triple, ...]]:
-        key = ("graph", question.id, tuple(words), k, level)
-        return self._noted(self._place(), key, lambda: self._library.graph(question, words, k, level=level))
+        return self._found(self._place(), "graph", question, tuple(words), k, level=level)
 
     def neighbours(self, question: Question, entity: str) -> Awaitable[tuple[Triple, ...]]:
-        key = ("neighbours", question.id, entity)
-        return self._noted(self._place(), key, lambda: self._library.neighbours(question, entity))
+        return self._found(self._place(), "neighbours", question, entity)
 
     def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> Awaitable[tuple[Source, ...]]:
-        key = ("entity", question.id, name, k, near)
-        return self._noted(self._place(), key, lambda: self._library.entity(question, name, k, near=near))
+        return self._found(self._place(), "entity", question, name, k, near=near)
 
     def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
-        return self._noted(self._place(), ("web", question.id, query, k), lambda: self._library.web(question, query, k))
+        return self._found(self._place(), "web", question, query, k)
 
     def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
         return self._library.topics(question)
@@ -185,24 +188,24 @@ class ObservedLibrary:
         return self._library.annotated(question)
 
     def _place(self) -> list[str]:
-        """A new, empty entry of `results`."""
         # Reserved when a search is called: with delays, searches end in another order.
         self.results.append([])
         return self.results[-1]
 
-    async def _noted(self, slot: list[str], key: Any, find: Callable[[], Awaitable[tuple[Any, ...]]]) -> Any:
+    async def _found(self, place: list[str], search: str, question: Question, *args: Any, **options: Any) -> Any:
         if self._delays:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
+        key = (search, question.id, args, *options.items())
         if key not in self._known:
-            self._known[key] = await find()
+            self._known[key] = await getattr(self._library, search)(question, *args, **options)
         ids = [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
-        slot += ids
+        place += ids
         self.given.update(ids)
         return self._known[key]
 
 
 @dataclass
-class Observed:
+class ObservedDiscussion:
     """One discussion, with every turn and search of it."""
 
     question: Question
@@ -213,46 +216,73 @@ class Observed:
 
 async def run_discussion(
     method: Topology, question: Question, team: ScriptedTeam, library: ObservedLibrary, seed: int = 7
-) -> Observed:
-    return Observed(question, await method.answer(question, team.ask, seed), team, library)
+) -> ObservedDiscussion:
+    return ObservedDiscussion(question, await method.answer(question, team.ask, seed), team, library)
 
 
+@dataclass
+class SampleWorld:
+    """Items and the index of their corpus, with the embedded reader as the model.
+
+    `known` holds search results and `reader` completions, since every check asks the same questions.
+    """
+
+    items: tuple[Item, ...]
+    store: Store
+    reader: Model = field(default_factory=lambda: MemoisedModel(Reader(ReaderSettings())))
+    known: dict[Any, Any] = field(default_factory=dict)
+
+
+def world_of(folder: Path, corpus: Callable[[], Iterator[Source]], items: Sequence[Item]) -> SampleWorld:
+    """Indexes a corpus in the folder, for these items."""
+    return SampleWorld(tuple(items), Store.open(folder, corpus, make_encoder("lexical")))
+
+
+def sample_world(folder: Path) -> SampleWorld:
+    """Generates a sample in the folder, with two questions of different kinds."""
+    write_sample(folder / "sample", seed=3, train=0, dev=8)
+    data = Mmqa(folder / "sample")
+    # Reversed, because the last of equal keys wins: the first question of each type stays.
+    by_type = {item.tags["type"]: item for item in reversed(list(data.evaluate()))}
+    return world_of(folder, data.corpus, list(by_type.values())[:2])
+
+
+@cache
 def improvised(seed: int) -> Reply:
     """Replies that keep to the form and are otherwise arbitrary: any value, any choice, words of the question or of its
     evidence."""
 
     def reply(turn: Turn) -> str:
         random = Random(derive_seed("improvised", seed, turn.id))
-        words = _words(turn)
         if turn.task is None:
-            return answered(random.choice([*(turn.question.choices or words), "unknown"]), round(random.random(), 2))
+            return answered(_value(None, turn, random), round(random.random(), 2))
         lines = []
         for form in turn.task.fields:
             # Left out now and then; by seed and turn, so that the same turn always gets the same reply.
             if form.optional and random.random() < 0.3:
                 continue
             number = random.randint(1, 3) if form.many else 1
-            lines += [f"{form.name}: {_value(form, turn, words, random)}" for _ in range(number)]
+            lines += [f"{form.name}: {_value(form, turn, random)}" for _ in range(number)]
         return "\n".join(lines)
 
     return reply
 
 
+@cache
 def stubborn(place: int) -> Reply:
-    """Replies that always take the first (0) or the last (-1) of the values that there are, in as many lines as may
-    be, and every time ask for something new."""
+    """Replies that always take the first (0) or the last (-1) of the allowed values, on as many lines as the form
+    permits, and ask for something new every time."""
 
     def reply(turn: Turn) -> str:
         random = Random(derive_seed("stubborn", turn.id))
-        words = _words(turn)
         if turn.task is None:
             return answered("unknown", 0.0)
         lines = []
         for form in turn.task.fields:
             for number in range(8 if form.many else 1):
-                value = form.values[place] if form.values else f"{_value(form, turn, words, random)}"
+                value = form.values[place] if form.values else _value(form, turn, random)
                 # Numbered, so that a method that stops at repetitions meets none.
-                free = not form.values and form.name in ("Sub-question", "Query", "Entity", "Instruction")
+                free = not form.values and form.value is Value.TEXT
                 lines.append(f"{form.name}: {value}{f' {number}' if free else ''}")
         return "\n".join(lines)
 
@@ -263,45 +293,26 @@ def answered(answer: str, confidence: float) -> str:
     return f"Reasoning: it is so\nAnswer: {answer}\nConfidence: {confidence}"
 
 
-def _words(turn: Turn) -> list[str]:
-    shown = [source.title for source in turn.question.evidence if source.title]
-    return [*(word.strip("?,.'\"()") for word in turn.question.text.split() if len(word) > 3), *shown] or ["nothing"]
-
-
-def _value(form: Field, turn: Turn, words: Sequence[str], random: Random) -> str:
-    assert turn.task is not None
-    few = random.sample(list(words), min(3, len(words)))
-    listed = sum(given.kind in ("Candidate", "Answer") for given in turn.task.given) or len(turn.question.evidence)
-    # One past the end on purpose: methods must survive a reference to nothing.
-    numbers = sorted({random.randint(1, listed + 1) for _ in range(random.randint(1, 3))})
+def _value(form: Field | None, turn: Turn, random: Random) -> str:
+    """A value of a field's kind, or an answer where there is no field."""
+    titles = [source.title for source in turn.question.evidence if source.title]
+    words = [*(word.strip("?,.'\"()") for word in turn.question.text.split() if len(word) > 3), *titles] or ["nothing"]
+    if form is None or form.value is Value.ANSWER:
+        return str(random.choice([*(turn.question.choices or words), "unknown"]))
     if form.values:
-        return random.choice(form.values)
-    match form.name:
-        case "Selected" | "Parents":
-            return ", ".join(map(str, numbers))
-        case "Best" | "Intents":
-            return str(numbers[0])
-        case "Confidence":
-            # Sometimes no number, as models write.
-            return random.choice([f"{random.random():.2f}", "high"])
-        case "Score":
-            return random.choice(["1", "3", "5", "high"])
-        case "Triple":
+        return str(random.choice(form.values))
+    few = random.sample(words, min(3, len(words)))
+    match form.value:
+        case Value.NUMBERS:
+            given = turn.task.given if turn.task else ()
+            listed = sum(one.kind in ("Candidate", "Answer") for one in given) or len(turn.question.evidence)
+            # One past the end on purpose: methods must survive a reference to nothing.
+            return ", ".join(str(random.randint(1, listed + 1)) for _ in range(random.randint(1, 3)))
+        case Value.SHARE:
+            return f"{random.random():.2f}"
+        case Value.TRIPLE:
             return f"{few[0]} | is near | {few[-1]}"
-        case "Step":
-            return f"{random.choice(['texts', 'pictures', 'web', 'tables'])} | {' '.join(few)}"
-        case "Answer":
-            return random.choice([*(turn.question.choices or words), "unknown"])
+        case Value.CALL:
+            return f"{random.choice([*form.tools, 'tables'])} | {' '.join(few)}"
         case _:
             return " ".join(few)
-
-
-def stated_answers(messages: Iterable[Message]) -> set[str]:
-    """Every answer that a message states."""
-    return {
-        answer
-        for message in messages
-        if message.status is Status.OK
-        for answer in (message.answer, *message.said("Answer"))
-        if answer is not None
-    }

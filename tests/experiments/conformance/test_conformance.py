@@ -18,13 +18,9 @@ from experiments.attacks.kind import NONE, AttackKind
 from experiments.config.loading import load
 from experiments.conformance.__main__ import main
 from experiments.conformance.attacks import check_attack
-from experiments.conformance.datasets import check_dataset
-from experiments.conformance.encoders import check_encoder
 from experiments.conformance.methods import MethodInWorld, check_labels, check_order, check_own, check_transcript
-from experiments.conformance.models import check_model
-from experiments.conformance.require import NotConforming
-from experiments.conformance.scripted import improvised
-from experiments.conformance.world import World, sample_world
+from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
+from experiments.conformance.scripted import SampleWorld, improvised, sample_world
 from experiments.datasets.mmqa import Mmqa
 from experiments.running.opening import open_dataset
 from retrieval.embed import make_encoder
@@ -35,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
     return sample_world(tmp_path_factory.mktemp("world"))
 
 
@@ -69,11 +65,11 @@ def method(answer: Any) -> Method:
     return Method("altered", "for this test", make, asks_team=False)
 
 
-def on(answer: Any, world: World) -> MethodInWorld:
+def on(answer: Any, world: SampleWorld) -> MethodInWorld:
     return MethodInWorld(method(answer), load(["experiment=sp"]), world)
 
 
-def test_a_method_whose_seed_is_its_own_is_caught(world: World) -> None:
+def test_a_method_whose_seed_is_its_own_is_caught(world: SampleWorld) -> None:
     draws = iter(range(100))
 
     async def unseeded(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
@@ -84,7 +80,7 @@ def test_a_method_whose_seed_is_its_own_is_caught(world: World) -> None:
         asyncio.run(check_order(on(unseeded, world)))
 
 
-def test_a_method_that_knows_the_answer_is_caught(world: World) -> None:
+def test_a_method_that_knows_the_answer_is_caught(world: SampleWorld) -> None:
     labels = iter(("first", "second"))
 
     async def labelled(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
@@ -95,7 +91,7 @@ def test_a_method_that_knows_the_answer_is_caught(world: World) -> None:
         asyncio.run(check_labels(on(labelled, world)))
 
 
-def test_a_method_that_takes_what_is_part_of_the_question_for_found_is_caught(world: World) -> None:
+def test_a_method_that_takes_what_is_part_of_the_question_for_found_is_caught(world: SampleWorld) -> None:
     async def forgetful(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
         trace: Trace = await answer(replace(question, own=()), ask, seed, sample)
         return trace
@@ -104,7 +100,7 @@ def test_a_method_that_takes_what_is_part_of_the_question_for_found_is_caught(wo
         asyncio.run(check_own(on(forgetful, world)))
 
 
-def test_a_message_that_is_left_out_of_the_trace_is_caught(world: World) -> None:
+def test_a_message_that_is_left_out_of_the_trace_is_caught(world: SampleWorld) -> None:
     async def silent(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
         trace: Trace = await answer(question, ask, seed, sample)
         return replace(trace, turns=())

@@ -18,8 +18,7 @@ from experiments.attacks.settings import AttackSettings
 from experiments.config.config import is_sweep
 from experiments.config.loading import experiments, load, said, varying
 from experiments.conformance.methods import MethodInWorld
-from experiments.conformance.scripted import improvised
-from experiments.conformance.world import sample_world
+from experiments.conformance.scripted import improvised, sample_world
 from experiments.datasets.catalogue import DATASETS
 from experiments.datasets.settings import DataSettings
 from experiments.running.methods import METHODS

@@ -16,8 +16,7 @@ from actors.prompting.form import AS_JSON, Form, as_json, key
 from actors.prompting.list_values import read_items
 from experiments.config.loading import load
 from experiments.conformance.methods import MethodInWorld
-from experiments.conformance.scripted import SYSTEMS, improvised, stubborn
-from experiments.conformance.world import World, sample_world
+from experiments.conformance.scripted import SYSTEMS, SampleWorld, improvised, sample_world, stubborn
 from tests.actors.prompting.forms import FORMS
 from tests.topologies.systems.test_systems import experiment_of
 from topologies import systems
@@ -31,7 +30,7 @@ def shape(field: Field) -> Shape:
     return field.kind, field.value, field.values, field.many, field.optional
 
 
-async def asked(name: str, world: World) -> set[tuple[Shape, ...]]:
+async def asked(name: str, world: SampleWorld) -> set[tuple[Shape, ...]]:
     """The shapes of the forms of all tasks that a system sets on the sample, whatever its agents reply."""
     system = MethodInWorld(SYSTEMS[name], load([f"experiment={experiment_of(name)}"]), world)
     discussions = [await system.observe(reply, item=item) for reply in REPLIES for item in world.items]

@@ -13,7 +13,7 @@ from actors.messages import Hit, Kind, Modality, Question, Role, Source, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
-    Observed,
+    ObservedDiscussion,
     ObservedLibrary,
     Reply,
     Script,
@@ -82,14 +82,14 @@ def says(
 
 async def discussed(
     evidence: Evidence, reply: Reply, name: str = "hm_rag", *words: str, item: Item = ITEM, **of_team: set[str]
-) -> Observed:
+) -> ObservedDiscussion:
     library = ObservedLibrary(LabelledLibrary(evidence, [ITEM, CHOOSING], Web()), {})
     roles: dict[str, Role] = {role.name: role for role in (*ROLES, SINGLE)}
     method = topology(name, library, load(["experiment=hm_rag", *words]))
     return await run_discussion(method, item.question, ScriptedTeam(roles, Script(reply), **of_team), library)
 
 
-def read_by(seen: Observed, agent: str) -> set[str]:
+def read_by(seen: ObservedDiscussion, agent: str) -> set[str]:
     return {source.id for turn in seen.team.turns if turn.agent == agent for source in turn.question.evidence}
 
 

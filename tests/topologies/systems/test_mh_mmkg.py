@@ -18,7 +18,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
 from experiments.conformance.scripted import (
     NONSENSE,
-    Observed,
+    ObservedDiscussion,
     ObservedLibrary,
     Reply,
     Script,
@@ -203,7 +203,7 @@ async def held(
     failing: Collection[str] = (),
     paths: int = 5,
     model: Model | None = None,
-) -> Observed:
+) -> ObservedDiscussion:
     team = ScriptedTeam({role.name: role for role in (*ROLES, SINGLE)}, model or Script(reply), failing)
     watched = ObservedLibrary(release.library, {})
     config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])

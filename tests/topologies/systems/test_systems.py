@@ -1,4 +1,4 @@
-"""What every system and every method that needs no learning keeps to, whatever its agents say and however they fail."""
+"""Rules that every method keeps, for any replies and failures of its agents."""
 
 from __future__ import annotations
 
@@ -14,25 +14,18 @@ from actors.agents.roles import ROLES
 from actors.messages import Message, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import PRESETS, experiments, load
-from experiments.conformance.methods import (
-    MethodInWorld,
-    check_discussion,
-    check_failures,
-    check_labels,
-    check_order,
-    check_own,
-    check_withheld,
-)
+from experiments.conformance.methods import MethodInWorld, check_all, check_discussion
 from experiments.conformance.scripted import (
     BY_NAME,
     SYSTEMS,
-    Observed,
+    ObservedDiscussion,
+    SampleWorld,
     Script,
     ScriptedTeam,
     improvised,
-    stubborn,
+    sample_world,
+    world_of,
 )
-from experiments.conformance.world import World, sample_world, world_of
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.running.methods import METHODS
 from tests.support.paths import ROOT
@@ -49,13 +42,13 @@ TOPOLOGIES = ROOT / "topologies"
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> World:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
     """Two generated questions of different kinds."""
     return sample_world(tmp_path_factory.mktemp("systems"))
 
 
 @pytest.fixture(scope="module")
-def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> World:
+def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> SampleWorld:
     """A real question with a hint and a picture, and lectures on others."""
     data = ScienceQa(shared_data / "scienceqa")
     item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
@@ -74,38 +67,13 @@ def experiment_of(name: str) -> str:
     return max((known for known in experiments() if f"{name}_".startswith(f"{known}_")), key=len)
 
 
-def on(name: str, world: World) -> MethodInWorld:
-    return MethodInWorld(BY_NAME[name], configured(name), world)
+class LostError(Exception):
+    """Stands for the runtime's own, which must not matter to a method."""
 
 
-def check(name: str, observed: Observed) -> None:
-    """Requires what holds of every discussion, and of ours the tasks' vocabulary too."""
-    check_discussion(BY_NAME[name], observed)
-    for turn in observed.team.turns:
-        if turn.task is not None:
-            assert {field.name for field in turn.task.fields} <= FIELDS
-            assert [given for given in turn.task.given if not GIVEN.match(given.line)] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_the_order_in_which_turns_and_searches_end_changes_nothing(name: str, sample: World) -> None:
-    await check_order(on(name, sample))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_whatever_agents_say_all_of_it_is_in_the_trace_and_there_is_an_end(name: str, sample: World) -> None:
-    for reply in (*map(improvised, range(3, 8)), stubborn(0), stubborn(-1)):
-        check(name, await on(name, sample).observe(reply))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_an_agent_that_fails_or_babbles_is_seen_and_survived(name: str, sample: World) -> None:
-    await check_failures(on(name, sample))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_lost_agent_ends_the_discussion_so_that_it_is_held_again(name: str, sample: World) -> None:
-    whole = await on(name, sample).observe(improvised(1))
+async def check_lost(subject: MethodInWorld) -> None:
+    """Requires that a lost agent ends the discussion, at its start or at its end, so that it is held again."""
+    whole = await subject.observe(improvised(1))
     for last in {1, len(whole.team.turns)}:
         team = ScriptedTeam(whole.team.roles, Script(improvised(1)))
 
@@ -114,43 +82,38 @@ async def test_a_lost_agent_ends_the_discussion_so_that_it_is_held_again(name: s
                 raise LostError
             return await team.ask(turn)
 
-        made = await on(name, sample).topology(whole.library)
+        made = await subject.topology(whole.library)
         with pytest.raises((LostError, ExceptionGroup)) as caught:
             await made.answer(whole.question, ask, 7)
         assert caught.errisinstance(LostError) or caught.group_contains(LostError)
 
 
-class LostError(Exception):
-    """Stands for the runtime's own, which this must not matter to."""
+def check_vocabulary(observed: ObservedDiscussion) -> None:
+    for turn in observed.team.turns:
+        if turn.task is not None:
+            assert {field.name for field in turn.task.fields} <= FIELDS
+            assert [given for given in turn.task.given if not GIVEN.match(given.line)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_labels_change_nothing(name: str, sample: World) -> None:
-    await check_labels(on(name, sample))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_what_is_withheld_is_never_found_and_never_read(name: str, sample: World) -> None:
-    await check_withheld(on(name, sample))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_what_is_part_of_the_question_stays_so_in_every_prompt(name: str, sample: World) -> None:
-    await check_own(on(name, sample))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_embedded_readers_do_every_step_on_the_sample(name: str, sample: World) -> None:
+async def test_a_method_keeps_to_all_that_others_rely_on(name: str, sample: SampleWorld) -> None:
+    subject = MethodInWorld(BY_NAME[name], configured(name), sample)
+    await check_all(subject)
+    await check_lost(subject)
     for item in sample.items:
-        seen = await on(name, sample).observe(item=item)
-        check(name, seen)
-        assert {message.status for message in seen.trace.turns} == {Status.OK}
+        read = await subject.observe(item=item)
+        check_discussion(subject.method, read)
+        assert {message.status for message in read.trace.turns} == {Status.OK}
+    for observed in subject.seen.values():
+        check_vocabulary(observed)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_embedded_readers_do_every_step_on_a_real_question(name: str, scienceqa: World) -> None:
-    seen = await on(name, scienceqa).observe()
-    check(name, seen)
+async def test_embedded_readers_do_every_step_on_a_real_question(name: str, scienceqa: SampleWorld) -> None:
+    subject = MethodInWorld(BY_NAME[name], configured(name), scienceqa)
+    seen = await subject.observe()
+    check_discussion(subject.method, seen)
+    check_vocabulary(seen)
     assert {message.status for message in seen.trace.turns} == {Status.OK}
     assert seen.trace.answer is None or seen.trace.answer in seen.question.choices
 

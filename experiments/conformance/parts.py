@@ -1,0 +1,134 @@
+"""Checks of data sets, models and encoders."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+
+import numpy as np
+
+from actors.agents.roles import SINGLE
+from actors.errors import AgoraError, ModelError
+from actors.messages import Completion, Kind, Modality, Question, Request, Source, Turn
+from actors.models import Model
+from actors.prompting.prompt import build_request
+from experiments.datasets.item import Dataset, Item
+from retrieval.embed import Encoder, Vectors
+
+ITEMS = 200  # of each split that are checked; reading a whole benchmark would take minutes
+STOPS = ("stop", "length", "too_long", "error")
+SOURCES = (
+    Source("s1", "d1", Kind.TEXT, "Mill Lane", "The mill in Mill Lane was built in 1820."),
+    Source("s2", "d2", Kind.TABLE, "Mills - built", "mill: Mill Lane; built: 1820"),
+    Source("s3", "d3", Kind.IMAGE, "The mill", "A mill with four sails."),
+)
+QUERY = "When was the mill built?"
+TOLERANCE = 1e-3  # float32 and the rounding of an accelerator
+
+
+class NotConforming(AgoraError):
+    """A part breaks a rule that others rely on; the text names it, in one line."""
+
+
+def require(condition: bool, text: str) -> None:
+    """Raises NotConforming with the text unless the condition holds."""
+    if not condition:
+        raise NotConforming(text)
+
+
+def check_dataset(dataset: Dataset) -> None:
+    """Checks splits, sources and scores of an opened data set. Raises NotConforming with the first fault."""
+    name = dataset.name
+    require(bool(name and dataset.metric), "a data set has a name, and a name for its metric")
+    train, evaluated = list(islice(dataset.train(), ITEMS)), list(islice(dataset.evaluate(), ITEMS))
+    require(bool(evaluated), f"{name}: there is no question to evaluate")
+    # Resumed runs skip questions by id, and subsets are drawn by it: both need the same items again.
+    again = list(islice(dataset.evaluate(), ITEMS))
+    require(evaluated == again, f"{name}: evaluate() gives other items, or another order, again")
+    ids = [item.question.id for item in (*train, *evaluated)]
+    require(len(set(ids)) == len(ids), f"{name}: two questions have one id, or one is in both splits")
+    sources = [source.id for source in dataset.corpus()]
+    require(len(set(sources)) == len(sources), f"{name}: the corpus gives a source twice")
+    documents = {source.doc for source in dataset.corpus()}
+    for item in evaluated:
+        _check_item(dataset, item, documents)
+
+
+def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
+    where = f"{dataset.name}, question {item.question.id}"
+    require(isinstance(item.question, Question) and bool(item.question.text), f"{where}: it has no text")
+    require(bool(item.gold) and all(item.gold), f"{where}: it has no gold answer")
+    require(not item.question.evidence, f"{where}: evidence is retrieved for it, a loader gives none")
+    choices = item.question.choices
+    require(not choices or set(item.gold) <= set(choices), f"{where}: its gold answer is none of its choices")
+    require(set(item.supporting) <= set(item.pool), f"{where}: a supporting document is not in its pool")
+    require(set(item.own) <= set(item.pool), f"{where}: a document of its own is not in its pool")
+    require(set(item.pool) <= documents, f"{where}: a document of its pool is not in the corpus")
+    # A list of gold answers is given as a sentence would give it, since answers are text.
+    nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
+    require((nothing.utility, nothing.f1) == (0, 0), f"{where}: no answer scores above 0")
+    require(0 <= right.utility <= 1 and 0 <= right.f1 <= 1, f"{where}: a score is not in [0, 1]")
+    if right.strict_em is not None or nothing.strict_em is not None:
+        require(nothing.strict_em == 0, f"{where}: no answer has another strict_em than 0")
+        require(right.strict_em is not None and 0 <= right.strict_em <= 1, f"{where}: its strict_em is not in [0, 1]")
+    require(right.utility > 0, f"{where}: its own gold answer scores 0")
+
+
+def check_model(model: Model, name: str) -> None:
+    """Checks that several requests at once get each its own completion. Raises NotConforming with the first fault."""
+    requests = [_request(number) for number in range(4)]
+    for request, completion in zip(requests, asyncio.run(_complete(model, requests)), strict=True):
+        if isinstance(completion, ModelError):
+            continue  # a call that fails is retried, and then a failed turn
+        require(isinstance(completion, Completion), f"{name}: complete() gives no Completion but {completion!r}")
+        # For the type checker.
+        assert isinstance(completion, Completion)
+        require(completion.id == request.id, f"{name}: the completion of {request.id} is called {completion.id}")
+        require(completion.stop in STOPS, f"{name}: stop={completion.stop!r}, expected one of {', '.join(STOPS)}")
+        require(isinstance(completion.text, str), f"{name}: a completion's text is no text")
+        explained = completion.stop != "error" or bool(completion.error)
+        require(explained, f"{name}: a completion with stop='error' does not say why")
+        counts = completion.prompt_tokens, completion.completion_tokens, completion.cached_tokens
+        require(min(counts) >= 0, f"{name}: a completion counts fewer than 0 tokens")
+
+
+async def _complete(model: Model, requests: list[Request]) -> list[Completion | BaseException]:
+    # Models that start in an event loop have `start`.
+    start = getattr(model, "start", None)
+    if start is not None:
+        await start()
+    # All at once: a model that mixes up concurrent requests would pass one by one.
+    return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
+
+
+def _request(number: int) -> Request:
+    question = Question(f"q{number}", "When was the mill in Mill Lane built?", evidence=SOURCES[:1])
+    turn = Turn("conformance", question, SINGLE.name, 1, seed=number)
+    return build_request(turn, Modality.BOTH, SINGLE.instruction)
+
+
+def check_encoder(encoder: Encoder, name: str) -> None:
+    """Checks shapes, lengths and repeatability of vectors. Raises NotConforming with the first fault."""
+    require(bool(encoder.fingerprint), f"{name}: it needs a fingerprint, which is an index's key")
+    query, sources = encoder.encode_query(QUERY), encoder.encode_sources(SOURCES)
+    require(len(sources) == len(SOURCES), f"{name}: {len(sources)} vectors for {len(SOURCES)} sources")
+    for owner, vectors in (("a query's", query), *(("a source's", source) for source in sources)):
+        _check_vectors(encoder, name, owner, vectors)
+    again = encoder.encode_query(QUERY)
+    require(np.allclose(query, again, atol=TOLERANCE), f"{name}: the same query has other vectors the second time")
+    # Padding in a batch must not leak: an index is built in batches of any size.
+    alone = encoder.encode_sources(SOURCES[:1])[0]
+    require(np.allclose(sources[0], alone, atol=TOLERANCE), f"{name}: a source's vectors depend on its batch")
+
+
+def _check_vectors(encoder: Encoder, name: str, owner: str, vectors: Vectors) -> None:
+    array = np.asarray(vectors)
+    dimensions = 2 if encoder.late_interaction else 1
+    shape = array.ndim == dimensions and array.shape[-1] == encoder.dim
+    expected = f"(m, {encoder.dim})" if encoder.late_interaction else f"({encoder.dim},)"
+    require(shape, f"{name}: {owner} vectors have shape {array.shape}, expected {expected}")
+    lengths = np.linalg.norm(np.atleast_2d(array), axis=1)
+    require(bool(np.isfinite(array).all()), f"{name}: {owner} vectors hold NaN or infinity")
+    # A text without any word that the encoder knows may have no direction.
+    unit = (np.abs(lengths - 1) < TOLERANCE) | (lengths == 0)
+    require(bool(unit.all()), f"{name}: {owner} vectors are not of unit length")
