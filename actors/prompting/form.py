@@ -189,7 +189,7 @@ def _schema(field: Field, form: Form) -> dict[str, Any]:
         one = text
     if field.many:
         return {"type": "array", "items": one, **bounds}
-    # An empty list stands for none; anything else is null then.
+    # A list that is left out is empty; any other field is null.
     return {"anyOf": [one, {"type": "null"}]} if field.may_be_left_out and one.get("type") != "array" else one
 
 

@@ -1,4 +1,4 @@
-"""Finds the fields of a form in JSON, or in what models write in its place."""
+"""Finds the fields of a form in JSON, also in broken JSON and in Python's spelling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.prompting.form import Form, RawField, Twice
 from actors.prompting.line_reply import FINAL, Labels, fields_in_lines, untagged
 
 _VALUES = 200  # tried as JSON in one reply: each costs a scan of the rest at worst
-_SCANNED = 100_000  # characters searched for the ends of what is not quite JSON
+_SCANNED = 100_000  # characters searched for the ends of broken JSON
 _STRING = r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'"
 # Another quotation mark may stand within the string: `"the song "Help!" by the Beatles"`, `'Men's 100 m'`.
 _STRING_ENDS = r"(?=[^\S\n]*+(?:[}\n]|$|,\s*+(?:[\"'“}]|\w{1,40}\s?:|$)))"
@@ -51,8 +51,7 @@ def fields_in_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple
 
 
 def _in_broken_json(text: str, form: Form, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds the complete pairs of an object that is broken off or not quite JSON, and the field in which one was
-    `cut_off`, without a value."""
+    """Finds the complete pairs of a broken object, and the field in which it was `cut_off`, without a value."""
     start = text.find("{")
     if start < 0 or not re.match(r"\{\s{0,80}[\"'“]", text[start : start + 100]):
         return "", []
@@ -97,8 +96,7 @@ def _values(text: str) -> Iterator[tuple[int, int, Any]]:
         start = opening.start()
         try:
             value, end = decode(text, start)
-        # Brackets that are nested too deeply end in a RecursionError.
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
             limit = min(len(text), start + 20_000, start + left)
             end = _balanced(text, start, limit)
             left -= (end or limit) - start
@@ -159,7 +157,7 @@ def _balanced(text: str, start: int, limit: int) -> int:
 
 
 def literal(text: str) -> Any:
-    """Reads what is nearly JSON: commas before a closing bracket, comments, or Python's spelling; None for others."""
+    """Reads JSON with commas before a closing bracket, with comments, or in Python's spelling; None for other text."""
     text = _doubled(text)
     plain = re.sub(r",(\s{0,80})([}\]])", r"\1\2", re.sub(r"(?m)(?<=[\s,])(?://|#)\s.{0,200}$", "", text))
     try:

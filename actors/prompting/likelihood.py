@@ -1,4 +1,4 @@
-"""The probabilities that a model itself gives to what it chose, from its tokens' log-probabilities."""
+"""Computes the probabilities that a model gives to its choices, from its tokens' log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from actors.prompting.reply import ParsedReply
 
 
 def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple[tuple[str, float], ...]:
-    """(name, probability) of each field that holds one of several values, and of an answer in words.
+    """Returns (name, probability) of each field that has one of several values, and of an answer.
 
-    Of a choice it is the product over the tokens that spell it; of words the geometric mean, or a long answer would
-    always be an unlikely one. A value that cannot be found again in the reply has none; all of them are empty where the
-    completion has no tokens.
+    A choice has the product of its tokens' probabilities. An answer in words has their geometric mean, or long answers
+    would always be unlikely. A value that is not found again in the reply has none.
     """
     if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
         return ()
@@ -37,7 +36,7 @@ def likelihoods(form: Form, reply: ParsedReply, completion: Completion) -> tuple
 
 
 def _tokens_of(field: Field, value: str, choices: Sequence[str], completion: Completion) -> list[float]:
-    """The log-probabilities of the tokens in which a field's value stands, where the last label of the field is."""
+    """Returns the log-probabilities of the tokens of a field's value, after its last label."""
     spellings = [value]
     if field.value is Value.ANSWER and value in choices:
         spellings.append(letters(choices)[list(choices).index(value)])

@@ -1,4 +1,4 @@
-"""Removes from replies what is no part of their content: thoughts, template tokens, fences, emphasis, quotation marks.
+"""Removes thoughts, template tokens, fences, emphasis and quotation marks from replies.
 
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """

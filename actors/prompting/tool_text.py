@@ -1,5 +1,7 @@
-"""Tools in words: how a prompt lists them and a reply calls them, for models about which nothing else is known; and the
-other headings of a conversation."""
+"""Lists tools in a prompt and parses calls of them in a reply, as text that any model can read and write.
+
+Also holds the other headings of an AutoGen conversation.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,15 @@ class ToolText:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call as a model wrote it."""
+class ToolCall:
+    """A parsed call of a tool."""
 
     tool: str
     arguments: Mapping[str, Any]
 
 
 def tools_part(tools: Sequence[ToolText], required: bool = False) -> str:
-    """The section that lists the tools, one a line: `[name] description`, a space, the schema as JSON."""
+    """Writes the section of tools, one a line: `[name] description`, a space, the schema as JSON."""
     lines = [TOOLS, _MUST if required else _HOW]
     for tool in tools:
         # Sorted keys: equal tools give equal prompts, and so equal seeds and cached completions.
@@ -52,17 +54,17 @@ def tools_part(tools: Sequence[ToolText], required: bool = False) -> str:
 
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call in the form that `parse_calls` reads."""
+    """Writes a call as `parse_calls` reads it."""
     return f"{CALL} {json.dumps({'tool': tool, 'arguments': arguments}, ensure_ascii=False)}"
 
 
-def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
-    """The text before the calls, and the calls; no calls when anything about them is wrong.
+def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[ToolCall, ...]]:
+    """Returns the text before the calls, and the calls; no calls where anything about them is wrong.
 
-    A reply that names an unknown tool, has broken JSON, or goes on after its calls is plain text: a call is
-    never made up from half of one. Fences around the calls are let pass.
+    A reply that names an unknown tool, has broken JSON, or goes on after its calls is plain text: no call is made up
+    from half of one.
     """
-    # Models put calls in code fences although nobody asks for that.
+    # Models put calls in code fences without being asked to.
     lines = [line for line in text.strip().splitlines() if not line.strip().startswith("```")]
     first = next((i for i, line in enumerate(lines) if line.strip().startswith(CALL)), None)
     if first is None:
@@ -75,10 +77,9 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...
             return text, ()
         rest = rest.removeprefix(CALL).lstrip()
         try:
-            # Not line by line: a model may lay the arguments out over several lines.
+            # Not line by line: a model may write the arguments on several lines.
             parsed, end = decoder.raw_decode(rest)
-        # Brackets that are nested too deeply end in a RecursionError.
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
             return text, ()
         call = _checked(parsed, names)
         if call is None:
@@ -88,10 +89,10 @@ def parse_calls(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...
     return "\n".join(lines[:first]).strip(), tuple(calls)
 
 
-def _checked(parsed: object, names: Collection[str]) -> Call | None:
+def _checked(parsed: object, names: Collection[str]) -> ToolCall | None:
     if not isinstance(parsed, dict) or parsed.keys() != {"tool", "arguments"}:
         return None
     tool, arguments = parsed["tool"], parsed["arguments"]
     if not isinstance(tool, str) or tool not in names or not isinstance(arguments, dict):
         return None
-    return Call(tool, arguments)
+    return ToolCall(tool, arguments)
