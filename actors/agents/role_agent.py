@@ -9,7 +9,7 @@ from actors.agents.roles import DUMMY_SENTENCE
 from actors.errors import MemoryLost, ModelError
 from actors.messages import Abilities, Completion, FieldKind, Message, Request, Role, Status, Turn, Usage
 from actors.models import Model, abilities_of
-from actors.prompting.form import FieldFault, Form, form_of, still_asked
+from actors.prompting.form import Form, form_of, still_asked
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, in_own_form, repair_request
 from actors.prompting.reply import Reading, read, reply_of
@@ -114,6 +114,7 @@ class RoleAgent:
             reading = None if again is None else partial.repaired_by(again)
         reply = None if reading is None else reply_of(turn, reading)
         error = responses[-1].error
+        unread = reading.faults if reading is not None and reply is None else ()
         completions = [response.completion for response in responses if response.counts]
         chances = likelihoods(form, reply, completions[0]) if reply and len(responses) == 1 else ()
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
@@ -129,7 +130,7 @@ class RoleAgent:
             if turn.task and not turn.task.answers
             else dict(probable).get(FieldKind.ANSWER, confidence),
             status=Status.OK if reply else Status.FAILED if error else Status.UNPARSED,
-            error=error or ("" if reply or reading is None else "; ".join(map(_fault_line, reading.faults))),
+            error=error or "; ".join(one_line(f"{fault.field.name}: {fault.reason}") for fault in unread),
             heard=tuple(heard.message.id for heard in turn.heard),
             cut=responses[-1].cut,
             seed=turn.seed,
@@ -203,10 +204,6 @@ class _Response:
         if self.error:
             return None
         return read(form, self.completion.text, self.completion.stop == "length", among)
-
-
-def _fault_line(fault: FieldFault) -> str:
-    return one_line(f"{fault.field.name}: {fault.reason}")
 
 
 def _does_not_fit(completion: Completion) -> str:

@@ -192,7 +192,10 @@ def _choice(value: str, choices: Sequence[str]) -> str:
     if label:
         i = ord(label["letter"]) - ord("a")
         rest = label["rest"]
-        if i < len(choices) and (not rest or _remarks_on(rest, texts[i]) or _speaks_of(rest, texts, i)):
+        # A sentence after a letter may name the letter's choice and no other.
+        spoken_of = [j for j, text in enumerate(texts) if text and re.search(rf"\b{re.escape(text)}\b", rest)]
+        in_sentence = len(rest.split()) > 2 and spoken_of == [i]
+        if i < len(choices) and (not rest or in_sentence or _remarks_on(rest, texts[i])):
             named.add(i)
             behind = _plain(rest)
     if len({one_line(choices[i]) for i in named}) != 1:
@@ -224,12 +227,6 @@ def _remarks_on(rest: str, text: str) -> bool:
         or bool(_named_by_text(own, [text]))
         or bool(_ASIDE.match(f" {rest}"))
     )
-
-
-def _speaks_of(rest: str, texts: Sequence[str], i: int) -> bool:
-    """True for a sentence after a letter that names the letter's choice and no other."""
-    spoken_of = [j for j, text in enumerate(texts) if text and re.search(rf"\b{re.escape(text)}\b", rest)]
-    return len(rest.split()) > 2 and spoken_of == [i]
 
 
 def _names_another(behind: str, texts: Sequence[str], i: int) -> bool:

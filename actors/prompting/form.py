@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from actors.messages import Field, FieldKind, Question, Task, Turn, Value, wire
+from actors.messages import Field, FieldKind, Question, Turn, Value, wire
 from actors.prompting.safe_text import one_line
 
 ANSWER_FIELDS = (
@@ -108,12 +108,11 @@ def form_of(turn: Turn) -> Form:
     """Returns the form of the reply to a turn: its task's, or that of an answer."""
     if turn.task is None:
         return Form(ANSWER_FIELDS, turn.question.choices)
-    named = any(field.value is Value.NUMBERS for field in turn.task.fields)
-    return Form(turn.task.fields, turn.question.choices, _highest_number(turn, turn.task) if named else None)
-
-
-def _highest_number(turn: Turn, task: Task) -> int | None:
-    return max([len(places(turn.question)), *(given.number for given in task.given if given.number)]) or None
+    shown = None
+    if any(field.value is Value.NUMBERS for field in turn.task.fields):
+        inputs = (given.number for given in turn.task.given if given.number)
+        shown = max([len(places(turn.question)), *inputs]) or None
+    return Form(turn.task.fields, turn.question.choices, shown)
 
 
 def places(question: Question) -> dict[str, int]:

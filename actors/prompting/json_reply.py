@@ -203,17 +203,13 @@ def _unnamed(value: Any, form: Form) -> list[RawField]:
 
 def _string(double: str | None, single: str | None, bare: str | None) -> Any:
     if bare is not None:
-        return _scalar(bare.strip())
+        try:
+            return json.loads(bare)
+        except ValueError:
+            return bare.strip()
     if single is not None:
         return single.replace("\\'", "'")
     try:
         return _DECODER.decode(_doubled(f'"{double}"'))
     except ValueError:
         return double
-
-
-def _scalar(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -142,11 +142,23 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         line = _BRACKETED.sub(lambda m: f"{m[1]}: " if names.field(m[1]) else m[0], line, count=1)
         label = pattern.match(line)
         field = names.field(label["name"]) if label else None
-        if label and field and _is_label(label):
+        if (
+            label
+            and field
+            and (
+                # A name alone on its line is a heading where it has a mark, or the form's spelling.
+                label["value"] is not None or set(label["before"]) & set("#*_") or label["name"][0].isupper()
+            )
+        ):
             final = bool(FINAL.search(f"{label['words']} {label['name']}"))
             several = names.is_plural(label["name"]) and not label["number"]
             found += [(f, [value], several, final) for f, value in _of_label(field, _after_label(label), form)]
-        elif triples and _begins_triples(line, found[-1][0] if found else None):
+        # Before the first label, only a row of a table is a triple; other text there is prose.
+        elif (
+            triples
+            and (found[-1][0] is not triples if found else line.lstrip().startswith("|"))
+            and looks_like_triple(line)
+        ):
             found.append((triples, [line], True, False))
         else:
             (found[-1][1] if found else before).append(line)
@@ -154,20 +166,6 @@ def fields_in_lines(text: str, form: Form, names: Labels) -> tuple[str, list[Raw
         RawField(f, tuple(lines), None, several, final, closed=number < len(found))
         for number, (f, lines, several, final) in enumerate(found, 1)
     ]
-
-
-def _begins_triples(line: str, previous: Field | None) -> bool:
-    """True for a triple after another field, or for the row of a table; other text before the first label is prose."""
-    if previous is None:
-        return line.lstrip().startswith("|") and looks_like_triple(line)
-    return previous.value is not Value.TRIPLE and looks_like_triple(line)
-
-
-def _is_label(label: re.Match[str]) -> bool:
-    """A name alone on its line is a heading where it has a mark, or the form's spelling."""
-    if label["value"] is not None:
-        return True
-    return bool(set(label["before"]) & set("#*_") or label["name"][0].isupper())
 
 
 def _after_label(label: re.Match[str]) -> str:

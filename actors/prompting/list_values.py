@@ -136,20 +136,19 @@ def _pair(field: Field, item: Any) -> str | FieldFault:
         # Numbers of questions are left out; the question comes first, wherever the object has it.
         texts_by_key = {str(key).lower(): value for key, value in item.items() if isinstance(value, str)}
         item = [texts_by_key[key] for key in sorted(texts_by_key, key=lambda key: "question" not in key)]
-    parts = item if isinstance(item, list) else _bare(BULLET.sub("", str(item), count=1).strip()).split("|")
+    parts = item
+    if not isinstance(item, list):
+        pair = BULLET.sub("", str(item), count=1).strip()
+        inner = unwrapped(pair)
+        # Without what wraps the whole, `**a | b**`; in `"a" | "b"` each part has its own marks.
+        wrapper = pair[: max(0, pair.find(inner))]
+        parts = (inner if wrapper and wrapper not in inner else pair).split("|")
     texts = [one_line(unwrapped(str(part))) for part in parts]
     if not 1 <= len(texts) <= 2 or not texts[0]:
         return FieldFault(field, f"{quoted(str(item))} is not a question and its answer")
     if PLACEHOLDER.fullmatch(texts[0]) or {text.lower() for text in texts} <= _QUESTION_NAMES | _ANSWER_NAMES:
         return ""
     return " | ".join(text for text in texts if text)
-
-
-def _bare(pair: str) -> str:
-    """Removes what wraps the whole, `**a | b**`; in `"a" | "b"` each part has its own marks."""
-    inner = unwrapped(pair)
-    wrapper = pair[: max(0, pair.find(inner))]
-    return inner if wrapper and wrapper not in inner else pair
 
 
 def _call(field: Field, item: Any) -> str | FieldFault:

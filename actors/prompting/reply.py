@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Question, Turn, Value
@@ -219,12 +219,6 @@ def _broken_off(raws: Sequence[RawField]) -> RawField | None:
     return last if last.field.many or last.field.kind in PROSE or len(last.lines) == 1 else None
 
 
-def _read_broken(raw: RawField) -> Values | FieldFault | None:
-    """Reads a field that was cut off: the whole sentences of reasoning, and nothing of any other."""
-    whole = whole_sentences("\n".join(raw.lines)) if raw.field.kind is FieldKind.REASONING else ""
-    return read_values(replace(raw, lines=tuple(whole.split("\n")))) if whole else FieldFault(raw.field, _CUT_OFF)
-
-
 def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> _FieldValues:
     """Reads the last value of each field that has one, and all of one that may have many."""
     outcomes: dict[str, list[str]] = {}
@@ -237,7 +231,13 @@ def _values(form: Form, raws: Sequence[RawField], broken: RawField | None = None
         field, name = raw.field, raw.field.name
         reconsidered = any(reconsiders[place.get(name, number) : number])
         place[name] = number
-        outcome: Values | FieldFault | None = _read_broken(raw) if raw is broken else read_values(raw, form.choices)
+        outcome: Values | FieldFault | None
+        if raw is broken:
+            # Of a field that was cut off, only the whole sentences of reasoning count.
+            whole = whole_sentences("\n".join(raw.lines)) if field.kind is FieldKind.REASONING else ""
+            outcome = (one_line(whole),) if whole else FieldFault(field, _CUT_OFF)
+        else:
+            outcome = read_values(raw, form.choices)
         if outcome is None:
             continue
         # Two different values contradict each other, except in texts, of which the later one is the better.

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_BULLET = re.compile(r"\A\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++|\[\d{1,2}\]\s++)?")
+from actors.prompting.reply_text import BULLET
+
 _LABEL = re.compile(r"(?:[*_]{0,2}triplet?s?(?:\s\d{1,2})?[*_]{0,2}\s?[:：]\s*)", re.IGNORECASE)
 _ARROW = re.compile(
     r"\s*(?:--?>|→|⟶|⇒|=>|➔|➜)\s*"  # a -> b
@@ -62,7 +63,7 @@ def looks_like_triple(line: str) -> bool:
 
 
 def _of_text(text: str) -> Parts | None:
-    text = _LABEL.sub("", _BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1)
+    text = _LABEL.sub("", BULLET.sub("", text.replace("｜", "|").strip(), count=1), count=1)
     whole = text
     text = _bare(text)
     text = _ASIDE.sub("", text).rstrip(" .;,") if not text.endswith(")") or _ASIDE.search(text) else text

@@ -10,11 +10,10 @@ from actors.prompting.answer_value import is_unknown, stated_answer
 from actors.prompting.field_values import one_of, read_values
 from actors.prompting.form import PROSE, FieldFault, Form, RawField
 from actors.prompting.list_values import ANSWER_LINE
-from actors.prompting.reply_text import BOXED, TAKES_BACK, chatter, undecorated
+from actors.prompting.reply_text import BOXED, BULLET, TAKES_BACK, chatter, undecorated
 from actors.prompting.safe_text import one_line
 from actors.prompting.triples import looks_like_triple
 
-_BULLET = re.compile(r"\s*+(?:[-*+•·▪◦–]\s++|\(?\d{1,2}[.):]\s++)(?=\S)")
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
@@ -33,6 +32,7 @@ _REFUSES = re.compile(
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
+_NAME = re.compile(r"(?=[A-Z])[^\s:：|=<{]+(?:\s+[^\s:：|=<{]+){0,3}(?<![.!?。])")  # a few words that are no sentence
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 
@@ -87,30 +87,21 @@ def _list(lines: Sequence[str], field: Field) -> list[RawField]:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
         items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
-    elif len(lines) == 1 and not _BULLET.match(lines[0]) and _is_name(lines[0]):
+    elif len(lines) == 1 and _NAME.fullmatch(lines[0].strip(" *_`\"'")):
         items = list(lines)
     else:
-        items = [line for line in lines if _BULLET.match(line)]
+        items = [line for line in lines if BULLET.match(line)]
         if items and all(line.rstrip(" *_").endswith("?") for line in items):
             lines = items  # lines between or after the questions explain them
         if not items and field.kind is FieldKind.SUB_QUESTION:
             items = [line for line in lines if line.rstrip().endswith("?")]
     others = [line for line in lines if line not in items and not chatter(line)]
+    comments = [line for line in others if line.strip().startswith(("#", "```", "---")) or line.rstrip()[-1] in ":：!"]
     # Under several headings, some of the items may be rejected ones.
     headings = [line for line in lines if line.rstrip().endswith((":", "："))]
-    if not items or len(headings) > 1 or any(not _is_comment(line) for line in others):
+    if not items or len(headings) > 1 or len(comments) < len(others):
         return []
     return [RawField(field, (item,)) for item in items]
-
-
-def _is_name(line: str) -> bool:
-    """True for a few words that are no sentence."""
-    words = line.strip(" *_`\"'").split()
-    return 0 < len(words) <= 4 and words[0][0].isupper() and not re.search(r"[:：|=<{]|[.!?。]\W*$", line)
-
-
-def _is_comment(line: str) -> bool:
-    return chatter(line) or line.strip().startswith(("#", "```", "---")) or line.rstrip().endswith((":", "：", "!"))
 
 
 def _answer(text: str, field: Field, form: Form) -> list[RawField]:
@@ -122,7 +113,9 @@ def _answer(text: str, field: Field, form: Form) -> list[RawField]:
         match = _ON_ONE_LINE.match(line)
         # Without a confidence it may be a quotation, or cut off.
         if match and stated_answer(match[2], form.choices)[1] is not None:
-            return [*_reasoning(match[1], form), RawField(field, (match[2],))]
+            before = re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", match[1], flags=re.IGNORECASE)
+            reasoning = [RawField(f, (before,)) for f in form.fields if f.kind is FieldKind.REASONING]
+            return [*reasoning, RawField(field, (match[2],))]
     if called := called_the_answer(text):
         # A letter's full stop may end a sentence or be a name's (`John F. Kennedy`), unless letters are the choices'.
         initials = not form.choices and any(map(_AFTER_INITIAL.match, called))
@@ -151,11 +144,6 @@ def called_the_answer(text: str) -> list[str]:
     return [value.partition("\n")[0].rstrip(" ,;(") for value in called]
 
 
-def _reasoning(text: str, form: Form) -> list[RawField]:
-    field = next((field for field in form.fields if field.kind is FieldKind.REASONING), None)
-    return [RawField(field, (re.sub(r"^\W{0,8}reasoning\W{0,4}:\s*", "", text, flags=re.IGNORECASE),))] if field else []
-
-
 def sentence(value: str) -> str:
     """Returns the first sentence."""
     end = _SENTENCE_END.search(value)
@@ -166,7 +154,7 @@ def _is_bare_answer(line: str, form: Form) -> bool:
     """True for a reply that is one of the choices, or a few words that are no sentence."""
     if form.choices:
         return stated_answer(line, form.choices)[0] not in ("",)
-    if _BULLET.match(line):
+    if BULLET.match(line):
         return False
     words = line.strip(" *_`\"'.").split()
     return 0 < len(words) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(line)
