@@ -17,7 +17,7 @@ from actors.prompting.triples import looks_like_triple
 _ON_ONE_LINE = re.compile(r"(.*[\s.,;*_|])(?:final )?answer[*_`]{0,3}[:：](.*)", re.IGNORECASE)
 _THE_ANSWER_IS = re.compile(
     r"(?:^|[\s,;(])(?:the|my|our|so the)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
-    r"(?:is|would be|must be|should be)\s?[:：]?\s+(?=[^\n])",
+    r"(?:is|would be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(

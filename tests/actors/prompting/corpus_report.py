@@ -1,6 +1,6 @@
-"""What the reader makes of a corpus of replies: read, repaired, refused or wrong.
+"""Counts the outcomes of reading a corpus of replies: read, asked again, refused or wrong.
 
-python -m tests.actors.prompting.corpus_report        (with `-v`, what differs from what a careful person reads)
+python -m tests.actors.prompting.corpus_report          (`-v wrong`, `-v "asked again"`: shows these replies)
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from actors.prompting.safe_text import one_line
 from tests.actors.prompting.forms import FORMS
 
 CORPUS = Path(__file__).parent / "corpus"
+REAL = ("qwen", "smollm2")  # files of replies that a model gave; the others imitate the habits of models
 
 
 @dataclass(frozen=True)
@@ -99,16 +100,17 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    counts: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {"real": Counter(), "imitated": Counter()}
     for case in cases():
         outcome = case.outcome
-        counts[outcome] += 1
+        counts["real" if case.place.startswith(REAL) else "imitated"][outcome] += 1
         if "-v" in sys.argv and outcome in sys.argv:
             print(f"=== {case.place} {outcome}\n{case.reply}\n--- expected {case.expected}")
             faults = [(fault.field.name, fault.reason) for fault in case.reading.faults]
             print(f"--- read {values_of(case.reading, case.form)} {faults}")
-    total = sum(counts.values())
-    print(f"{total} replies: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    for origin, outcomes in counts.items():
+        listed = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
+        print(f"{outcomes.total()} {origin} replies: {listed}")
 
 
 if __name__ == "__main__":
