@@ -82,6 +82,8 @@ def _run(words: list[str]) -> int:
     if starts_ray(config):
         # It comes up while all that follows is imported and checked.
         head.begin()
+    elif config.ray.address:
+        head.leave_token_to_user()
     from experiments.running.unused import check_used
 
     # A sweep looks for it in its trials.

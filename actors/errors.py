@@ -1,4 +1,4 @@
-"""Every error that the project raises on purpose.
+"""Defines every error that the project raises on purpose.
 
     AgoraError
     ├── UserError       bad input; `run.py` prints its one line and exits with code 2
@@ -9,10 +9,9 @@
     ├── MemoryLost      an agent does not remember its earlier turns: the discussion is replayed
     ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
     └── ModelError      no completion this time; asking again may work
-        ├── ModelLost   the model will not answer again: its process has to be started anew
-        └── ReplicaFull a replica has as many requests as it takes: the request goes to another one
+        └── ModelLost   the model will not answer again: its process has to be started anew
 
-Failures of single turns are no errors but data: the message's status says `unparsed` or `failed`.
+The failure of a single turn is data and no error: the status of its message is `unparsed` or `failed`.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ E = TypeVar("E", bound=BaseException)
 
 
 class AgoraError(Exception):
-    """The base of all; its text is one line."""
+    """Base of all errors; the text is one line."""
 
 
 class UserError(AgoraError):
-    """Bad input: its text is one line that says what was wrong, what was expected and what to do.
+    """Bad input. One line names what was wrong, what was expected and what to do.
 
-    `run.py` prints that line and exits with code 2, without a traceback.
+    `run.py` prints it and exits with code 2, without a traceback.
     """
 
     def __str__(self) -> str:
-        # Names of files and ids that it quotes may come from others: none of them breaks the line or moves the cursor.
+        # File names and ids in it may come from others: none of them breaks the line or moves the cursor.
         return visible(super().__str__())
 
 
 class ClusterError(AgoraError):
-    """Ray, or an actor on it, does not come up."""
+    """Ray or an actor does not come up."""
 
 
 class StoreError(AgoraError):
-    """A folder of LanceDB tables cannot be written, read, or is damaged."""
+    """A folder of LanceDB tables cannot be read or written, or is damaged."""
 
 
 class WebError(AgoraError):
@@ -52,31 +51,27 @@ class WebError(AgoraError):
 
 
 class AgentLost(AgoraError):
-    """An agent's process died with turns in flight; Ray starts it again, without its memory."""
+    """An agent's process died with turns in flight. Ray starts it again, without its memory."""
 
 
 class MemoryLost(AgoraError):
-    """An agent does not remember its earlier turns: the discussion has to be replayed from its start."""
+    """An agent does not remember its earlier turns, so the discussion has to be replayed."""
 
 
 class ModelGone(AgoraError):
-    """No replica is left and none will come: the end of the run and not one turn's failure, so it is never recorded."""
+    """No replica is left and none will come. It ends the run, and is never recorded as one turn's failure."""
 
 
 class ModelError(AgoraError):
-    """No completion this time (a replica died, an endpoint refused); asking again may work."""
+    """No completion this time, as an endpoint refused or a replica died. Asking again may work."""
 
 
 class ModelLost(ModelError):
-    """The model will not answer again (its engine died or hangs): its process has to be started anew."""
-
-
-class ReplicaFull(ModelError):
-    """The replica has as many requests as it takes; this one was not begun."""
+    """The model will not answer again, as its engine died or hangs. Its process has to be started anew."""
 
 
 def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | None:
-    """The first exception of a kind in a group, which may be nested: an error in one of many discussions is wrapped."""
+    """Returns the first exception of a kind in a group, which may be nested, or None."""
     for error in group.exceptions:
         # Groups nest once per group of tasks that the error has passed.
         first = first_of(kind, error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,8 +1,8 @@
-"""Finds what a configuration names: the project's own, an installed package's, or an importable reference.
+"""Finds the thing that a configuration names: the project's own, an installed package's, or an importable reference.
 
-A name is looked up among the project's own things, then among the entry points of installed packages; a reference,
-`package.module:Name`, is imported. What a run folder names is never imported unless the command line names it too
-(`experiments.config` sees to that).
+A name is looked up among the project's own things, then among the entry points of installed packages. A reference,
+`package.module:Name`, is imported. A reference in a run folder is imported only if the command line names it too, which
+`experiments.config` checks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from actors.errors import UserError
 
 T = TypeVar("T")
 
-SHOWN = 80  # characters of a name that nobody knows
+SHOWN = 80  # characters of an unknown name
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?` for the known name that is spelt most alike; empty where none is close."""
-    # difflib leaves out what is less than 60% alike, so that no unrelated name is suggested.
+    """Returns ` Did you mean 'x'?` for the closest known name, or nothing where none is close."""
+    # difflib leaves out names that are less than 60% alike.
     near = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -49,7 +49,7 @@ def imported(reference: str, key: str) -> Any:
         # `module:Outer.make` names an attribute of a class.
         for name in path.split("."):
             value = getattr(value, name)
-    except Exception as error:  # whatever somebody else's module raises when it is imported
+    except Exception as error:  # another author's module may raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
             f"{key}={reference}: cannot be imported ({type(error).__name__}: {reason}); it has to be in this "
@@ -59,27 +59,27 @@ def imported(reference: str, key: str) -> Any:
 
 
 def installed(group: str) -> dict[str, str]:
-    """References by name, from the entry points of installed packages in the group `agora_mm.<group>`."""
+    """Returns references by name, from the entry points `agora_mm.<group>` of installed packages."""
     return _installed(group, tuple(sys.path))
 
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    # Reads the lists of all packages on the path, and every name of a configuration is looked up.
+    # Reads the metadata of all packages on the path, and every name of a configuration is looked up.
     return {entry.name: entry.value for entry in entry_points(group=f"agora_mm.{group}")}
 
 
 def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
-    """The thing that a name stands for: an entry of `ours`, an installed package's, or what it refers to.
+    """Returns an entry of `ours`, an installed package's thing, or the object of a reference.
 
     Args:
         group: of the entry points, such as `methods`.
-        key: the setting that holds the name, for the error's text.
+        key: the setting with the name, for the error's text.
 
     Raises:
-        UserError: there is none; the error has the nearest name and all known ones.
+        UserError: there is none. The text has the closest name and all known ones.
     """
-    # The project's own come first: no installed package can take the place of one.
+    # The project's own come first, so that no package can replace one.
     if name in ours:
         return ours[name]
     if is_reference(name):
@@ -90,6 +90,6 @@ def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     known = [*ours, *references]
     name = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
     raise UserError(
-        f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; your own goes by "
-        "package.module:Name"
+        f"{key}: there is no {name!r}.{near_miss(name, known)} Known: {', '.join(known)}; name your own "
+        "as package.module:Name"
     )

@@ -1,5 +1,4 @@
-"""Memory: what this machine, or the container that this process is in, has free, whether it ran out, and how often this
-process looks for what it can give back."""
+"""Reads how much memory is free on this machine or in this container, and whether it ran out."""
 
 from __future__ import annotations
 
@@ -14,24 +13,24 @@ VMSTAT = Path("/proc/vmstat")
 
 
 def available_bytes(cgroup: Path = CGROUP) -> int:
-    """Bytes that processes can still have: the machine's, or what a container's limit leaves of them."""
+    """Returns the bytes that processes can still have: the machine's, or those that a container's limit leaves."""
     available: int = psutil.virtual_memory().available
     with suppress(OSError, ValueError):
-        # "max", of a container without a limit, is no number.
+        # A container without a limit has "max", which is no number.
         limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
-        # Of what it uses, the cache of files is given up first.
+        # The kernel gives up the cache of files first.
         reclaimable = _counters(cgroup / "memory.stat").get("inactive_file", 0)
         available = min(available, max(0, limit - used + reclaimable))
     return available
 
 
 def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
-    """How many processes the kernel has killed so far because memory ran out, here or in this container."""
+    """Counts the processes that the kernel has killed so far because memory ran out, here or in this container."""
     return max(_counters(cgroup / "memory.events").get("oom_kill", 0), _counters(vmstat).get("oom_kill", 0))
 
 
 def _counters(file: Path) -> dict[str, int]:
-    """Lines of a name and a number; nothing where there is no such file."""
+    """Reads lines of a name and a number; none where there is no such file."""
     counters = {}
     with suppress(OSError, ValueError):
         for line in file.read_text().splitlines():
@@ -41,6 +40,6 @@ def _counters(file: Path) -> dict[str, int]:
 
 
 def collect_rarely() -> None:
-    """Run the garbage collector rarely: turns and messages are frozen and make no cycles, and by default a third of the
-    time goes into scanning them."""
+    """Runs the garbage collector rarely. Turns and messages make no cycles, and scanning them takes a third of the time
+    by default."""
     gc.set_threshold(100_000)

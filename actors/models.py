@@ -1,4 +1,4 @@
-"""The interface of every model: the embedded reader, vLLM, an endpoint, or a pool of any of them."""
+"""Defines the interface of every model: the embedded reader, vLLM, an endpoint, or a pool of replicas."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from actors.messages import Abilities, Completion, Request
 
 
 class Model(Protocol):
-    """Gives completions. Where it also has `async start()`, a replica awaits that before the first request; where it
-    has `async abilities()`, that tells what it can do once it is started, and else `Abilities()` is taken for granted.
+    """Completes requests.
+
+    Optional methods: `async start()`, awaited before the first request; `async abilities()`, which returns what the
+    model can do once it is started (without it, `Abilities()`).
     """
 
     async def complete(self, request: Request) -> Completion:
-        """Answers one request.
+        """Completes one request.
 
-        A model that will never be able to serve the request returns a completion that says why: `stop="too_long"` for a
-        prompt longer than its context, `stop="error"` for anything else.
+        For a request that it can never serve, a model returns a completion with `stop="too_long"` if the prompt is
+        longer than its context, else `stop="error"` and the reason.
 
         Raises:
             ModelError: the call itself failed (ModelLost: and so will all others).
@@ -25,6 +27,6 @@ class Model(Protocol):
 
 
 async def abilities_of(model: Model) -> Abilities:
-    """What a model can do: what it says itself, or else the least that every model can."""
+    """Returns the model's own abilities, or else those that every model has."""
     tell = getattr(model, "abilities", None)
     return Abilities() if tell is None else await tell()

@@ -9,13 +9,13 @@ from multiprocessing.process import BaseProcess
 
 import psutil
 
-# How long `ended` waits, and how often it looks.
+# Of `ended`: how long it waits, and how often it looks.
 WAIT_S = 5.0
 POLL_S = 0.05
 
 
 def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
-    """Children of this process, with all that they have started so far."""
+    """Returns children of this process, with all that they have started so far."""
     processes: list[psutil.Process] = []
     for child in children:
         with suppress(psutil.NoSuchProcess):
@@ -26,20 +26,20 @@ def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Sends SIGKILL to each that still runs, and waits for none.
+    """Sends SIGKILL to each process that still runs, and waits for none.
 
-    Python's trackers of shared memory are spared: they free what the killed ones leave, and then end.
+    Python's trackers of shared memory are spared: they free what the others leave, and end by themselves.
     """
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            # Not every list comes from `descendants`, which has left the trackers out.
+            # Not every list is one of `descendants`, which leaves trackers out.
             if not _is_tracker(process):
                 # SIGKILL, since a process that is stopped or hangs handles no other signal.
                 process.kill()
 
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:
-    """Waits until all have ended; False when some have not after WAIT_S (a killed one first frees its memory)."""
+    """Waits until all have ended; False where some have not after WAIT_S. A killed one first frees its memory."""
     left = list(processes)
     for _ in range(round(WAIT_S / POLL_S)):
         left = [process for process in left if runs(process)]
@@ -50,7 +50,7 @@ async def ended(processes: Iterable[psutil.Process]) -> bool:
 
 
 def runs(process: psutil.Process) -> bool:
-    """True until the process has ended. A zombie, which only waits for its parent to ask about it, has ended."""
+    """True until the process has ended. A zombie has ended."""
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

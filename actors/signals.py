@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a run as Ctrl-C does; a second one of these ends the process and its children at once."""
+"""Has SIGTERM and SIGHUP end a run as Ctrl-C does; a second signal ends the process and its children at once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import psutil
 from actors.processes import kill
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 10.0  # a run that takes longer to end says how to end it at once
+PATIENCE_S = 10.0  # a run that takes longer to end prints how to end it at once
 STILL_ENDING = "still ending; once more Ctrl-C, or the same signal, ends it at once\n"
 Handler = Callable[[int, FrameType | None], Any]
 
 
 class Ending:
-    """Which signal ends this process: `number` is 0 until SIGTERM or SIGHUP comes.
+    """Records which signal ends this process: `number` is 0 until SIGTERM or SIGHUP comes.
 
-    `line` is written to stderr when a second one (or a second Ctrl-C) comes, as nothing else can be said then.
+    `line` is written to stderr when a second one (or a second Ctrl-C) comes.
     """
 
     def __init__(self) -> None:
@@ -34,23 +34,23 @@ class Ending:
         self._read = threading.Event()
 
     def install(self) -> None:
-        """Handles SIGTERM and SIGHUP from now on, except one that is ignored (`nohup`), and counts them together with
-        Ctrl-C. For the main thread."""
+        """Handles SIGTERM and SIGHUP from now on, and counts them together with Ctrl-C. A signal that is ignored
+        (`nohup`) stays ignored. For the main thread."""
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
         received, sent = socket.socketpair()
         sent.setblocking(False)
-        # A byte for each signal, written in C when it comes: whatever the main thread hangs in, the watcher reads it.
+        # Python writes a byte in C for each signal, so that the watcher reads it whatever the main thread hangs in.
         self._sent = sent.detach()
         signal.set_wakeup_fd(self._sent, warn_on_full_buffer=False)
-        # A child that was forked off would write its own signals there.
+        # A forked child would write its own signals there.
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
         threading.Thread(target=self._watch, args=(received,), name="signals", daemon=True).start()
 
     def settle(self) -> None:
-        """Ends the process if a second signal has come, else returns. To be called before the end is said and at the
-        end: a second signal interrupts what the first has begun."""
+        """Ends the process if a second signal has come, else returns. To be called before the end is printed and at the
+        end, as a second signal interrupts what the first has begun."""
         if self._sent >= 0:
             self._read.clear()
             os.write(self._sent, b"\0")
@@ -60,16 +60,16 @@ class Ending:
         if self.number:
             return  # the watcher has it as well
         self.number = number
-        # Whoever handles Ctrl-C now knows how to stop what runs now: asyncio cancels its main task, for example.
+        # The present handler of Ctrl-C knows how to stop what runs now: asyncio's cancels its main task.
         interrupt = signal.getsignal(signal.SIGINT)
         if callable(interrupt):
             interrupt(signal.SIGINT, frame)
         else:
-            # What a shell starts in the background ignores SIGINT.
+            # A process that a shell starts in the background ignores SIGINT.
             raise KeyboardInterrupt
 
     def _watch(self, received: socket.socket) -> None:
-        """Ends the process at the second signal of ENDING; says how, where the first takes long."""
+        """Ends the process at the second signal of ENDING. Prints how to end it, where the first takes long."""
         first = 0
         while True:
             try:
@@ -91,15 +91,15 @@ class Ending:
 
 def _write(line: str) -> None:
     with suppress(OSError):
-        # Not `print`, which the signal may have come in the middle of.
+        # Not `print`, which the signal may have interrupted.
         os.write(2, line.encode())
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Holds the first of Ctrl-C, SIGTERM and SIGHUP back until the end of the block.
+    """Delays the first of Ctrl-C, SIGTERM and SIGHUP until the end of the block.
 
-    A block that raises SystemExit counts as one that SIGTERM came in: that is what Ray's own handler does.
+    SystemExit in the block counts as SIGTERM, since Ray's own handler raises it.
     """
     handlers = _handlers()
     received: list[int] = []
@@ -124,7 +124,7 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Installs the handlers of these signals again at the end: Ray sets its own in C and, when it ends, the default."""
+    """Installs the handlers of these signals again at the end. Ray sets its own in C, and the default when it ends."""
     handlers = _handlers()
     try:
         yield
@@ -133,7 +133,7 @@ def handlers_kept() -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Handler]:
-    """Python's handlers of the signals that end a run. None in another thread than the main one, which gets none."""
+    """Python's handlers of the signals that end a run; none in another thread than the main one."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     handlers = {int(number): signal.getsignal(number) for number in ENDING}

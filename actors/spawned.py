@@ -1,4 +1,4 @@
-"""Calls side by side in processes of their own, and how many cores there are for them."""
+"""Runs calls in other processes side by side, and counts the cores for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """The cores that this process may use, which in a container are fewer than the machine has."""
+    """Counts the cores that this process may use, which in a container are fewer than the machine's."""
     # macOS knows no affinity.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -25,13 +25,15 @@ def cores() -> int:
 def spawned(
     calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], None] | None = None
 ) -> Iterator[list[Future[R]]]:
-    """The calls' results for the block, in their order, `at_once` of them being made at the same time. After the block,
-    or an interrupt in it, calls that have not begun are dropped. `begin` is called first in each process."""
+    """Makes `at_once` calls at a time, and returns their results for the block, in their order.
+
+    Calls that have not begun at its end, or at an interrupt, are dropped. `begin` is called first in each process.
+    """
     # Spawned: a fork copies the locks of other libraries' threads without the threads.
     context = get_context("spawn")
     with ProcessPoolExecutor(min(at_once, len(calls)), context, initializer=_begin, initargs=(begin,)) as pool:
         try:
-            # A process whose start is interrupted half way would end in a traceback of its own.
+            # A process that is interrupted while it starts would print a traceback.
             with held_back():
                 futures = [pool.submit(call) for call in calls]
             yield futures

@@ -1,4 +1,4 @@
-"""Text as a terminal may show it."""
+"""Makes text safe for a terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from unicodedata import category
 
 
 def visible(text: str) -> str:
-    """Text as a terminal may show it: ids and names from data and folders could hold commands to a terminal, line
-    breaks and marks of direction. Each becomes its escape, such as `\\x1b`; printed text stays as it is."""
+    """Replaces what is not printable by its escape, such as `\\x1b`.
+
+    Ids and names from data and folders could hold commands to a terminal, line breaks and marks of direction.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or category(c) == "Zs" else c.encode("unicode_escape").decode() for c in text)

@@ -11,7 +11,7 @@ ROOMS = ("actors", "experiments", "retrieval", "topologies")
 # Modules and functions that run what a file holds. The channel unpickles what its own processes send, after a key; a
 # learner's actor takes back the state that one before it gave, over Ray and never from a file.
 LOADS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-MAY_PICKLE = {"actors/runtime/channel.py", "actors/runtime/stateful_actor.py"}
+MAY_PICKLE = {"actors/runtime/channel.py", "actors/runtime/stateful.py"}
 CALLS = {"eval", "exec", "compile", "__import__", "runpy.run_path", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 TORCH = {"torch.load", "torch.jit.load", "torch.package.PackageImporter", "np.load", "numpy.load", "pandas.read_pickle"}
 

@@ -1,10 +1,12 @@
-"""Everything that runs on Ray for one run: launched, waited for, supervised, and ended with it."""
+"""Launches all that runs on Ray for one run, waits for it, supervises it, and ends it with the run."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -15,43 +17,49 @@ from actors.errors import ClusterError
 from actors.memory import collect_rarely
 from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
-from actors.runtime.agent_actor import AgentActor, AgentHandles
-from actors.runtime.agents import instances_of, roles_held
-from actors.runtime.connection import connect, disconnect, session_folder
-from actors.runtime.head import forget_session
-from actors.runtime.remote import RESTARTS
-from actors.runtime.replica_actor import PoolHandle, ReplicaActor
+from actors.runtime.client import Client
+from actors.runtime.head import connect, disconnect
+from actors.runtime.pool import RemotePool
+from actors.runtime.process import AgentProcess, Process, ReplicaProcess
+from actors.runtime.remote import RESTARTS, Actor
 from actors.runtime.runtime import START_S, OnEvent, ignore
-from actors.runtime.stateful_actor import StatefulActor, StatefulObject
+from actors.runtime.stateful import LearnerProcess, RemoteStateful
 from actors.runtime.supervision import supervise, wait_until_up, watch_head
+from actors.runtime.team import RemoteAgents, instances_of, roles_held
 from actors.settings import AgentSettings, RaySettings
 
-# Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy says.
+# Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy is.
 SOME_MEMORY = 1
 CLOSE_S = 5.0  # agents write their caches' last completions to disk
 END_S = 2.0  # replicas signal their engines' processes
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """An actor: its `kind` (`replica`, `agent` or `learner`), its name in messages, and the handle that keeps it."""
+
+    kind: str
+    name: str
+    actor: Actor
+    handle: Any
+
+
 class Cluster:
-    """Everything that runs for one run. Use as a context manager: on the way out all its processes end."""
+    """Runs agents, models and learners on Ray. A context manager: all their processes end with its block."""
 
     def __init__(self, settings: RaySettings) -> None:
         self._settings = settings
-        self._actors: list[Any] = []
-        self._starting: list[tuple[str, str, Any]] = []
-        self._pools: dict[str, PoolHandle] = {}
-        self._agents: list[Any] = []
-        self._replicas: list[Any] = []
+        self._launched: list[_Launched] = []
+        self._starting: list[_Launched] = []
+        self._pools: dict[str, RemotePool] = {}
         self._models: list[Model] = []
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
         self._supervisors: list[asyncio.Task[None]] = []
-        self._senders = 0
         self._start_timeout_s = settings.start_timeout_s or START_S
-        self._next_number: dict[str, int] = {}
+        self._numbers: Counter[tuple[str, str]] = Counter()
 
     def __enter__(self) -> Cluster:
         connect(self._settings.address)
-        self._session = session_folder() if self._settings.address is None else None
         self._gc_threshold = gc.get_threshold()
         collect_rarely()
         return self
@@ -61,10 +69,8 @@ class Cluster:
         try:
             self.clear()
         finally:
-            disconnect()
-        # What failed may be told by its logs.
-        if self._session and not (kind and issubclass(kind, Exception)):
-            forget_session(self._session)
+            # The logs of what failed are kept.
+            disconnect(forget=not (kind and issubclass(kind, Exception)))
 
     def clear(self) -> None:
         """End everything that was launched. More can be launched afterwards."""
@@ -75,15 +81,16 @@ class Cluster:
         for model in self._models:
             if isinstance(model, CachedModel):
                 model.close()
-        closing = [agent.close.remote() for agent in self._agents]
+        of_kind = {kind: [each.handle for each in self._launched if each.kind == kind] for kind in ("agent", "replica")}
+        closing = [handle.close.remote() for handle in of_kind["agent"]]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
-        ending = [replica.end_children.remote() for replica in self._replicas]
+        ending = [handle.end_children.remote() for handle in of_kind["replica"]]
         if ending:
             ray.wait(ending, num_returns=len(ending), timeout=END_S)
-        for actor in self._actors:
-            ray.kill(actor)
-        for ended in (self._supervisors, self._models, self._agents, self._replicas, self._actors, self._starting):
+        for each in self._launched:
+            ray.kill(each.handle)
+        for ended in (self._supervisors, self._models, self._launched, self._starting):
             ended.clear()
         self._pools.clear()
         self._reserved = {"CPU": 0.0, "GPU": 0.0}
@@ -111,26 +118,17 @@ class Cluster:
             replicas, cpus, gpus: how many, and what Ray sets aside for each.
             capacity: the most requests that a replica works on at once.
             pool: its name; several pools may run side by side.
-            start_timeout_s: how long its models take to load at most, where the settings do not say.
+            start_timeout_s: how long its models take to load at most, unless the settings have a timeout.
 
         Raises:
             ClusterError: the machine can never hold so many.
         """
         self._check_fits(pool, replicas, cpus, gpus)
-        options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": RESTARTS, "scheduling_strategy": "SPREAD"}
-        # Numbers go on after `clear`, for Ray may not have let go yet of the names of replicas that were ended.
-        start = self._next_number.get(pool, 0)
-        self._next_number[pool] = start + replicas
-        names = tuple(f"{pool}-{number}" for number in range(start, start + replicas))
         timeout_s = self._settings.start_timeout_s or start_timeout_s
         self._start_timeout_s = max(timeout_s, self._start_timeout_s)
-        self._pools[pool] = PoolHandle(names, capacity, timeout_s)
-        remote: Any = ray.remote  # only the decorator takes groups of threads, not `options`
-        actor_class = remote(concurrency_groups={"pulse": 1})(ReplicaActor)
-        for name in names:
-            handle = self._launch(actor_class, {**options, "name": name}, make_model, capacity)
-            self._starting.append(("replica", name, handle))
-            self._replicas.append(handle)
+        options = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+        actors = [self._launch("replica", pool, ReplicaProcess, options, make_model, capacity) for _ in range(replicas)]
+        self._pools[pool] = RemotePool(tuple(actors), capacity, timeout_s)
 
     def launch_agents(
         self,
@@ -139,37 +137,29 @@ class Cluster:
         reuse: Reuse | None = None,
         pool: str = "model",
         others: Mapping[str, tuple[str, Reuse | None]] = MappingProxyType({}),
-    ) -> AgentHandles:
-        """Start one actor per role, over the replicas launched before; with `reuse`, none asks twice for the same.
+    ) -> RemoteAgents:
+        """Start one actor per role, over replicas launched before. With `reuse` equal requests are computed once.
 
         All instances of a role share its actor, which keeps their turns apart.
 
         Args:
             others: pool and cache of the roles that ask another model, by the role's name.
         """
-        options = {
-            "num_cpus": 0,
-            "memory": SOME_MEMORY,
-            "max_restarts": RESTARTS,
-            "scheduling_strategy": "SPREAD",
-        }
-        actor_class = ray.remote(AgentActor)
-        handles = {}
+        options = {"num_cpus": 0, "memory": SOME_MEMORY, "scheduling_strategy": "SPREAD"}
+        actors = {}
         for name, role in roles_held(roles).items():
             asked, kept = others.get(name, (pool, reuse))
-            handles[name] = self._launch(
-                actor_class, options, self._sender(name), role, settings, self._pools[asked], kept
-            )
-        self._starting += [("agent", name, handle) for name, handle in handles.items()]
-        return AgentHandles(handles, instances_of(roles))
+            arguments = f"{name}-{len(self._launched)}", role, settings, self._pools[asked], kept
+            actors[name] = self._launch("agent", name, AgentProcess, options, *arguments)
+        return RemoteAgents(actors, instances_of(roles))
 
-    def pool(self, name: str = "model") -> PoolHandle:
+    def pool(self, name: str = "model") -> RemotePool:
         """A pool, for a sender in another process."""
         return self._pools[name]
 
     def model(self, reuse: Reuse | None = None, pool: str = "model") -> Model:
         """A pool as a model for this process. It is closed with the cluster."""
-        model = self._pools[pool].model(self._sender("driver"), reuse)
+        model = self._pools[pool].model("driver", reuse)
         self._models.append(model)
         return model
 
@@ -178,26 +168,27 @@ class Cluster:
 
         Called after `wait_until_ready`, it takes one call; before, as long as the model takes to load.
         """
-        return await abilities_of(self._pools[pool].model(self._sender("driver"), reuse=None))
+        return await abilities_of(self._pools[pool].model("driver", reuse=None))
 
-    def _sender(self, name: str) -> str:
-        """A name that no other sender has, and that stays the same when the process behind it is started anew."""
-        self._senders += 1
-        return f"{self._senders}-{name}"
+    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, RemoteStateful]:
+        """Start one actor that makes objects. The state of each (its `state` and `load`) outlives the process."""
+        actor = self._launch("learner", name, LearnerProcess, {"num_cpus": 0}, made)
+        client = Client[Any, Any](actor.address)
+        return {key: RemoteStateful(key, actor, name, client) for key in made}
 
-    def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> dict[str, StatefulObject]:
-        """What is `made`, in one actor; what it says as `state` and takes with `load` outlives the actor's process."""
-        options = {"num_cpus": 0, "max_restarts": RESTARTS}
-        remote: Any = ray.remote
-        actor_class = remote(concurrency_groups={"pulse": 1})(StatefulActor)
-        handle = self._launch(actor_class, options, made)
-        self._starting.append(("learner", name, handle))
-        return {key: StatefulObject(name, handle, key) for key in made}
-
-    def _launch(self, actor_class: Any, options: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        handle = actor_class.options(**options).remote(*args, **kwargs)
-        self._actors.append(handle)
-        return handle
+    def _launch(self, kind: str, name: str, process: type[Process], options: Mapping[str, Any], *args: Any) -> Actor:
+        # Numbers go on after `clear`, for Ray may still know the names of actors that were ended.
+        number = self._numbers[kind, name]
+        self._numbers[kind, name] += 1
+        unique = f"{name}-{number}" if kind == "replica" else f"{kind} {name} {number}"
+        remote: Any = ray.remote  # only the decorator takes groups of threads, not `options`
+        actor_class = remote(concurrency_groups={"pulse": 1})(process)
+        handle = actor_class.options(name=unique, max_restarts=RESTARTS, **options).remote(*args)
+        shown = unique if kind == "replica" else name
+        launched = _Launched(kind, shown, Actor(unique, handle), handle)
+        self._launched.append(launched)
+        self._starting.append(launched)
+        return launched.actor
 
     @property
     def starting(self) -> int:
@@ -207,12 +198,12 @@ class Cluster:
     @property
     def loading(self) -> int:
         """Replicas among them, which take as long as their model takes to load."""
-        return sum(kind == "replica" for kind, _, _ in self._starting)
+        return sum(each.kind == "replica" for each in self._starting)
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
     ) -> None:
-        """Wait until all that was launched is up. From then on, what dies or hangs is noticed and restarted.
+        """Wait until everything that was launched is up. From then on, actors that die or hang are restarted.
 
         Args:
             on_started: called for each actor that has come up, with its kind (`replica`, `agent` or `learner`) and the
@@ -222,7 +213,7 @@ class Cluster:
         Raises:
             ClusterError: an actor could not be placed or started in time, or the model could not be loaded.
         """
-        starting = [asyncio.create_task(wait_until_up(*actor)) for actor in self._starting]
+        starting = [asyncio.create_task(wait_until_up(each.kind, each.name, each.actor)) for each in self._starting]
         loading = self.loading
         try:
             async with asyncio.timeout(self._start_timeout_s):
@@ -232,7 +223,7 @@ class Cluster:
                     on_started(kind, loading)
         except TimeoutError:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-            late = [name for (_, name, _), actor in zip(self._starting, starting, strict=True) if not actor.done()]
+            late = [each.name for each, task in zip(self._starting, starting, strict=True) if not task.done()]
             raise ClusterError(
                 f"{', '.join(late)} not up after {self._start_timeout_s:g} s: free now are "
                 f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs; ask for fewer model.replicas "
@@ -246,25 +237,18 @@ class Cluster:
         if not self._supervisors:
             head: str = ray.get_runtime_context().gcs_address
             self._supervisors.append(asyncio.create_task(watch_head(head, on_event)))
-        for kind, name, handle in started:
-            words = handle.last_words.remote if kind == "replica" else None
-            watch = supervise(name, handle, on_event, self._settings.hung_s, words)
+        for each in started:
+            watch = supervise(each.name, each.actor, on_event, self._settings.hung_s)
             self._supervisors.append(asyncio.create_task(watch))
-            if kind == "agent":
-                self._agents.append(handle)
 
     def _check_fits(self, pool: str, replicas: int, cpus: float, gpus: float) -> None:
         """Raises ClusterError for replicas that can never be placed.
 
-        What this machine does not have will not come. A cluster may be given more nodes, so there it is waited for,
-        unless its autoscaler is known to have no such nodes either.
+        What this machine does not have will not come. A cluster may be given more nodes, so there it is waited for.
         """
-        most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         if self._settings.address is not None:
-            growth = _autoscaler_limits()
-            if growth is None:
-                return
-            most = {kind: max(most.get(kind, 0.0), growth.get(kind, 0.0)) for kind in ("CPU", "GPU")}
+            return
+        most: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         each_takes = {"CPU": cpus, "GPU": gpus}
         needed = {kind: self._reserved[kind] + replicas * each for kind, each in each_takes.items()}
         for kind, each in each_takes.items():
@@ -274,13 +258,5 @@ class Cluster:
                     f"replicas need {needed[kind]:g} {kind}s, and there are {most.get(kind, 0.0):g}; ask for "
                     "fewer, or join a cluster that has them with ray.address"
                 )
-        # Of those that are launched: what was refused takes nothing.
+        # Only now: a pool that was refused takes nothing.
         self._reserved.update(needed)
-
-
-def _autoscaler_limits() -> dict[str, float] | None:
-    """CPUs and GPUs that the cluster's autoscaler may grow it to; None when that is not known."""
-    from ray._private.state import state
-
-    limits = state.get_max_resources_from_cluster_config()
-    return None if limits is None else {kind: float(most) for kind, most in limits.items()}

@@ -1,6 +1,6 @@
-"""Ends a process that has been stopped or hangs, so that whoever started it takes notice: a small process watches it.
+"""Ends a process that hangs or has been stopped, so that its parent notices: a small process watches it.
 
-For processes that nobody asks for a sign of life, such as those that Ray Tune starts.
+For processes that nothing else asks for a sign of life, such as the trials of Ray Tune.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 
 BEAT_S = 1.0
-# Reads the signs of life from its standard input. Both may have been stopped together, hence the second look.
+# Reads signs of life from its standard input. Both processes may have been stopped together, so it looks twice.
 GUARD = """
 import os, select, signal, sys
 guarded, hung_s, beat_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
@@ -26,9 +26,9 @@ os.kill(guarded, signal.SIGKILL)
 
 
 class Guard:
-    """Watches this process from now until `close`, or its end. It is killed after `hung_s` without a sign of life.
+    """Kills this process after `hung_s` without a sign of life, until `close` or its end.
 
-    A sign of life comes from a thread, so that only a process counts as hung that runs nothing at all.
+    The sign of life comes from a thread, so that a process counts as hung only if it runs nothing at all.
     """
 
     def __init__(self, process: int, hung_s: float, beat_s: float = BEAT_S) -> None:
@@ -40,7 +40,7 @@ class Guard:
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stops watching."""
         self._closed.set()
         self._thread.join()
         assert self._guard.stdin is not None
@@ -49,6 +49,6 @@ class Guard:
 
     def _beat(self) -> None:
         assert self._guard.stdin is not None
-        with suppress(OSError):  # the guard has been killed: nobody watches any more
+        with suppress(OSError):  # the guard has been killed
             while not self._closed.wait(self._beat_s):
                 self._guard.stdin.write(b".")

@@ -16,8 +16,8 @@ async def in_order(
 ) -> AsyncIterator[tuple[T, R]]:
     """Work on up to `concurrency` items at once and yield (item, result) in the items' order.
 
-    Results wait for slower ones before them, but at most twice `concurrency` are under way or waiting, so memory does
-    not grow with the number of items. What `work` raises is raised here; the rest is cancelled.
+    Results wait for slower ones before them. At most twice `concurrency` items are under way or waiting, so memory does
+    not grow with their number. An error of `work` is raised here, and the other items are cancelled.
     """
     gate = asyncio.Semaphore(concurrency)
     window: deque[tuple[T, asyncio.Task[R]]] = deque()
@@ -35,7 +35,7 @@ async def in_order(
         while window:
             yield await _first(window)
     finally:
-        # Also where the consumer stops early: nothing is left running behind its back.
+        # Also where the consumer stops early.
         for _, task in window:
             task.cancel()
         await asyncio.gather(*(task for _, task in window), return_exceptions=True)
@@ -44,6 +44,6 @@ async def in_order(
 async def _first(window: deque[tuple[T, asyncio.Task[R]]]) -> tuple[T, R]:
     item, task = window[0]
     result = await task
-    # Not before: while it is awaited, the task has to be where it can be cancelled.
+    # Not before: while it is awaited, the task has to be in the window to be cancelled.
     window.popleft()
     return item, result

@@ -1,7 +1,7 @@
-"""All of a run in one process, without Ray: for a debugger, a laptop, or one trial of a sweep for each core.
+"""Runs everything in one process, without Ray: for a debugger, a laptop, or one trial of a sweep for each core.
 
-Agents, models and learners are the same objects that are actors otherwise, so that what they answer is the same to the
-byte. What is lost with this process is lost as a whole: there is nobody to start anything again.
+Agents, models and learners are the same objects that actors serve otherwise, so their answers are the same to the byte.
+Nothing is restarted: what is lost is lost with this process.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from actors.errors import ClusterError, ModelGone, ModelLost
 from actors.memory import collect_rarely
 from actors.messages import Abilities, Completion, Request, Role, Turn
 from actors.models import Model, abilities_of
-from actors.runtime.agents import instances_of, make_agent, roles_held
-from actors.runtime.local import Local
 from actors.runtime.remote import one_line
 from actors.runtime.runtime import START_S, OnEvent, ignore
-from actors.runtime.team import NamedTeam, TurnResult
+from actors.runtime.team import NamedTeam, TurnResult, instances_of, make_agent, roles_held
 from actors.settings import AgentSettings
 
 
@@ -51,7 +49,7 @@ class InlineModel:
             try:
                 return await model.complete(request)
             except ModelLost as error:
-                raise ModelGone(f"the model was lost, and nobody starts it again: {error}") from error
+                raise ModelGone(f"the model was lost, and without Ray nothing starts it again: {error}") from error
 
     async def abilities(self) -> Abilities:
         return await abilities_of(await self.loaded())
@@ -59,7 +57,7 @@ class InlineModel:
 
 @dataclass
 class InlinePool:
-    """A model for every process that asks for one, made there. However many replicas are meant, it is one model."""
+    """One model in each process that asks for one, whatever the number of replicas."""
 
     make_model: Callable[[], Model]
     capacity: int
@@ -70,7 +68,7 @@ class InlinePool:
 
     @property
     def here(self) -> InlineModel:
-        """The one of this process."""
+        """The model of this process."""
         if self._here is None:
             self._here = InlineModel(self.make_model, self.capacity)
         return self._here
@@ -81,7 +79,7 @@ class InlinePool:
 
 @dataclass
 class InlineAgents:
-    """Agents for every process that asks for a team of them, made there.
+    """Agents that are made in each process that asks for a team of them.
 
     roles, models: by role; instances: the role of each agent that is one of several of it.
     """
@@ -107,7 +105,7 @@ class InlineAgents:
         return InlineTeam(self._here, name, self.instances)
 
     async def close(self) -> None:
-        """Close what the agents of this process and their caches hold open."""
+        """Close what is open for the agents of this process and their caches."""
         for agent in self._here.values():
             if hasattr(agent, "close"):
                 await agent.close()
@@ -135,7 +133,23 @@ class InlineTeam(NamedTeam):
             agent.memory.forget([self._own(discussion)])
 
     async def part(self) -> None:
-        """Nothing to do: agents forget a discussion when it is closed."""
+        """Does nothing, as agents forget a discussion when it is closed."""
+
+
+class Local:
+    """Gives a plain object the interface of a remote one: `await Local(thing).method(...)` is `thing.method(...)`."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        # Looked up here and not in `call`, so that a wrong name fails where it is written.
+        method = getattr(self._thing, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return method(*args, **kwargs)
+
+        return call
 
 
 class Inline:
@@ -165,7 +179,7 @@ class Inline:
 
     @property
     def loading(self) -> int:
-        """The same: nothing else takes time to start."""
+        """The same, as nothing else takes time to start."""
         return len(self._starting)
 
     def launch_replicas(
@@ -178,7 +192,7 @@ class Inline:
         pool: str = "model",
         start_timeout_s: float = START_S,
     ) -> None:
-        """One model that works on as many requests at once as all replicas would."""
+        """Start one model that works on as many requests at once as all replicas would."""
         self._pools[pool] = InlinePool(make_model, replicas * capacity)
         self._starting.append(pool)
 

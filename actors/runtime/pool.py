@@ -1,4 +1,4 @@
-"""Chooses the replica for a request, and the moment to send it."""
+"""Chooses the replica for each request, and sends what a lost replica had to another one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 import functools
 import hashlib
 import logging
-from collections import deque
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from actors.errors import ModelGone, ModelLost, ReplicaFull
+from ray.exceptions import RayError
+
+from actors.completions.cache import CachedModel, Reuse
+from actors.errors import ModelError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
-from actors.runtime.replica_client import ReplicaClient, ReplicaTransport
+from actors.models import Model
+from actors.runtime.client import Client
+from actors.runtime.remote import GONE, Actor, loss
 
 RETRY_S = 0.25
-# A quick model has made room by then, and its results have brought the news: no call is needed.
-ASK_FOR_ROOM_AFTER_S = 0.005
 # Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.
 LOSSES = 5
 LOST = f"the replica that worked on this request was lost, {LOSSES} times in a row"
@@ -25,36 +27,53 @@ LOST = f"the replica that worked on this request was lost, {LOSSES} times in a r
 LOG = logging.getLogger(__name__)
 
 
-class Pool:
-    """A model made of replicas. Answers do not depend on the choice of replica, only the use of its cache does.
+class Replica(Protocol):
+    """One copy of a model. All calls raise ModelLost while its process is gone or about to end."""
 
-    A request goes to the replica that its shared prefix hashes to, or to the least loaded one when that is full. It is
-    sent as late as possible, since what no replica has room for yet can still go to any of them. A request whose
-    replica is lost goes to another one that is up, or waits for one to be up again. One that is lost `LOSSES` times is
-    an error and not sent again, for it may be what kills them.
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+
+    @property
+    def load(self) -> int:
+        """Requests that it has, as far as is known here."""
+
+    async def complete(self, request: Request) -> Completion:
+        """The completion of a request."""
+
+    async def ready(self) -> None:
+        """Returns once the replica can answer. Raises another exception than ModelLost when it never will."""
+
+    async def abilities(self) -> Abilities:
+        """What the model can do, once it is loaded."""
+
+
+class ReplicaPool:
+    """A model made of replicas. Answers do not depend on the choice of replica; only the use of its prefix cache does.
+
+    A request goes to the replica that its shared prefix hashes to, or to the least loaded one where that has as many
+    requests as it works on. What a replica does not work on yet waits in its work queue. A request whose replica is
+    lost goes to another one that is up, or waits for one to be up again. After `LOSSES` losses it is an error, for it
+    may be what kills them.
 
     Args:
-        transports: at least one.
-        capacity: the most requests that each replica works on at once; it is sent at most `bound(capacity)`.
+        replicas: at least one.
+        capacity: the requests that each replica works on at once.
         restart_timeout_s: how long a replica may take to be up again before it counts as gone.
     """
 
-    def __init__(
-        self, transports: Sequence[ReplicaTransport], capacity: int = 64, restart_timeout_s: float = 120.0
-    ) -> None:
-        if not transports:
+    def __init__(self, replicas: Sequence[Replica], capacity: int = 64, restart_timeout_s: float = 120.0) -> None:
+        if not replicas:
             raise ValueError("a pool needs at least one replica")
-        self._replicas = [ReplicaClient(transport, capacity) for transport in transports]
+        self._replicas = list(replicas)
+        self._up = set(range(len(replicas)))
+        self._gone: dict[int, str] = {}
+        self._capacity = capacity
         self._restart_timeout_s = restart_timeout_s
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._abilities: Abilities | None = None
-        self._telling = asyncio.Lock()
-
-    @property
-    def waiting(self) -> int:
-        """Requests that are kept here because no replica has room for them."""
-        return len(self._waiters)
+        self._asking = asyncio.Lock()
 
     async def complete(self, request: Request) -> Completion:
         """The completion by one of the replicas.
@@ -65,146 +84,84 @@ class Pool:
         """
         lost = 0
         while True:
-            replica = await self._replica_with_room(request.prefix)
+            number = self._choose(request.prefix) if self._up else await self._one_that_is_up(request.prefix)
             try:
-                return await replica.complete(request)
-            except ReplicaFull:
-                # The count of its requests was out of date.
-                replica.set_room(0)
+                return await self._replicas[number].complete(request)
             except ModelLost as error:
-                self._lose(replica)
+                self._lose(number)
                 lost += 1
-                LOG.warning("%s was lost with %s: %s", request.id, replica.transport.name, error)
+                LOG.warning("%s was lost with %s: %s", request.id, self._replicas[number].name, error)
                 if lost == LOSSES:
                     return Completion(request.id, "", stop="error", error=LOST)
-            finally:
-                if self._waiters:
-                    self._wake()
 
     async def abilities(self) -> Abilities:
-        """What the replicas' model can do, by the first of them that is up. It is asked once; waits as `complete` does.
+        """What the replicas' model can do, asked once of the first of them that is up.
 
         Raises:
             ModelGone: no replica is left.
         """
-        async with self._telling:
+        async with self._asking:
             while self._abilities is None:
-                # All replicas have the same model, so that any prefix will do.
-                replica = await self._replica_with_room("")
+                number = await self._one_that_is_up("")  # all replicas have the same model
                 try:
-                    self._abilities = await replica.transport.abilities()
+                    self._abilities = await self._replicas[number].abilities()
                 except ModelLost as error:
-                    self._lose(replica)
-                    LOG.warning("%s was lost before it told its abilities: %s", replica.transport.name, error)
-                finally:
-                    if self._waiters:
-                        self._wake()
+                    self._lose(number)
+                    LOG.warning("%s was lost before it told its abilities: %s", self._replicas[number].name, error)
         return self._abilities
 
-    async def _replica_with_room(self, prefix: str) -> ReplicaClient:
-        """The replica to send to; waits for one in the order of coming."""
-        if not self._waiters and (replica := self._choose(prefix)) is not None:
-            return replica
-        enqueue = self._waiters.append
-        while True:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            enqueue(waiter)
-            self._wake()
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._wake()  # the room that it was woken for goes to the next one
-                else:
-                    with suppress(ValueError):  # `_wake` has taken it out already
-                        self._waiters.remove(waiter)
-                raise
-            if (replica := self._choose(prefix)) is not None:
-                return replica
-            # The room is taken meanwhile, by a request that never had to wait. This one keeps its place.
-            enqueue = self._waiters.appendleft
-
-    def _choose(self, prefix: str) -> ReplicaClient | None:
-        """The replica for a prefix; None when the request has to wait."""
-        replicas = self._replicas
-        if len(replicas) == 1:
-            up = replicas if replicas[0].up else []
-        else:
-            up = [replicas[i] for i in ranking(prefix, len(replicas)) if replicas[i].up]
-        if not up:
-            return None
-        choice = up[0]
-        if len(up) > 1 and choice.load >= choice.capacity:
+    def _choose(self, prefix: str) -> int:
+        if len(self._replicas) == 1:
+            return 0
+        choice = next(number for number in ranking(prefix, len(self._replicas)) if number in self._up)
+        if self._replicas[choice].load >= self._capacity:
             # Idle capacity is worth more than a warm cache.
-            choice = min(up, key=lambda replica: replica.load)
-        return choice if choice.room > 0 else None
+            choice = min(self._up, key=lambda number: self._replicas[number].load)
+        return choice
 
-    def _wake(self) -> None:
-        """Wake as many waiters as there is room for. For those that are left, ask the replicas for room."""
-        up = [replica for replica in self._replicas if replica.up]
-        if not up:
-            gone = [f"{replica.transport.name} {replica.gone}" for replica in self._replicas if replica.gone]
-            if len(gone) == len(self._replicas):
-                while self._waiters:
-                    if not (waiter := self._waiters.popleft()).done():
-                        waiter.set_exception(ModelGone(f"no replica is left: {'; '.join(gone)}"))
-            return
-        room = sum(max(0, replica.room) for replica in up)
-        while self._waiters and room > 0:
-            if not (waiter := self._waiters.popleft()).done():
-                waiter.set_result(None)
-                room -= 1
-        if self._waiters:
-            for replica in up:
-                if not replica.waits_for_room:
-                    replica.waits_for_room = True
-                    self._spawn(self._wait_for_room(replica))
+    async def _one_that_is_up(self, prefix: str) -> int:
+        while not self._up:
+            if len(self._gone) == len(self._replicas):
+                gone = [f"{self._replicas[number].name} {why}" for number, why in sorted(self._gone.items())]
+                raise ModelGone(f"no replica is left: {'; '.join(gone)}")
+            await self._changed.wait()
+        return self._choose(prefix)
 
-    async def _wait_for_room(self, replica: ReplicaClient) -> None:
-        try:
-            await asyncio.sleep(ASK_FOR_ROOM_AFTER_S)
-            if self._waiters:
-                replica.set_room(await replica.transport.room())
-        except ModelLost:
-            self._lose(replica)
-        finally:
-            replica.waits_for_room = False
-            self._wake()
+    def _change(self) -> None:
+        """Wakes all requests that wait for a replica."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def _lose(self, replica: ReplicaClient) -> None:
-        if replica.up:
-            replica.up = False
-            self._spawn(self._wait_until_up(replica))
+    def _lose(self, number: int) -> None:
+        if number in self._up:
+            self._up.remove(number)
+            task = asyncio.get_running_loop().create_task(self._wait_until_up(number))
+            # The event loop alone would not keep the task alive.
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _wait_until_up(self, replica: ReplicaClient) -> None:
-        """Take a replica into use again once it is ready. It counts as gone when that takes too long, until it is up
-        after all, and for good when that can never be."""
+    async def _wait_until_up(self, number: int) -> None:
+        """Takes a replica into use again once it is ready. It counts as gone while that takes too long, and for good
+        when it can never be."""
         late_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
-        while not replica.up:
+        while number not in self._up:
             try:
                 async with asyncio.timeout_at(late_s):
                     try:
-                        await replica.transport.ready()
+                        await self._replicas[number].ready()
                     except ModelLost:
                         await asyncio.sleep(RETRY_S)
                         continue
-                replica.up = True
-                replica.gone = ""
-                replica.set_others(0)
+                self._up.add(number)
+                self._gone.pop(number, None)
             except TimeoutError:
                 late_s = None
-                replica.gone = f"was not up again after {self._restart_timeout_s:g} s"
+                self._gone[number] = f"was not up again after {self._restart_timeout_s:g} s"
             except Exception as error:
-                replica.gone = f"cannot be started again: {error}"
+                self._gone[number] = f"cannot be started again: {error}"
                 break
             finally:
-                self._wake()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        # The event loop alone would not keep the task alive.
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+                self._change()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -215,3 +172,47 @@ def ranking(prefix: str, replicas: int) -> tuple[int, ...]:
         return hashlib.blake2b(f"{prefix}\x1f{replica}".encode(), digest_size=8).digest()
 
     return tuple(sorted(range(replicas), key=weight, reverse=True))
+
+
+class RemoteReplica:
+    """A replica in another process: a client of its service, and the actor's own methods."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self.name = actor.name
+        self.complete: Client[Request, Completion] = Client(actor.address, lambda error: ModelLost(loss(error)))
+
+    @property
+    def load(self) -> int:
+        return self.complete.load
+
+    async def ready(self) -> None:
+        try:
+            await self._actor.call("ready")
+        except RayError as error:
+            if await self._actor.given_up(error):
+                raise ModelError(f"it {GONE}") from error  # no ModelLost, so that the pool gives it up
+            raise ModelLost(loss(error)) from error
+
+    async def abilities(self) -> Abilities:
+        try:
+            abilities: Abilities = await self._actor.call("abilities")
+        except ModelLost:
+            raise
+        except Exception as error:
+            raise ModelLost(loss(error)) from error
+        return abilities
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePool:
+    """Replicas that were launched, for a sender in any process."""
+
+    actors: tuple[Actor, ...]
+    capacity: int
+    restart_timeout_s: float
+
+    def model(self, sender: str, reuse: Reuse | None) -> Model:
+        """The pool as a model."""
+        pool = ReplicaPool([RemoteReplica(actor) for actor in self.actors], self.capacity, self.restart_timeout_s)
+        return pool if reuse is None else CachedModel(pool, reuse)

@@ -1,4 +1,4 @@
-"""Calls of Ray actors as coroutines, and what they raise in one line."""
+"""Ray's actors by name, and Ray's errors in one line."""
 
 from __future__ import annotations
 
@@ -31,62 +31,75 @@ GONE = f"died {RESTARTS + 1} times; its output in Ray's session folder says why"
 RETRY_S = 0.1
 
 
+class Actor:
+    """A Ray actor by its name, under which any process of the run can call it.
+
+    Sent to another process it is looked up there, as a handle would not outlive a restart of its holder. Calls raise
+    what the method raises, and RayError where the actor cannot be reached.
+    """
+
+    def __init__(self, name: str, handle: Any = None) -> None:
+        self.name = name
+        self._found = handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Actor, (self.name,)
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the actor."""
+        try:
+            return await getattr(self._handle(), method).remote(*arguments)
+        except RayTaskError as error:
+            # The error itself, so that callers can tell errors by their class.
+            raise error.cause from error
+
+    async def address(self) -> Address:
+        """Where the actor's service listens, once the actor is up. Raises RayError when Ray starts it no more."""
+        while True:
+            try:
+                address: Address = await self.call("address")
+                return address
+            except ActorUnavailableError:
+                # A socket reports a death before Ray has noticed it.
+                await asyncio.sleep(RETRY_S)
+
+    async def restart(self) -> None:
+        """Ends the actor's process, and has Ray start another one."""
+        # In a thread, as the call may block, and the event loop watches other actors.
+        await asyncio.to_thread(lambda: ray.kill(self._handle(), no_restart=False))
+
+    async def given_up(self, error: Exception) -> bool:
+        """True where a call failed because Ray starts the actor no more."""
+        if isinstance(error, OutOfMemoryError):  # of either kind; only an actor that may come back keeps its name
+            return not await asyncio.to_thread(self._known)
+        return isinstance(error, ActorDiedError)
+
+    def _handle(self) -> Any:
+        if self._found is None:
+            try:
+                self._found = ray.get_actor(self.name)
+            except ValueError as error:
+                raise ActorDiedError(f"{self.name} {GONE}") from error
+        return self._found
+
+    def _known(self) -> bool:
+        try:
+            ray.get_actor(self.name)
+        except ValueError:
+            return False
+        return True
+
+
 def own_host() -> str:
     """The address by which other nodes of the cluster reach this one."""
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     return host
 
 
-async def started_no_more(handle: Any, error: Exception) -> bool:
-    """Whether a call failed because Ray has given the actor up."""
-    # Of one that was killed for memory it raises the same whether it starts it again or not.
-    return isinstance(error, ActorDiedError) or (isinstance(error, OutOfMemoryError) and (await deaths(handle))[1])
-
-
-async def deaths(handle: Any) -> tuple[int, bool]:
-    """How often an actor's process has died, by Ray's control store, and whether it is started no more.
-
-    The errors of calls do not tell a process that has died from one that cannot be reached yet.
-    """
-    row = await asyncio.to_thread(_actor_row, handle)
-    from ray.core.generated import gcs_pb2
-
-    actor = gcs_pb2.ActorTableData.FromString(row)  # type: ignore[attr-defined]
-    dead = bool(actor.state == gcs_pb2.ActorTableData.DEAD)  # type: ignore[attr-defined]
-    return actor.num_restarts + dead, dead
-
-
-def _actor_row(handle: Any) -> bytes:
-    from ray._private.state import state
-
-    row: bytes | None = state._connect_and_get_accessor().get_actor_info(handle._actor_id)
-    return row or b""
-
-
-async def located(handle: Any) -> Address:
-    """Where an actor listens, once it is up. Raises RayError when Ray starts it no more."""
-    while True:
-        try:
-            address: Address = await handle.address.remote()
-            return address
-        except ActorUnavailableError:
-            # Its socket tells of a death before Ray has noticed it.
-            await asyncio.sleep(RETRY_S)
-
-
-async def result(ref: Any) -> Any:
-    """The value of an ObjectRef, or what the remote code raised, as it was raised there."""
-    try:
-        return await ref
-    except RayTaskError as error:
-        # What was raised there, so that callers can tell errors by their class.
-        raise error.cause from error
-
-
 def one_line(error: Exception) -> str:
-    """An error's text without the traceback that Ray adds to it, and without its type where the text says enough."""
-    speaks_for_itself = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
-    return _text(error) if speaks_for_itself else reason(error)
+    """An error's text without the traceback that Ray adds to it, and without its type where the text is enough."""
+    enough = isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError)
+    return _text(error) if enough else reason(error)
 
 
 def reason(error: BaseException) -> str:
@@ -100,21 +113,21 @@ def reason(error: BaseException) -> str:
         # Its own text is the traceback in the other process.
         error = error.cause
     text = _text(error)
-    # The type says more than the text of an unexpected error, which may even be empty.
+    # The text of an unexpected error may be empty.
     return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _text(error: BaseException) -> str:
     if isinstance(error, RayActorError):
-        # Ray's text has many lines: the class in one of them, and in the last the reason, with advice of its own.
+        # Ray's text has many lines: one with the class, and the last with the reason and with advice.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
         return ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
     return " ".join(str(error).split())
 
 
-def loss(error: RayError) -> str:
+def loss(error: Exception) -> str:
     """How a process was lost, in a few words."""
-    if isinstance(error, OutOfMemoryError) or LOW_ON_MEMORY.search(str(error)):
+    if isinstance(error, OutOfMemoryError) or (isinstance(error, RayError) and LOW_ON_MEMORY.search(str(error))):
         return OUT_OF_MEMORY
-    return type(error).__name__
+    return type(error).__name__ if isinstance(error, RayError) else str(error)

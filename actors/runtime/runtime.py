@@ -1,4 +1,4 @@
-"""What experiments ask of a runtime, whether agents are processes of a cluster or objects of this process."""
+"""Defines what experiments ask of a runtime, whether agents are processes or objects of this process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OnEvent = Callable[[str], None]
 
 
 def ignore(event: str) -> None:
-    """Takes events that nobody wants to see."""
+    """Drops an event."""
 
 
 class AgentTeam(Protocol):
-    """Agents to ask, for one holder of discussions."""
+    """Agents to ask, for one program that holds discussions."""
 
     usage: dict[str, Usage]
     recorded: bool
@@ -32,10 +32,10 @@ class AgentTeam(Protocol):
         """Let all agents forget a discussion; no more turns of it may come."""
 
     def metered(self) -> AgentTeam:
-        """The same agents, with what is spent through it counted in its own `usage` alone."""
+        """The same agents, with a `usage` that counts only what is asked through it."""
 
     async def part(self) -> None:
-        """Let agents that go on without this team forget what it has closed."""
+        """Let agents that others go on asking forget what this team has closed."""
 
 
 class Agents(Protocol):
@@ -45,7 +45,7 @@ class Agents(Protocol):
         """A team of these agents; `name` keeps its discussions apart from other teams'."""
 
     async def close(self) -> None:
-        """Close what this process holds open for them."""
+        """Close what is open for them in this process."""
 
 
 class ModelPool(Protocol):
@@ -56,7 +56,7 @@ class ModelPool(Protocol):
 
 
 class Runtime(Protocol):
-    """Launches pools of replicas, agents and other objects, and ends them with the block that it is the context of."""
+    """Launches pools of replicas, agents and other objects. A context manager: all of them end with its block."""
 
     @property
     def gpus(self) -> float:
@@ -64,11 +64,11 @@ class Runtime(Protocol):
 
     @property
     def starting(self) -> int:
-        """What `wait_until_ready` waits for."""
+        """Number of actors or models that `wait_until_ready` waits for."""
 
     @property
     def loading(self) -> int:
-        """Replicas among them, which take as long as their model takes to load."""
+        """Number of replicas among them, which take as long as their model takes to load."""
 
     def launch_replicas(
         self,
@@ -80,7 +80,7 @@ class Runtime(Protocol):
         pool: str = "model",
         start_timeout_s: float = START_S,
     ) -> None:
-        """Start a pool of so many replicas, each of which works on at most `capacity` requests at once."""
+        """Start a pool of replicas, each of which works on at most `capacity` requests at once."""
 
     def launch_agents(
         self,
@@ -102,13 +102,15 @@ class Runtime(Protocol):
         """What the model of a pool can do."""
 
     def launch(self, name: str, made: Mapping[str, Callable[[], Any]]) -> Mapping[str, Any]:
-        """What is `made`, in one process, with its methods as coroutines. Each has `state` and `load`, which takes back
-        what that gave; `name` is for messages about the process."""
+        """Make objects in one process, and return them with their methods as coroutines.
+
+        Each object has `state`, and `load`, which takes what `state` returned. `name` is for messages.
+        """
 
     async def wait_until_ready(
         self, on_started: Callable[[str, int], None] = lambda kind, loading: None, on_event: OnEvent = ignore
     ) -> None:
-        """Wait until all that was launched is up. Raises ClusterError where it cannot be."""
+        """Wait until everything that was launched is up. Raises ClusterError where something does not come up."""
 
     def clear(self) -> None:
         """End everything that was launched. More can be launched afterwards."""

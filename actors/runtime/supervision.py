@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 
-import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
 from actors.memory import kills
-from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, deaths, loss, one_line, result, started_no_more
+from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 from actors.runtime.runtime import OnEvent
 
 STARTS = 3
@@ -26,70 +23,70 @@ LESS = "as memory ran out and processes were killed: use fewer replicas or agent
 LOG = logging.getLogger(__name__)
 
 
-async def wait_until_up(kind: str, name: str, handle: Any) -> str:
+async def wait_until_up(kind: str, name: str, actor: Actor) -> str:
     """Returns `kind` once the actor is ready. Ray restarts one that dies on the way; the third death is an error.
 
     Raises:
         ClusterError: it died too often, or could not be started.
     """
-    killed_before, models_lost = kills(), 0
+    killed_before = kills()
+    process: str | None = None
+    died: set[str] = set()
     while True:
         try:
-            await result(handle.ready.remote())
+            # While Ray restarts an actor every call fails: only a process that has answered is one that can die.
+            process = None
+            _, process = await actor.call("pulse")
+            await actor.call("ready")
             return kind
         except (RayActorError, OutOfMemoryError, ModelLost) as error:
-            # While Ray starts it again it is unavailable at every call, which on a busy machine is many times.
-            died, for_good = await deaths(handle)
-            models_lost += isinstance(error, ModelLost)  # whose process may have outlived its engine
-            died = max(died, models_lost)
-            if died >= STARTS or for_good:
-                for_memory = kills() > killed_before or (isinstance(error, RayError) and loss(error) == OUT_OF_MEMORY)
+            died |= {process} if process else set()
+            gone = await actor.given_up(error)
+            if len(died) >= STARTS or gone:
+                for_memory = kills() > killed_before or loss(error) == OUT_OF_MEMORY
+                times = RESTARTS + 1 if gone else len(died)
                 reason = LESS if for_memory else one_line(error)
-                raise ClusterError(f"{name} died {died} times while it was starting: {reason}") from error
+                raise ClusterError(f"{name} died {times} times while it was starting: {reason}") from error
         except Exception as error:
             what = f"{name}: the model could not be loaded" if kind == "replica" else f"{name} could not be started"
             raise ClusterError(f"{what}: {one_line(error)}") from error
         await asyncio.sleep(RETRY_S)
 
 
-async def supervise(
-    name: str, handle: Any, on_event: OnEvent, hung_s: float, last_words: Callable[[], Awaitable[str]] | None = None
-) -> None:
-    """Has Ray restart an actor with a process that does not answer or an event loop that stands still, until it can be
+async def supervise(name: str, actor: Actor, on_event: OnEvent, hung_s: float) -> None:
+    """Has Ray restart an actor whose process does not answer or whose event loop stands still, until it can be
     restarted no more. `on_event` gets a line when it is lost, for whatever reason, and when it is up again.
 
-    `last_words` waits for what a process says of why it is about to end. Only the driver supervises: of two
-    supervisors, the second would end the new process.
+    Only the driver supervises: of two supervisors, the second would end the new process.
     """
     process: str | None = None
-    killed_before = await killed_for_memory()
-    with LastWords(last_words) as words:
+    killed_before = kills()
+    with LastWords(actor) as words:
         while True:
             words.listen()
             stalled_s, lost, answering = 0.0, False, process
             try:
-                stalled_s, answering = await _pulse(handle, hung_s)
+                stalled_s, answering = await _pulse(actor, hung_s)
                 # Another process that answers means that Ray has restarted the actor between two pulses.
-                lost = process not in (None, answering) or bool(words.said)
+                lost = process not in (None, answering) or bool(words.heard)
             except TimeoutError:
                 stalled_s = hung_s
             except RayError as error:  # of the actor, or of the node that it was on
                 lost = True
-                if await started_no_more(handle, error):
+                if await actor.given_up(error):
                     _report(on_event, f"{name} has died {RESTARTS + 1} times and is started no more")
                     return
             hung = stalled_s >= hung_s
             if hung:
-                # In a thread: the call may block, and other actors are watched by this event loop.
-                await asyncio.to_thread(ray.kill, handle, no_restart=False)
+                await actor.restart()
             if hung or lost:
-                reason = await words.heard()
-                killed = await killed_for_memory()
-                how = f", {LESS}," if killed > killed_before else f" ({reason})" if reason else ""
-                killed_before = killed
+                reason = await words.last()
+                killed, killed_before = killed_before, kills()
+                for_memory = killed_before > killed or reason == OUT_OF_MEMORY
+                how = f", {LESS}," if for_memory else f" ({reason})" if reason else ""
                 _report(on_event, f"{name} {'hung' if hung else 'was lost'}{how} and is started again")
                 noticed = time.monotonic()
-                if await _up_again(handle, hung_s):
+                if await _up_again(actor, hung_s):
                     _report(on_event, f"{name} is up again after {time.monotonic() - noticed:.0f} s")
                 answering = None
             process = answering
@@ -97,10 +94,10 @@ async def supervise(
 
 
 class LastWords:
-    """Listens to what an actor's processes say of why they are about to end. One that is killed says nothing."""
+    """Listens to why an actor's processes end: by their own words, or by Ray's where memory ran out."""
 
-    def __init__(self, ask: Callable[[], Awaitable[str]] | None) -> None:
-        self._ask = ask
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
         self._answer: asyncio.Task[str] | None = None
 
     def __enter__(self) -> LastWords:
@@ -111,17 +108,17 @@ class LastWords:
             self._answer.cancel()
 
     @property
-    def said(self) -> str:
-        """What the present process has said so far."""
+    def heard(self) -> str:
+        """Why the present process ends, as far as is known."""
         return self._answer.result() if self._answer is not None and self._answer.done() else ""
 
     def listen(self) -> None:
-        """Ask, unless the question stands."""
-        if self._ask is not None and (self._answer is None or (self._answer.done() and not self.said)):
-            self._answer = asyncio.create_task(self._answered(self._ask))
+        """Asks, unless an answer is on its way."""
+        if self._answer is None or (self._answer.done() and not self.heard):
+            self._answer = asyncio.create_task(self._asked())
 
-    async def heard(self) -> str:
-        """What a process that has ended has said; the next `listen` asks the one after it."""
+    async def last(self) -> str:
+        """Why the process that has ended did so; the next `listen` asks the one after it."""
         answer, self._answer = self._answer, None
         if answer is None:
             return ""
@@ -129,11 +126,12 @@ class LastWords:
         answer.cancel()  # does nothing to one that is there
         return answer.result() if answer.done() else ""
 
-    async def _answered(self, ask: Callable[[], Awaitable[str]]) -> str:
+    async def _asked(self) -> str:
         try:
-            return await ask()
-        except RayError:
-            return ""
+            words: str = await self._actor.call("last_words")
+            return words
+        except RayError as error:
+            return OUT_OF_MEMORY if loss(error) == OUT_OF_MEMORY else ""
 
 
 async def watch_head(address: str, on_event: OnEvent) -> None:
@@ -165,14 +163,9 @@ async def _answers(address: str) -> bool:
     return False
 
 
-async def _pulse(handle: Any, hung_s: float) -> tuple[float, str]:
-    """What the actor says. Raises TimeoutError where it says nothing."""
-
-    async def answer() -> tuple[float, str]:
-        said: tuple[float, str] = await handle.pulse.remote()
-        return said
-
-    asked = asyncio.create_task(answer())
+async def _pulse(actor: Actor, hung_s: float) -> tuple[float, str]:
+    """The actor's sign of life. Raises TimeoutError where there is none."""
+    asked: asyncio.Task[tuple[float, str]] = asyncio.create_task(actor.call("pulse"))
     try:
         # Twice: where it was this process that stood still, the answer is there a moment later.
         for wait_s in (hung_s, AGAIN_S):
@@ -183,44 +176,23 @@ async def _pulse(handle: Any, hung_s: float) -> tuple[float, str]:
     raise TimeoutError
 
 
-async def killed_for_memory() -> int:
-    """Processes that were killed so far because memory ran out: by Ray on any node, or by the kernel on this one."""
-    return kills() + await asyncio.to_thread(_killed_by_ray)
-
-
-def _killed_by_ray() -> int:
-    if not ray.is_initialized():
-        return 0
-    try:
-        from ray._private.state import state
-        from ray.core.generated import common_pb2, gcs_pb2
-
-        rows = state._connect_and_get_accessor().get_worker_table()
-        exits = [gcs_pb2.WorkerTableData.FromString(row).exit_type for row in rows]  # type: ignore[attr-defined]
-        return exits.count(common_pb2.NODE_OUT_OF_MEMORY)  # type: ignore[attr-defined]
-    # Internal to Ray, and no reason to stop watching actors.
-    except Exception as error:
-        LOG.warning("what Ray has killed for memory is not known: %r", error)
-        return 0
-
-
 def _report(on_event: OnEvent, line: str) -> None:
     LOG.warning(line)
     on_event(line)
 
 
-async def _up_again(handle: Any, hung_s: float) -> bool:
+async def _up_again(actor: Actor, hung_s: float) -> bool:
     """Returns once the actor is up, or False when it never will be. A process that shows no sign of life is ended."""
-    ready = asyncio.create_task(_ready(handle))
+    ready = asyncio.create_task(_ready(actor))
     # There is no pulse before the process is there, which takes a while.
     wait_s = patience_s = STARTING * hung_s
     try:
         while not (await asyncio.wait([ready], timeout=wait_s))[0]:
             try:
-                await _pulse(handle, hung_s)  # there is one while a model is being loaded
+                await _pulse(actor, hung_s)  # there is one while a model is being loaded
                 wait_s = hung_s
             except (TimeoutError, RayError):  # a process that was stopped does not answer, or cannot be reached
-                await asyncio.to_thread(ray.kill, handle, no_restart=False)
+                await actor.restart()
                 # On a machine that is busy enough every start takes so long, and would be ended for good.
                 patience_s *= 2
                 wait_s = patience_s
@@ -229,15 +201,15 @@ async def _up_again(handle: Any, hung_s: float) -> bool:
         ready.cancel()
 
 
-async def _ready(handle: Any) -> bool:
+async def _ready(actor: Actor) -> bool:
     """Returns once the actor is ready, however often its process is lost before, or False when it never will be."""
     while True:
         try:
-            await result(handle.ready.remote())
+            await actor.call("ready")
             return True
         except (RayActorError, OutOfMemoryError, ModelLost) as error:
-            if await started_no_more(handle, error):
+            if await actor.given_up(error):
                 return False
             await asyncio.sleep(RETRY_S)
-        except Exception:  # its senders ask as well, and raise it
+        except Exception:  # its clients ask as well, and raise it
             return False

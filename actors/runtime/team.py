@@ -1,43 +1,50 @@
-"""The runtime as a topology uses it: `ask(turn) -> Message`, wherever the agents live."""
+"""Asks agents, wherever they live: `ask(turn) -> Message`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+from actors.agents.role_agent import RoleAgent
 from actors.errors import AgentLost
-from actors.messages import Message, Turn, Usage
-from actors.runtime.agents import role_of_each
-from actors.runtime.batching import Batcher, Results
+from actors.messages import Message, Role, Turn, Usage
+from actors.models import Model
+from actors.runtime.client import Client
+from actors.runtime.remote import Actor, loss
+from actors.settings import AgentSettings
 
 TurnResult = tuple[Message, Usage]
 
 
-class AgentTransport(Protocol):
-    """The calls of one agent."""
+def make_agent(role: Role, model: Model, settings: AgentSettings) -> Any:
+    """Our own agent, or an AutoGen agent where the role names one. All instances of a role share it."""
+    if role.agent is None:
+        return RoleAgent(role, model, settings)
+    from actors.autogen.hosted import HostedAgent  # AutoGen takes longer to import than everything else here together
 
-    def take(self, turns: list[tuple[int, Turn]], closed: list[str]) -> AsyncIterator[Results[TurnResult]]:
-        """Forgets discussions that are `closed`, then yields the results of turns as they finish. Raises AgentLost."""
+    return HostedAgent(role, model, settings)
 
-    def drop(self, ids: list[int]) -> None:
-        """Takes back turns that nobody waits for any more."""
 
-    def close(self) -> None:
-        """Ends the connection to it."""
+def roles_held(agents: Iterable[Role]) -> dict[str, Role]:
+    """The roles that agents have, each once, by name."""
+    return {agent.played: replace(agent, name=agent.played, of=None) for agent in agents}
+
+
+def instances_of(agents: Iterable[Role]) -> dict[str, str]:
+    """The role of each agent that is one of several of it, by the agent's name."""
+    return {agent.name: agent.of for agent in agents if agent.of}
 
 
 class NamedTeam:
-    """Agents by name, with what each has spent since the team was made.
+    """Agents by name, with what each has used since the team was made.
 
     Args:
         roles: whose agents they are; an agent that is the only one of its role has the role's name.
-        name: tells this team's discussions from those that others hold with the same agents; only the agents see it,
-            before the discussion's id.
+        name: keeps this team's discussions apart from those that others hold with the same agents. Only the agents
+            see it, before the discussion's id.
         instances: the role of each agent that is one of several of it.
     """
 
@@ -45,7 +52,8 @@ class NamedTeam:
 
     def __init__(self, roles: Iterable[str], name: str, instances: Mapping[str, str]) -> None:
         self._name = name
-        self._role_of = role_of_each(roles, instances)
+        several = set(instances.values())
+        self._role_of = {**{role: role for role in roles if role not in several}, **instances}
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
 
     async def ask(self, turn: Turn) -> Message:
@@ -55,13 +63,12 @@ class NamedTeam:
             MemoryLost, AgentLost: the discussion has to be replayed; with the same seeds it ends the same.
         """
         message, usage = await self._take(replace(turn, discussion=self._own(turn.discussion)) if self._name else turn)
-        # Only what was answered: a turn that is lost with its process tells no usage.
+        # Only of answers: a turn that is lost with its process reports no usage.
         self.usage[turn.agent] += usage
         return message
 
     def metered(self) -> Self:
-        """The same agents over the same connections, for one of several phases that go on side by side: what is spent
-        through it is in its own `usage` alone."""
+        """The same agents over the same connections, with a `usage` that counts only what is asked through it."""
         metered = copy(self)
         metered.usage = {agent: Usage() for agent in self._role_of}
         return metered
@@ -75,47 +82,66 @@ class NamedTeam:
         raise NotImplementedError
 
 
-class RemoteTeam(NamedTeam):
-    """Agents by name, those of one role asked for many turns at once in batches.
+class AgentClient(Protocol):
+    """Sends turns to the agents of one role: a `Client`, or a test's own."""
 
-    The agents are told that a discussion has ended with their next batch, so that forgetting costs no call of its own.
+    def __call__(self, item: Turn) -> Awaitable[TurnResult]:
+        """The result of a turn. Raises AgentLost."""
+
+    def note(self, note: str) -> None:
+        """Lets the agents forget a discussion with the next turn."""
+
+    def close(self) -> None:
+        """Sends the notes that are left and leaves the agents."""
+
+
+class RemoteTeam(NamedTeam):
+    """Agents in other processes, those of one role behind one client.
+
+    Agents learn with their next turns that a discussion has ended, so that forgetting costs no call.
     """
 
     def __init__(
         self,
-        agents: Mapping[str, AgentTransport],
+        agents: Mapping[str, AgentClient],
         name: str = "",
         instances: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(agents, name, instances)
         self._agents = dict(agents)
-        self._closed: dict[str, list[str]] = {name: [] for name in agents}
-        self._batchers: dict[str, Batcher[Turn, TurnResult]] = {
-            name: Batcher(partial(self._send, name), drop=agent.drop) for name, agent in agents.items()
-        }
-
-    def _send(self, agent: str, turns: list[tuple[int, Turn]]) -> AsyncIterator[Results[TurnResult]]:
-        # Taken out before the call: what is closed meanwhile goes with the next one.
-        closed, self._closed[agent] = self._closed[agent], []
-        return self._agents[agent].take(turns, closed)
 
     def _take(self, turn: Turn) -> Awaitable[TurnResult]:
-        return self._batchers[self._role_of[turn.agent]](turn)
+        return self._agents[self._role_of[turn.agent]](turn)
 
     def close(self, discussion: str) -> None:
         """Let all agents forget a discussion; no more turns of it may come."""
-        for closed in self._closed.values():
-            closed.append(self._own(discussion))
+        for agent in self._agents.values():
+            agent.note(self._own(discussion))
 
     async def part(self) -> None:
-        """Let agents that other teams go on asking forget the discussions that were closed since their last batch, and
-        leave them.
-
-        An agent whose process has died has nothing to forget.
-        """
-        for name, agent in self._agents.items():
-            if self._closed[name]:
-                with suppress(AgentLost):
-                    async for _ in self._send(name, []):
-                        pass
+        """Let agents forget what was closed since their last turns, and leave them to other teams."""
+        for agent in self._agents.values():
             agent.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAgents:
+    """Agents that were launched, for whoever holds discussions in any process.
+
+    actors: by role; instances: the role of each agent that is one of several of it.
+    """
+
+    actors: Mapping[str, Actor]
+    instances: Mapping[str, str]
+
+    def team(self, name: str = "") -> RemoteTeam:
+        """A team of these agents; `name` keeps its discussions apart from other teams'."""
+        clients = {role: Client[Turn, TurnResult](actor.address, _lost(role)) for role, actor in self.actors.items()}
+        return RemoteTeam(clients, name, self.instances)
+
+    async def close(self) -> None:
+        """Nothing to do: agents close what they hold open when they end."""
+
+
+def _lost(role: str) -> Callable[[Exception], Exception]:
+    return lambda error: AgentLost(f"{role}: {loss(error)}")

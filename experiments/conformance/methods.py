@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.messages import Kind, Role, Status, Trace
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance.parts import require

@@ -18,7 +18,7 @@ import numpy as np
 from actors.backends.model_settings import model_name
 from actors.errors import StoreError, UserError
 from actors.messages import Question, Role, Trace, derive_seed
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.datasets.item import Dataset, Item
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total

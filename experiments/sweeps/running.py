@@ -23,7 +23,7 @@ from rich.console import Console
 
 from actors.backends.model_settings import model_name
 from actors.completions.cache import CachedModel
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from actors.runtime.remote import reason
 from experiments.config.config import Config
 from experiments.config.loading import read

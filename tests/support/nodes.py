@@ -9,12 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import ray
-from ray._private.internal_api import node_stats
-from ray._private.state import state
 from ray.cluster_utils import Cluster as Nodes
 
 from tests.support.paths import ROOT
@@ -22,6 +19,7 @@ from tests.support.paths import ROOT
 NODES = 3
 PORTS = 20_000  # from here on, a thousand for each node's workers: what Ray itself sends is known by these
 _SOCKET = re.compile(r"(\S+):(\d+)\s+(\S+):(\d+)\s+users:\(\(\"[^\"]*\",pid=(\d+)")
+_ACTOR = re.compile(r"ray::(\w+Process)\b")  # the title that Ray gives a process
 _SENT = re.compile(r"bytes_sent:(\d+)")
 
 
@@ -63,14 +61,15 @@ def wait_until_all_take_work() -> None:
         seen.update(ray.get([node.remote() for _ in range(NODES)]))
 
 
-def actors() -> dict[int, tuple[str, str]]:
-    """Class and node of every living actor, by process id. This process has joined the cluster."""
-    table: dict[str, Any] = state.actor_table(None, None, None)
-    return {
-        actor["Pid"]: (actor["ActorClassName"], actor["Address"]["NodeID"])
-        for actor in table.values()
-        if actor["State"] == "ALIVE"
-    }
+def actors(folder: Path) -> dict[int, tuple[str, str]]:
+    """Class and working directory, which is its node's own, of every living actor below a folder, by process id."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            title, where = _ACTOR.match(" ".join(process.cmdline())), process.cwd()
+            if title and Path(where).is_relative_to(folder):
+                found[process.pid] = title[1], where
+    return found
 
 
 def spread(living: dict[int, tuple[str, str]]) -> dict[str, list[int]]:
@@ -90,10 +89,10 @@ def working_directories(pids: Iterable[int]) -> set[str]:
     return found
 
 
-def object_store() -> tuple[int, int]:
-    """Bytes and objects that were ever put into the object stores of all nodes."""
-    put = [node_stats(node["NodeManagerAddress"], node["NodeManagerPort"], False).store_stats for node in ray.nodes()]
-    return sum(one.cumulative_created_bytes for one in put), sum(one.cumulative_created_objects for one in put)
+def object_store() -> float:
+    """Bytes that the object stores of all nodes hold."""
+    total, free = ray.cluster_resources(), ray.available_resources()
+    return float(total["object_store_memory"] - free["object_store_memory"])
 
 
 def sockets() -> dict[tuple[int, str, str], tuple[bool, int]]:

@@ -1,4 +1,4 @@
-"""Calls over an open socket: values as they come, errors as they were raised, and nothing for who has no key."""
+"""Items over an open socket: results as they come, errors as they were raised, and nothing for who has no key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.runtime.channel import Address, CallFailed, Channel, ChannelLost, Listener
+from actors.errors import AgentLost
+from actors.runtime.channel import HEADER, Address, ChannelLost
+from actors.runtime.client import Client
+from actors.runtime.service import Service
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 
@@ -23,179 +26,223 @@ HERE = "127.0.0.1"
 
 
 class Far:
-    """The far side: counts up to a number, with a gate before each value that is asked to wait."""
+    """The far side: returns what it gets, raises what it gets as an error, and waits at a gate for numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int | None = None) -> None:
         self.gate = asyncio.Event()
-        self.told: list[str] = []
-        self.cancelled = 0
-
-    async def count(self, to: int, wait: bool = False) -> AsyncIterator[int]:
-        for number in range(to):
-            if wait:
-                try:
-                    await self.gate.wait()
-                except asyncio.CancelledError:
-                    self.cancelled += 1
-                    raise
-            yield number
-
-    async def echo(self, value: Any) -> AsyncIterator[Any]:
-        yield value
-
-    async def fail(self, error: Exception) -> AsyncIterator[int]:
-        yield 1
-        raise error
-
-    async def fail_with_more_than_can_be_sent(self) -> AsyncIterator[int]:
-        error = ValueError("it has a lock")
-        error.lock = asyncio.get_running_loop()  # type: ignore[attr-defined]
-        raise error
-        yield 0
-
-    def refuse(self) -> AsyncIterator[int]:
-        raise ValueError("it could not be made")
-
-    def note(self, text: str) -> None:
-        self.told.append(text)
-
-
-METHODS = frozenset({"count", "echo", "fail", "fail_with_more_than_can_be_sent", "note", "refuse"})
-
-
-class Located:
-    """A channel to a far side, and the places where it was looked for."""
-
-    def __init__(self) -> None:
-        self.far = Far()
-        self.listener = Listener(self.far, METHODS)
+        self.begun: list[Any] = []
+        self.cancelled: list[Any] = []
+        self.batches: list[list[Any]] = []
+        self.notes: list[list[str]] = []
         self.looked = 0
-        self.channel = Channel(self.locate)
+        self._capacity = capacity
+        self.start()
+        self.client: Client[Any, Any] = Client(self.locate)
+
+    def start(self) -> None:
+        """Serves from now on, as a new process would."""
+        self.service: Service[Any, Any] = Service(self.work, self._capacity, self.notes.append)
+        accept = self.service.accept
+
+        def noting(caller: Any, ids: list[int], items: list[tuple[int, Any]]) -> None:
+            self.batches.append([item for _, item in items])
+            accept(caller, ids, items)
+
+        self.service.accept = noting  # type: ignore[method-assign]
 
     async def locate(self) -> Address:
         self.looked += 1
-        return await self.listener.address(HERE)
+        return await self.service.address(HERE)
 
-    async def values(self, method: str, *arguments: object) -> list[Any]:
-        return [value async for value in self.channel.stream(method, *arguments)]
+    async def work(self, item: Any) -> Any:
+        self.begun.append(item)
+        if isinstance(item, int):
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.cancelled.append(item)
+                raise
+        if isinstance(item, Exception):
+            raise item
+        return item
 
 
 @pytest.fixture
-async def located() -> AsyncIterator[Located]:
-    made = Located()
+async def far() -> AsyncIterator[Far]:
+    made = Far()
     yield made
-    made.listener.close()
+    made.service.close()
     await asyncio.sleep(0)  # the sockets are closed in the next turn of the event loop
 
 
-async def test_a_call_yields_what_the_method_yields_over_one_connection(located: Located) -> None:
-    assert await asyncio.gather(*(located.values("count", number) for number in range(4))) == [
-        [],
-        [0],
-        [0, 1],
-        [0, 1, 2],
-    ]
-    assert located.looked == 1
-
-
-async def test_a_call_over_an_open_connection_is_made_before_anything_of_it_is_asked_for(located: Located) -> None:
-    await located.values("count", 1)
-    values = located.channel.stream("count", 1, True)
-    located.channel.tell("note", "after it")
-    await until(lambda: located.far.told)
-    located.listener.close()  # what it was doing is lost with it, which nobody could know of a call that was not made
-    with pytest.raises(ChannelLost):
-        await anext(values)
-    assert located.looked == 1
-
-
-async def test_a_call_does_not_wait_for_another(located: Located) -> None:
-    slow = asyncio.create_task(located.values("count", 2, True))
+async def test_items_travel_over_one_connection_and_none_waits_for_another(far: Far) -> None:
+    slow = asyncio.ensure_future(far.client(1))
     async with asyncio.timeout(5):
-        assert await located.values("count", 1) == [0]
+        assert await asyncio.gather(*map(far.client, "abc")) == ["a", "b", "c"]
     assert not slow.done()
-    located.far.gate.set()
-    assert await slow == [0, 1]
+    assert far.client.pending == 1
+    far.gate.set()
+    assert await slow == 1
+    assert far.looked == 1
+
+
+async def test_items_that_are_ready_together_are_sent_in_parts_that_grow_with_those_in_flight(far: Far) -> None:
+    await far.client("open")
+    far.batches.clear()
+    asking = [asyncio.ensure_future(far.client(number)) for number in range(1, 200)]
+    await until(lambda: len(far.begun) == 200)
+    sizes = list(map(len, far.batches))
+    assert sizes[0] == 2
+    assert sizes[:-1] == sorted(sizes[:-1])
+    assert max(sizes) > 10
+    far.gate.set()
+    assert await asyncio.gather(*asking) == list(range(1, 200))
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 5_000_000])
-async def test_values_of_any_size_arrive_whole(located: Located, size: int) -> None:
+async def test_items_of_any_size_arrive_whole(far: Far, size: int) -> None:
     value = os.urandom(size)
-    several = await asyncio.gather(*(located.values("echo", value) for _ in range(3)))
-    assert several == [[value]] * 3
+    assert await asyncio.gather(*(far.client(value) for _ in range(3))) == [value] * 3
 
 
-async def test_an_error_arrives_as_it_was_raised_after_what_was_yielded_before(located: Located) -> None:
-    values = located.channel.stream("fail", KeyError("no more"))
-    assert await anext(values) == 1
-    with pytest.raises(CallFailed, match="no more") as raised:
-        await anext(values)
-    assert isinstance(raised.value.error, KeyError)
-    assert await located.values("count", 1) == [0]  # the connection is as good as before
+class Unsendable(Exception):
+    """Cannot be unpickled."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one + other)
 
 
-async def test_an_error_that_cannot_be_sent_is_told_in_words(located: Located) -> None:
-    with pytest.raises(CallFailed, match="ValueError: it has a lock"):
-        await located.values("fail_with_more_than_can_be_sent")
+async def fail(kind: str) -> Any:
+    if kind == "Unsendable":
+        raise Unsendable("it", "x")
+    return lambda: None
 
 
-async def test_what_a_method_raises_before_it_yields_anything_is_no_lost_connection(located: Located) -> None:
-    with pytest.raises(CallFailed, match="it could not be made"):
-        await located.values("refuse")
-    assert await located.values("count", 1) == [0]
-    assert located.looked == 1
+async def test_an_error_arrives_as_it_was_raised_and_fails_its_own_item_alone(far: Far) -> None:
+    good, bad = await asyncio.gather(far.client("a"), far.client(KeyError("no more")), return_exceptions=True)
+    assert good == "a"
+    assert isinstance(bad, KeyError)
+    assert "raise item" in bad.__notes__[0]
+    far.service._work = fail
+    for kind in ("Unsendable", "AttributeError|PicklingError"):
+        with pytest.raises(RuntimeError, match=kind):
+            await far.client(kind)
+    assert far.looked == 1
 
 
-async def test_a_channel_that_was_closed_leaves_nothing_open_and_opens_again(located: Located) -> None:
-    open_files = psutil.Process().num_fds()
-    for number in range(3):
-        assert await located.values("count", 1) == [0]
-        assert located.looked == number + 1
-        located.channel.close()
-        # Both ends, and what listens, which stays.
-        await until(lambda: psutil.Process().num_fds() <= open_files + 1)
+async def test_an_item_that_cannot_be_sent_fails_those_that_are_sent_with_it(far: Far) -> None:
+    await far.client("open")
+    results = await asyncio.gather(far.client(lambda: None), far.client("a"), return_exceptions=True)
+    assert isinstance(results[0], Exception)
+    assert far.client.pending == 0
+    assert await far.client("b") == "b"
 
 
-async def test_calls_of_a_lost_connection_end_on_both_sides_and_the_next_opens_another(
-    located: Located,
-) -> None:
-    waiting = asyncio.create_task(located.values("count", 1, True))
-    assert await located.values("count", 1) == [0]
-    located.listener.close()  # as the end of the far process would
-    located.listener = Listener(located.far, METHODS)
-    with pytest.raises(ChannelLost):
+async def test_an_item_that_nobody_waits_for_is_cancelled_and_one_not_sent_is_never_sent(far: Far) -> None:
+    await far.client("open")
+    given_up, kept = asyncio.ensure_future(far.client(1)), asyncio.ensure_future(far.client(2))
+    await until(lambda: len(far.begun) == 3)
+    given_up.cancel()
+    await until(lambda: far.cancelled == [1])
+    assert far.service.in_flight == far.client.pending == 1
+    never = asyncio.ensure_future(far.client(3))
+    never.cancel()
+    far.gate.set()
+    assert await kept == 2
+    assert 3 not in far.begun
+
+
+async def test_a_lost_connection_fails_and_cancels_what_is_in_flight_and_the_next_item_opens_another() -> None:
+    far = Far()
+    far.client = Client(far.locate, lambda error: AgentLost(f"ann: {error}"))
+    waiting = asyncio.ensure_future(far.client(1))
+    await until(lambda: far.begun == [1])
+    far.service.close()  # as the end of the far process would
+    far.start()
+    with pytest.raises(AgentLost, match="ann: the process has ended"):
         await waiting
-    await until(lambda: located.far.cancelled == 1)
-    assert await located.values("count", 2) == [0, 1]
-    assert located.looked == 2
+    await until(lambda: far.cancelled == [1])
+    assert await far.client("a") == "a"
+    assert far.looked == 2
+    far.service.close()
+    await asyncio.sleep(0)
 
 
-async def test_a_call_over_a_connection_that_is_lost_by_then_ends(located: Located) -> None:
-    connection = await located.channel._open()
-    located.listener.close()
-    await until(connection.closed.done)
-    async with asyncio.timeout(5):
-        _, lost = await connection.call("count", (1,)).get()
-    assert isinstance(lost, ChannelLost)
-
-
-async def test_a_process_that_cannot_be_reached_is_lost(located: Located) -> None:
-    address = await located.locate()
-    located.listener.close()
+async def test_a_process_that_cannot_be_reached_is_lost(far: Far) -> None:
+    address = await far.locate()
+    far.service.close()
 
     async def gone() -> Address:
         return address
 
+    client: Client[str, str] = Client(gone)
     with pytest.raises(ChannelLost):
-        await anext(Channel(gone).stream("count", 1))
+        await client("a")
+    assert client.pending == 0
 
 
-async def test_what_is_told_is_not_answered_and_needs_a_connection(located: Located) -> None:
-    located.channel.tell("note", "nobody hears this")
-    assert await located.values("count", 1) == [0]
-    located.channel.tell("note", "this arrives")
-    await until(lambda: located.far.told)
-    assert located.far.told == ["this arrives"]
+async def test_what_locating_raises_is_raised_to_all_that_wait_for_it() -> None:
+    async def nowhere() -> Address:
+        raise KeyError("no such actor")
+
+    client: Client[str, str] = Client(nowhere)
+    results = await asyncio.gather(client("a"), client("b"), return_exceptions=True)
+    assert [type(result) for result in results] == 2 * [KeyError]
+
+
+async def test_notes_travel_with_the_next_items_or_with_the_end_of_the_connection(far: Far) -> None:
+    open_files = psutil.Process().num_fds()
+    far.client.note("first")
+    assert await far.client("a") == "a"
+    assert far.notes == [["first"]]
+    far.client.note("last")
+    far.client.close()
+    await until(lambda: far.notes == [["first"], ["last"]])
+    # Both ends are closed; what listens stays.
+    await until(lambda: psutil.Process().num_fds() <= open_files + 1)
+    assert await far.client("a") == "a"
+    assert far.looked == 2
+
+
+async def test_a_service_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:
+    far = Far(capacity=2)
+    other: Client[Any, Any] = Client(far.locate)
+    sent = [asyncio.ensure_future(far.client(number)) for number in (1, 2, 3)]
+    await until(lambda: far.service.in_flight == 3)
+    sent += [asyncio.ensure_future(other(number)) for number in (4, 5)]
+    await until(lambda: far.service.in_flight == 5)
+    assert far.begun == [1, 2]
+    sent[2].cancel()  # it waits: it never begins
+    await until(lambda: far.service.in_flight == 4)
+    far.gate.set()
+    assert [await sent[number] for number in (0, 1, 3, 4)] == [1, 2, 4, 5]
+    assert far.begun == [1, 2, 4, 5]
+    far.service.close()
+    await asyncio.sleep(0)
+
+
+async def test_a_client_knows_how_many_items_of_others_a_service_has() -> None:
+    far = Far()
+    other: Client[Any, Any] = Client(far.locate)
+    waiting = [asyncio.ensure_future(other(number)) for number in (1, 2)]
+    await until(lambda: far.service.in_flight == 2)
+    await far.client("a")
+    assert far.client.load == 2
+    far.gate.set()
+    await asyncio.gather(*waiting)
+    await far.client("b")
+    assert far.client.load == 0
+    far.service.close()
+    await asyncio.sleep(0)
+
+
+async def test_a_service_that_fails_ends_all_items_at_once(far: Far) -> None:
+    waiting = [asyncio.ensure_future(far.client(number)) for number in (1, 2)]
+    await until(lambda: len(far.begun) == 2)
+    far.service.fail(ValueError("the engine died"))
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == 2 * [ValueError]
+    assert far.service.in_flight == 0
 
 
 class Trap:
@@ -208,11 +255,11 @@ class Trap:
         return Path.touch, (self._path,)
 
 
-async def test_without_the_key_nothing_is_unpickled(located: Located, tmp_path: Path) -> None:
+async def test_without_the_key_nothing_is_unpickled(far: Far, tmp_path: Path) -> None:
     trap = tmp_path / "touched"
-    address = await located.locate()
-    packed = pickle.dumps(Trap(trap))
-    frame = len(packed).to_bytes(8, "big") + bytes(8) + b"\0" + packed
+    address = await far.locate()
+    packed = pickle.dumps(([Trap(trap)], [], []))
+    frame = HEADER.pack(len(packed)) + packed
     for key in (bytes(len(address.key)), b"", address.key[:-1]):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(key + frame)
@@ -220,7 +267,7 @@ async def test_without_the_key_nothing_is_unpickled(located: Located, tmp_path: 
             assert await reader.read() == b""  # it hangs up
         writer.close()
     assert not trap.exists()
-    # The trap does work: with the key it would have been sprung.
+    # The trap does work: with the key it is sprung.
     _, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(address.key + frame)
     await until(trap.exists)
@@ -230,17 +277,12 @@ async def test_without_the_key_nothing_is_unpickled(located: Located, tmp_path: 
 SILENT = """
 import asyncio, subprocess
 from actors.runtime import channel
-from tests.actors.runtime.test_channel import HERE, METHODS, Far
+from tests.actors.runtime.test_channel import Far
 
 async def silent() -> None:
     channel.GONE_S = 2.0
     far = Far()
-    listener = channel.Listener(far, METHODS)
-    address = await listener.address(HERE)
-    async def locate() -> channel.Address:
-        return address
-    values = channel.Channel(locate).stream("count", 2, True)
-    waiting = asyncio.ensure_future(anext(values))
+    waiting = asyncio.ensure_future(far.client(1))
     await asyncio.sleep(0.5)
     subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
     try:
@@ -259,5 +301,5 @@ def test_a_node_that_falls_silent_without_ending_its_connections_is_lost() -> No
     alone = ["unshare", "--user", "--map-root-user", "--net"]
     if shutil.which("ip") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
         pytest.skip("needs a network of its own: unshare, ip, and the right to use them")
-    told = subprocess.run([*alone, sys.executable, "-c", SILENT], cwd=ROOT, capture_output=True, text=True, timeout=90)
-    assert told.stdout == "lost\n", told.stderr
+    done = subprocess.run([*alone, sys.executable, "-c", SILENT], cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert done.stdout == "lost\n", done.stderr

@@ -180,7 +180,7 @@ def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our
         with Cluster(RaySettings(address=nodes.address)) as cluster:
             assert len([node for node in ray.nodes() if node["Alive"]]) == 2
             traces = asyncio.run(discuss(cluster, 6))
-            assert len(ray.util.list_named_actors(all_namespaces=True)) == 2
+            assert len(ray.util.list_named_actors(all_namespaces=True)) == 2 + len(ROLES) + 1
         assert [trace.status for trace in traces] == ["ok"] * 6
         with Cluster(RaySettings(address=nodes.address)):
             assert ray.util.list_named_actors(all_namespaces=True) == []
@@ -188,7 +188,7 @@ def test_a_running_cluster_of_several_nodes_is_used_and_left_running_without_our
         nodes.shutdown()
 
 
-@pytest.mark.parametrize(("kind", "replicas"), [("AgentActor", 2), ("ReplicaActor", 2), ("ReplicaActor", 1)])
+@pytest.mark.parametrize(("kind", "replicas"), [("AgentProcess", 2), ("ReplicaProcess", 2), ("ReplicaProcess", 1)])
 async def test_a_process_that_is_killed_changes_nothing_that_is_answered(
     cluster: Cluster, kind: str, replicas: int
 ) -> None:
@@ -278,7 +278,7 @@ async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: C
     given_up.cancel()
     await until((tmp_path / "ended 1").exists)
     assert not (tmp_path / "ended 2").exists()
-    os.kill(max(workers("AgentActor"), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+    os.kill(max(workers("AgentProcess"), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     async with asyncio.timeout(60):
         with pytest.raises(AgentLost):
             await kept
@@ -312,7 +312,7 @@ async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(clus
     class Loaded:
         def modules(self) -> list[str]:
             import actors.agents.role_agent
-            import actors.runtime.agent_actor  # noqa: F401
+            import actors.runtime.process  # noqa: F401
 
             return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))
 
@@ -371,11 +371,11 @@ async def test_a_topology_actor_that_is_killed_or_stopped_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
     modalities = ["text"] * 3 + ["visual"] * 2
-    before, ours = set(workers("StatefulActor")), Learner(modalities, seed=3)
+    before, ours = set(workers("LearnerProcess")), Learner(modalities, seed=3)
     remote = cluster.launch("the topology actor", {"one": partial(Learner, modalities, seed=3)})["one"]
     events: list[str] = []
     await cluster.wait_until_ready(on_event=events.append)
-    [process] = set(workers("StatefulActor")) - before
+    [process] = set(workers("LearnerProcess")) - before
     for step in range(3):
         wirings = await remote.sample(4)
         np.testing.assert_array_equal(wirings.spatial, ours.sample(4).spatial)
@@ -395,10 +395,10 @@ async def test_an_agent_that_is_stopped_is_replaced_and_its_discussions_are_held
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.runtime.supervision.PULSE_S", 0.1)
-    before, undisturbed = set(workers("AgentActor")), asyncio.Event()
+    before, undisturbed = set(workers("AgentProcess")), asyncio.Event()
     disturbed = asyncio.create_task(discuss(cluster, 40, undisturbed, pool="stopped"))
     await undisturbed.wait()
-    stopped = min(set(workers("AgentActor")) - before)
+    stopped = min(set(workers("AgentProcess")) - before)
     os.kill(stopped, signal.SIGSTOP)
     async with asyncio.timeout(90):
         traces = await disturbed

@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 GUARDED = """
 import os, sys, time
 from actors.runtime.guard import Guard
-guard = Guard(os.getpid(), hung_s=0.5, beat_s=0.05)
+guard = Guard(os.getpid(), hung_s=2, beat_s=0.05)
 print(guard._guard.pid, flush=True)
 {}
 print("done", flush=True)
@@ -41,7 +41,7 @@ def test_a_process_that_is_stopped_is_killed() -> None:
     assert not runs(guard)
 
 
-@pytest.mark.parametrize("work", ["time.sleep(2)", "guard.close(); time.sleep(2)", "sum(range(10**7))"])
+@pytest.mark.parametrize("work", ["time.sleep(4)", "guard.close(); time.sleep(4)", "sum(range(10**7))"])
 def test_a_process_that_lives_is_left_alone_and_its_guard_ends_with_it(work: str) -> None:
     process, guard = begun(work)
     assert process.communicate(timeout=60) == ("done\n", None)
@@ -51,10 +51,10 @@ def test_a_process_that_lives_is_left_alone_and_its_guard_ends_with_it(work: str
 
 
 def test_a_process_that_was_stopped_together_with_its_guard_goes_on() -> None:
-    process, guard = begun("time.sleep(3)")
+    process, guard = begun("time.sleep(6)")
     guard.suspend()
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1)
+    time.sleep(3)
     guard.resume()
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=60)

@@ -71,7 +71,7 @@ async def test_a_model_that_is_lost_is_gone_as_nobody_starts_it_again() -> None:
     runtime = Inline()
     runtime.launch_replicas(Lost, replicas=1, cpus=0, gpus=0)
     team = runtime.launch_agents([ANN], AgentSettings()).team()
-    with pytest.raises(ModelGone, match="nobody starts it again: the engine died"):
+    with pytest.raises(ModelGone, match="the engine died"):
         await team.ask(turn(ANN.name))
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, repeat
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError
 
-from actors.runtime import supervision
-from actors.runtime.remote import loss
-from actors.runtime.supervision import supervise, wait_until_up, watch_head
+from actors.errors import ClusterError
+from actors.runtime import remote, supervision
+from actors.runtime.remote import OUT_OF_MEMORY, Actor, loss
+from actors.runtime.supervision import LESS, supervise, wait_until_up, watch_head
 
 
 class Method:
@@ -27,22 +29,37 @@ class Method:
         return value
 
 
+class Silent:
+    async def remote(self) -> None:
+        await asyncio.Event().wait()
+
+
 class Handle:
     """Restarted once, between its first pulse and its second, and ended for good after it."""
 
     def __init__(self) -> None:
-        self.pulse = Method(iter([(0.0, "first"), (0.0, "second"), ActorDiedError()]))
-        self.ready = Method(iter([None]))
+        self.pulse: Any = Method(iter([(0.0, "first"), (0.0, "second"), ActorDiedError()]))
+        self.ready: Any = Method(iter([None]))
+        self.last_words: Any = Silent()
+
+
+def actor(handle: object) -> Actor:
+    return Actor("model-0", handle)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PULSE_S", "AGAIN_S", "RETRY_S"):
+        monkeypatch.setattr(supervision, name, 0)
 
 
 async def events(monkeypatch: pytest.MonkeyPatch, killed: list[int]) -> list[str]:
     counts = iter(killed)
     monkeypatch.setattr(supervision, "kills", lambda: next(counts))
-    monkeypatch.setattr(supervision, "PULSE_S", 0)
-    said: list[str] = []
+    heard: list[str] = []
     with suppress(StopIteration):
-        await asyncio.wait_for(supervise("model-0", Handle(), said.append, hung_s=60), 20)
-    return said
+        await asyncio.wait_for(supervise("model-0", actor(Handle()), heard.append, hung_s=60), 20)
+    return heard
 
 
 async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,17 +78,20 @@ async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: 
 
 @pytest.mark.parametrize(
     ("words", "how"),
-    [("no answer for 120 s", " (no answer for 120 s)"), (ActorDiedError(), "")],
-    ids=["said", "killed"],
+    [
+        ("no answer for 120 s", " (no answer for 120 s)"),
+        (ActorDiedError(), ""),
+        (OutOfMemoryError("low"), ", " + LESS + ","),
+    ],
+    ids=["its own", "killed", "killed for memory"],
 )
-async def test_what_a_process_says_of_its_end_is_passed_on(
-    words: object, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervision, "PULSE_S", 0)
-    said: list[str] = []
-    last_words = Method(chain([words], repeat(ActorDiedError()))).remote
-    await asyncio.wait_for(supervise("model-0", Handle(), said.append, 60, last_words), 20)
-    assert said[0] == f"model-0 was lost{how} and is started again"
+async def test_why_a_process_ends_is_passed_on(words: object, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "AGAIN_S", 1)
+    heard: list[str] = []
+    handle = Handle()
+    handle.last_words = Method(chain([words], repeat(ActorDiedError())))
+    await asyncio.wait_for(supervise("model-0", actor(handle), heard.append, 60), 20)
+    assert heard[0] == f"model-0 was lost{how} and is started again"
 
 
 class Late(Handle):
@@ -89,12 +109,11 @@ class LateMethod(Method):
 
 
 async def test_an_answer_that_comes_late_since_this_process_stood_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PULSE_S", 0)
     monkeypatch.setattr(supervision, "AGAIN_S", 60)
-    monkeypatch.setattr(supervision.ray, "kill", lambda *_, **__: pytest.fail("it was killed"))
-    said: list[str] = []
-    await asyncio.wait_for(supervise("model-0", Late(), said.append, hung_s=0.001), 60)
-    assert said == ["model-0 has died 11 times and is started no more"]
+    monkeypatch.setattr(remote.ray, "kill", lambda *_, **__: pytest.fail("it was killed"))
+    heard: list[str] = []
+    await asyncio.wait_for(supervise("model-0", actor(Late()), heard.append, hung_s=0.001), 60)
+    assert heard == ["model-0 has died 11 times and is started no more"]
 
 
 class Starting:
@@ -105,6 +124,7 @@ class Starting:
 
     def __init__(self, reached: bool) -> None:
         self.pulse, self.ready = (SimpleNamespace(remote=answer) for answer in (self._pulse, self._ready))
+        self.last_words = Silent()
         self.killed, self._reached = asyncio.Event(), reached
         self._pulses = iter([(0.0, "first"), (0.0, "second")])
         self._later = iter([(0.0, "third"), (0.0, "third"), ActorDiedError()])
@@ -132,8 +152,6 @@ class Starting:
 async def test_one_that_is_stopped_while_it_starts_is_started_once_more(
     reached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PULSE_S", "AGAIN_S", "RETRY_S"):
-        monkeypatch.setattr(supervision, name, 0)
     killed: list[Starting] = []
 
     def kill(handle: Starting, no_restart: bool) -> None:
@@ -141,38 +159,53 @@ async def test_one_that_is_stopped_while_it_starts_is_started_once_more(
         loop.call_soon_threadsafe(handle.killed.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(supervision.ray, "kill", kill)
-    said: list[str] = []
+    monkeypatch.setattr(remote.ray, "kill", kill)
+    heard: list[str] = []
     handle = Starting(reached)
-    await asyncio.wait_for(supervise("model-0", handle, said.append, hung_s=0.1), 60)
+    await asyncio.wait_for(supervise("model-0", actor(handle), heard.append, hung_s=0.1), 60)
     assert killed == [handle]
-    assert [line.partition(" after")[0] for line in said] == [
+    assert [line.partition(" after")[0] for line in heard] == [
         "model-0 was lost and is started again",
         "model-0 is up again",
         "model-0 has died 11 times and is started no more",
     ]
 
 
-class Slow:
-    """Its process has died once, and Ray takes long to start it again."""
+class Dying:
+    """Answers a pulse, dies while it gets ready, and is unavailable for long before the next process answers."""
 
-    def __init__(self) -> None:
-        self.ready = Method(iter([ActorUnavailableError("it is being started again", None)] * 9 + [None]))
+    def __init__(self, deaths: int) -> None:
+        away = [ActorUnavailableError("it is being started again", None)] * 9
+        processes = [[(0.0, str(number)), *away] for number in range(deaths)]
+        self.pulse = Method(chain(*processes, repeat((0.0, "up"))))
+        self.ready = Method(chain([ActorUnavailableError("it has died", None)] * deaths, repeat(None)))
 
 
-async def test_an_actor_that_is_long_in_being_started_again_has_died_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def once(handle: Slow) -> tuple[int, bool]:
-        return 1, False
+async def test_an_actor_that_is_long_in_being_started_again_has_died_once() -> None:
+    assert await wait_until_up("agent", "text_critic", actor(Dying(2))) == "agent"
 
-    monkeypatch.setattr(supervision, "RETRY_S", 0)
-    monkeypatch.setattr(supervision, "deaths", once)
-    assert await wait_until_up("agent", "text_critic", Slow()) == "agent"
+
+async def test_the_third_death_at_the_start_is_an_error() -> None:
+    with pytest.raises(ClusterError, match="text_critic died 3 times while it was starting"):
+        await wait_until_up("agent", "text_critic", actor(Dying(3)))
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_actor_that_was_killed_for_memory_is_given_up_once_ray_does_not_know_its_name(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_actor(name: str) -> None:
+        if not known:
+            raise ValueError(name)
+
+    monkeypatch.setattr(remote.ray, "get_actor", get_actor)
+    assert await actor(None).given_up(OutOfMemoryError("low")) is not known
 
 
 def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:
     died = "The actor died. Worker exit type: {} Worker exit detail: (1) killed by SIGKILL by OOM killer due to ..."
-    assert loss(OutOfMemoryError("Task was killed due to the node running low on memory.")).startswith("killed because")
-    assert loss(ActorUnavailableError(died.format("NODE_OUT_OF_MEMORY"), None)).startswith("killed because")
+    assert loss(OutOfMemoryError("Task was killed due to the node running low on memory.")) == OUT_OF_MEMORY
+    assert loss(ActorUnavailableError(died.format("NODE_OUT_OF_MEMORY"), None)) == OUT_OF_MEMORY
     assert loss(ActorUnavailableError(died.format("SYSTEM_ERROR"), None)) == "ActorUnavailableError"
 
 

@@ -17,7 +17,7 @@ from actors.agents.roles import DECISION, SINGLE
 from actors.errors import UserError
 from actors.messages import Kind, Message, Question, Source, Turn
 from actors.reader.reader import Reader
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted

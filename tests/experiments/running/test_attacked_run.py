@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.analysis import summary
 from experiments.attacks.edge_scores import attackers_found, write_edge_scores
 from experiments.attacks.metrics import Harm, auc_attacker, honest_edges_cut, mean_by_round

@@ -7,7 +7,7 @@ import pytest
 
 from actors.errors import UserError
 from actors.messages import Modality, Question
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.conformance import scripted

@@ -26,6 +26,7 @@ from autogen_core.tools import FunctionTool
 
 from actors.agents.roles import ROLES
 from actors.messages import Role, Usage
+from actors.runtime.head import Head
 from experiments.config.loading import load
 from experiments.dry_run.dry_run import dry_run
 from experiments.records import usage
@@ -163,7 +164,8 @@ def ray_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
         # Else a run that ends well takes its logs away, and with them what they would tell.
-        patch.setattr("actors.runtime.cluster.forget_session", lambda session: None)
+        close = Head.close
+        patch.setattr(Head, "close", lambda head, forget=False: close(head))
         yield Path(folder)
 
 

@@ -41,7 +41,7 @@ WORDS = ["experiment=mmqa_prune", f"methods=[{METHOD}]", "training.samples=64", 
 WORDS += ["pruning.steps=120", "completions.reuse=false", "wandb.mode=disabled"]
 TENTHS = 10
 # By the titles that Ray gives its workers.
-ACTORS = {"AgentActor": "agent", "ReplicaActor": "replica", "StatefulActor": "learner"}
+ACTORS = {"AgentProcess": "agent", "ReplicaProcess": "replica", "LearnerProcess": "learner"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
 from actors.runtime.in_order import in_order
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load

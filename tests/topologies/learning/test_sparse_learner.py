@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.errors import UserError
 from actors.messages import Question
-from actors.runtime.local import Local
+from actors.runtime.inline import Local
 from tests.topologies.test_discussion import Recording
 from topologies import graphs
 from topologies.graphs import acyclic, acyclic_pairs, complete, small_world

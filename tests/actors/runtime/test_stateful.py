@@ -1,4 +1,4 @@
-"""An object whose process is lost goes on as if it were not. Without Ray: the actor's class stands for a process."""
+"""An object whose process is lost goes on as if it were not. Without Ray: the class of the process is the process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ClusterError
-from actors.runtime import stateful_actor
-from actors.runtime.stateful_actor import StatefulActor, StatefulObject, _Held
+from actors.runtime import stateful
+from actors.runtime.remote import Actor
+from actors.runtime.stateful import LearnerProcess, RemoteStateful, Restore, Stateful
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.variants import EFFECTS, M3PRUNE, RLOO, Variant
@@ -44,18 +45,24 @@ class Counter:
         self._sum = state
 
 
-class Handle:
-    """Stands for Ray's handle. `fate` says what comes before and after each call: None, or an error of the process.
+class Client:
+    """Stands for the client. `fate` says what comes before and after each call: None, or an error of the process.
 
     With `new` the process that an error ended is replaced by another one; else the call or its answer is lost alone.
     """
 
     def __init__(
-        self, make: Callable[[], StatefulActor], fate: Callable[[], Exception | None], new: bool = True
+        self, make: Callable[[], LearnerProcess], fate: Callable[[], Exception | None], new: bool = True
     ) -> None:
         self._make, self._fate, self._new = make, fate, new
         self.process = make()
-        self.call, self.restore = _Method(self, "call"), _Method(self, "restore")
+
+    async def __call__(self, item: Any) -> Any:
+        self.strike()
+        value = await self.process.serve(item)
+        await asyncio.sleep(0)
+        self.strike()
+        return value
 
     def strike(self) -> None:
         if error := self._fate():
@@ -64,21 +71,13 @@ class Handle:
             raise error
 
 
-class _Method:
-    def __init__(self, handle: Handle, name: str) -> None:
-        self._handle, self._name = handle, name
-
-    async def remote(self, *arguments: Any) -> Any:
-        self._handle.strike()
-        value = getattr(self._handle.process, self._name)(*arguments)
-        await asyncio.sleep(0)
-        self._handle.strike()
-        return value
+def remote_of(name: str, client: Any) -> RemoteStateful:
+    return RemoteStateful(name, Actor("the actor"), "the actor", client)
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stateful_actor, "RETRY_S", 0)
+    monkeypatch.setattr(stateful, "RETRY_S", 0)
 
 
 def fate(seed: int, share: float = 0.3) -> Fate:
@@ -86,8 +85,8 @@ def fate(seed: int, share: float = 0.3) -> Fate:
     return lambda: ActorUnavailableError("killed", None) if random.random() < share else None
 
 
-def counter(fate: Fate, new: bool = True) -> StatefulObject:
-    return StatefulObject("the actor", Handle(lambda: StatefulActor({"it": partial(Counter, 1)}), fate, new), "it")
+def counter(fate: Fate, new: bool = True) -> RemoteStateful:
+    return remote_of("it", Client(lambda: LearnerProcess({"it": partial(Counter, 1)}), fate, new))
 
 
 @pytest.mark.parametrize(("seed", "new"), list(product(range(5), (True, False))))
@@ -100,9 +99,9 @@ async def test_whatever_is_lost_every_call_is_done_once(seed: int, new: bool) ->
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_objects_in_one_process_are_lost_together_and_know_nothing_of_each_other(seed: int) -> None:
-    handle = Handle(lambda: StatefulActor({"low": partial(Counter, 1), "high": partial(Counter, 100)}), fate(seed))
+    client = Client(lambda: LearnerProcess({"low": partial(Counter, 1), "high": partial(Counter, 100)}), fate(seed))
     ours = {"low": Counter(1), "high": Counter(100)}
-    remote = {name: StatefulObject("the actor", handle, name) for name in ours}
+    remote = {name: remote_of(name, client) for name in ours}
     random = Random(seed)
     for number in range(40):
         name = random.choice(["low", "high"])
@@ -127,8 +126,8 @@ async def test_tensors_of_a_state_come_back_as_they_were() -> None:
         "no": np.array([True]),
     }
     holder = SimpleNamespace(state=lambda: state, load=lambda taken: holder.__setattr__("taken", taken))
-    held = _Held(holder)
-    held.restore(1, None)
+    held = Stateful(holder)
+    held.restore(Restore("it", 1, None))
     for name, array in state.items():
         assert holder.taken[name].dtype == array.dtype
         np.testing.assert_array_equal(holder.taken[name], array)
@@ -164,8 +163,8 @@ async def test_a_process_that_is_started_no_more_is_one_line() -> None:
 @pytest.mark.parametrize("variant", [M3PRUNE, RLOO, EFFECTS])
 async def test_a_learner_whose_process_is_lost_again_and_again_learns_the_same(variant: Variant) -> None:
     settings = {"variant": variant, "pruning": PruningSettings(steps=3), "seed": 4}
-    make = lambda: StatefulActor({"it": partial(Learner, MODALITIES, **settings)})  # noqa: E731
-    remote, ours = StatefulObject("the actor", Handle(make, fate(11, 0.2)), "it"), Learner(MODALITIES, **settings)
+    make = lambda: LearnerProcess({"it": partial(Learner, MODALITIES, **settings)})  # noqa: E731
+    remote, ours = remote_of("it", Client(make, fate(11, 0.2))), Learner(MODALITIES, **settings)
     random = np.random.default_rng(5)
     while not ours.finished:
         wirings, expected = await remote.sample(6), ours.sample(6)

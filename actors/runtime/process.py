@@ -1,0 +1,208 @@
+"""Ray actors with a service: the processes of agents and replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psutil
+import ray
+
+from actors.completions.cache import Reuse
+from actors.errors import ModelLost
+from actors.memory import collect_rarely
+from actors.messages import Abilities, Completion, Request, Role, Turn
+from actors.models import Model, abilities_of
+from actors.processes import kill
+from actors.runtime.channel import Address
+from actors.runtime.remote import one_line, own_host
+from actors.runtime.runtime import ModelPool
+from actors.runtime.service import Service
+from actors.runtime.team import TurnResult, make_agent
+from actors.settings import AgentSettings
+
+BEAT_S = 1.0
+SEND_S = 0.1  # what was sent last needs a moment to leave the process
+
+
+class Process:
+    """Serves one agent, model or set of learners to clients in other processes.
+
+    It is opened at its first use, so that whoever waits for it receives what opening raises: what a constructor
+    raises, Ray reports in many lines. Methods of the group `pulse` run in a thread of their own, so that they answer
+    while a model is loading.
+    """
+
+    hangs = True
+    """True where an event loop that stands still means that the process hangs."""
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self._incarnation = uuid.uuid4().hex
+        self._service: Service[Any, Any] = Service(self.serve, capacity, self.note)
+        self._opening: asyncio.Task[None] | None = None
+        self._opened = False
+        self._beating: asyncio.Task[None] | None = None
+        self._beat_s = 0.0
+        self._lost: ModelLost | None = None
+        self._ending = asyncio.Event()
+        self._end_soon: asyncio.Task[None] | None = None
+        collect_rarely()
+
+    async def open(self) -> None:
+        """Makes what the process serves."""
+
+    async def work(self, item: Any) -> Any:
+        """The result of one item."""
+        raise NotImplementedError
+
+    async def serve(self, item: Any) -> Any:
+        """The result of one item, once the process is opened."""
+        if not self._opened or self._lost is not None:
+            await self.ready()
+        return await self.work(item)
+
+    def note(self, notes: list[Any]) -> None:
+        """Takes what a client sent without expecting an answer."""
+
+    async def close(self) -> None:
+        """Closes what the process holds open. What has to be kept is on disk afterwards."""
+
+    async def ready(self) -> None:
+        """Returns once the process is opened. Raises ModelLost when it is about to end."""
+        if self._lost is not None:
+            raise self._lost
+        if self._opening is None:
+            # One task for all who wait, so that it is opened once.
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
+
+    async def address(self) -> Address:
+        """Where clients reach the service."""
+        return await self._service.address(own_host())
+
+    async def last_words(self) -> str:
+        """Waits until the process is about to end by itself, and returns why, in one line."""
+        await self._ending.wait()
+        assert self._lost is not None
+        return one_line(self._lost)
+
+    @ray.method(concurrency_group="pulse")
+    async def pulse(self) -> tuple[float, str]:
+        """Seconds for which the event loop has stood still, and a name that only this process has."""
+        return (time.monotonic() - self._beat_s if self._beat_s else 0.0), self._incarnation
+
+    @ray.method(concurrency_group="pulse")
+    async def end_children(self) -> None:
+        """Ends what a model has started. Ray ends this process, and of an engine's processes only the first."""
+        kill(psutil.Process().children(recursive=True))
+
+    def end(self) -> None:
+        """Ends this process and all that it started, so that Ray starts it again."""
+        kill(psutil.Process().children(recursive=True))
+        os._exit(1)
+
+    async def _open(self) -> None:
+        await self.open()
+        self._opened = True
+        if self.hangs:
+            self._beating = asyncio.create_task(self._keep_beating())
+
+    async def _keep_beating(self) -> None:
+        while True:
+            self._beat_s = time.monotonic()
+            await asyncio.sleep(BEAT_S)
+
+    def lose(self, error: ModelLost) -> None:
+        """Ends the process once all clients have the error."""
+        # Many requests fail at once when an engine dies.
+        if self._lost is None:
+            self._lost = ModelLost(str(error))
+            self._ending.set()
+            self._service.fail(self._lost)
+            self._end_soon = asyncio.create_task(self._end_after_sending())
+
+    async def _end_after_sending(self) -> None:
+        await asyncio.sleep(SEND_S)
+        self.end()
+
+
+class AgentProcess(Process):
+    """The agents of one role: they share a role, memories, and a client of their model's pool."""
+
+    def __init__(self, sender: str, role: Role, settings: AgentSettings, pool: ModelPool, reuse: Reuse | None) -> None:
+        super().__init__()
+        self._make_model = partial(pool.model, sender, reuse)
+        self._role, self._settings = role, settings
+        self._agent: Any = None
+        self._model: Any = None
+
+    async def open(self) -> None:
+        self._model = self._make_model()
+        self._agent = make_agent(self._role, self._model, self._settings)
+
+    async def work(self, item: Turn) -> TurnResult:
+        result: TurnResult = await self._agent.take(item)
+        return result
+
+    def note(self, notes: list[str]) -> None:
+        """Forgets discussions that have ended."""
+        if self._agent is not None:
+            self._agent.memory.forget(notes)
+
+    async def close(self) -> None:
+        for part in (self._agent, self._model):
+            closing = part.close() if hasattr(part, "close") else None
+            if closing is not None:
+                await closing
+
+
+class ReplicaProcess(Process):
+    """One replica of a model, which works on at most `capacity` requests at once."""
+
+    def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
+        super().__init__(capacity)
+        self._make_model = make_model
+        self._model: Model | None = None
+        self._abilities = Abilities()
+
+    async def open(self) -> None:
+        model = self._make_model()
+        # Only models that have something to load have `start`.
+        start: Any = getattr(model, "start", None)
+        if start is not None:
+            try:
+                await start()
+            except ModelLost as error:
+                self.lose(error)
+                raise
+        # A model that cannot tell its abilities is one that cannot be loaded.
+        self._abilities = await abilities_of(model)
+        self._model = model
+
+    async def serve(self, item: Request) -> Completion:
+        try:
+            await self.ready()
+        except ModelLost:
+            raise
+        except Exception as error:  # the model cannot be loaded: another replica may do
+            raise ModelLost(one_line(error)) from error
+        completion: Completion = await super().serve(item)
+        return completion
+
+    async def abilities(self) -> Abilities:
+        """What the model can do, once it is loaded. Raises what `ready` raises."""
+        await self.ready()
+        return self._abilities
+
+    async def work(self, item: Request) -> Completion:
+        assert self._model is not None
+        try:
+            return await self._model.complete(item)
+        except ModelLost as error:
+            self.lose(error)
+            raise

@@ -1,0 +1,150 @@
+"""Objects with a state in another process, such as learners: a new process goes on where the lost one was."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError
+
+from actors.errors import ClusterError
+from actors.runtime.channel import ChannelLost
+from actors.runtime.client import Client
+from actors.runtime.process import Process
+from actors.runtime.remote import GONE, RETRY_S, Actor
+
+Answer = tuple[Any, bytes | None]
+"""What a method returned, and the state after it where that is another than before."""
+
+
+class MethodCall(NamedTuple):
+    """Call `number` of an object's method, which comes after call `after`."""
+
+    name: str
+    number: int
+    after: int
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class Restore(NamedTuple):
+    """The state of an object after call `after`; None for that of a new object."""
+
+    name: str
+    after: int
+    state: bytes | None
+
+
+class LearnerProcess(Process):
+    """The process of objects, by name, which do not know each other. An object's `load` takes what its `state` gave."""
+
+    hangs = False  # a step of a learner may compute for minutes
+
+    def __init__(self, made: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__(capacity=1)
+        self._made = made
+        self._objects: dict[str, Stateful] = {}
+
+    async def open(self) -> None:
+        self._objects = {name: Stateful(make()) for name, make in self._made.items()}
+
+    async def work(self, item: MethodCall | Restore) -> Answer | None:
+        held = self._objects[item.name]
+        if isinstance(item, MethodCall):
+            return held.call(item)
+        held.restore(item)
+        return None
+
+
+class Stateful:
+    """One object in its process.
+
+    Calls are numbered, and each names the one it comes after. A process that is not in the state after that one, as it
+    was started since, does nothing: it needs the state first. A call that comes again, as its answer was lost on the
+    way, is answered without being made again.
+    """
+
+    def __init__(self, held: Any) -> None:
+        self._object = held
+        self._last = 0
+        self._answer: Answer | None = None
+        self._new = self._saved = self._state()
+
+    def call(self, call: MethodCall) -> Answer | None:
+        """The method's answer; None where this process lacks the state. Raises what the method raises."""
+        if call.number == self._last:
+            return self._answer
+        if call.after != self._last:
+            return None
+        value = getattr(self._object, call.method)(*call.args, **call.kwargs)
+        before, self._saved = self._saved, self._state()
+        self._last, self._answer = call.number, (value, None if self._saved == before else self._saved)
+        return self._answer
+
+    def restore(self, to: Restore) -> None:
+        """Takes over a state."""
+        self._saved = self._new if to.state is None else to.state
+        self._object.load(pickle.loads(self._saved))
+        self._last, self._answer = to.after, None
+
+    def _state(self) -> bytes:
+        return pickle.dumps(self._object.state(), pickle.HIGHEST_PROTOCOL)
+
+
+class RemoteStateful:
+    """The methods of such an object as coroutines, called one after another.
+
+    A call whose process is lost is made again once there is another one. The state comes back with every answer that
+    changes it, and the same call in the same state gives the same answer. A call raises what the method raises, and
+    ClusterError where the process is started no more.
+
+    Args:
+        name: of the object.
+        process: its name in messages.
+    """
+
+    def __init__(
+        self, name: str, actor: Actor, process: str, client: Client[MethodCall | Restore, Answer | None]
+    ) -> None:
+        self._name = name
+        self._actor = actor
+        self._process = process
+        self._client = client
+        self._turn = asyncio.Lock()
+        self._number = 0
+        self._after = 0
+        self._state: bytes | None = None
+
+    async def state(self) -> Any:
+        """The object's own `state` as it is now. Needs no call where an earlier one has brought it."""
+        async with self._turn:
+            return await self._call("state", (), {}) if self._state is None else pickle.loads(self._state)
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            async with self._turn:
+                return await self._call(method, args, kwargs)
+
+        return call
+
+    async def _call(self, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        self._number += 1
+        call = MethodCall(self._name, self._number, self._after, method, args, kwargs)
+        while True:
+            try:
+                answer = await self._client(call)
+                if answer is not None:
+                    break
+                await self._client(Restore(self._name, self._after, self._state))
+            except (ChannelLost, RayActorError, OutOfMemoryError, NodeDiedError) as error:
+                if await self._actor.given_up(error):
+                    raise ClusterError(f"{self._process}: its process {GONE}") from error
+                await asyncio.sleep(RETRY_S)  # another process, or node, is on its way
+        value, state = answer
+        # Not before: a call that was cancelled is undone by the next one, which comes after the one before it.
+        self._after = self._number
+        self._state = self._state if state is None else state
+        return value
