@@ -1,4 +1,4 @@
-"""Triples that sources state, by the rules of `actors.reader.triples` or by a model."""
+"""Triples that sources state, by the rules of `actors.reader.triple_rules` or by a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from actors.messages import Kind, Source, Triple
-from actors.reader.triples import distinct, of_caption, of_passage, of_row
+from actors.reader.triple_rules import distinct, of_caption, of_passage, of_row
 
 RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
 

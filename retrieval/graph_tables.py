@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
+from retrieval.built_folder import Marks, Unbuilt, connect
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
 from retrieval.extract import Extraction
-from retrieval.folder import Marks, Unbuilt, connect
 from retrieval.index import add_indexes, encoded, vector_column, vector_type
 from retrieval.store import Store
 

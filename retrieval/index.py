@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from actors.messages import Kind, Source
+from retrieval.built_folder import Marks, Unbuilt, built, connect, opened
 from retrieval.embed import Encoder, Encoders, Vectors, well_formed, words_of
-from retrieval.folder import Marks, Unbuilt, built, connect, opened
 
 if TYPE_CHECKING:
     from lancedb.table import Table

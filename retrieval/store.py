@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import get_args
 
 from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
+from retrieval.built_folder import all_rows, reading
 from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
-from retrieval.folder import all_rows, reading
 from retrieval.index import BATCH_ROWS, Corpus, Index, open_index, source_of
-from retrieval.ranking import TableSearch, fused, quoted
+from retrieval.table_search import TableSearch, fused, quoted
 
 COLUMNS = ["id", "doc", "kind", "title", "body", "image"]
 FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10

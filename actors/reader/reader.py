@@ -35,7 +35,7 @@ from actors.reader.colleagues import (
     weigh,
 )
 from actors.reader.english import count_tokens, cut_to_tokens
-from actors.reader.judge import verdict
+from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
 from actors.reader.question import AnswerType
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from actors.messages import Field, FieldKind
 from actors.reader import plan, work
 from actors.reader.english import STOP_WORDS, name_spans, normal_name, sentences, stem, words
-from actors.reader.judge import agree
+from actors.reader.grading import agree
 from actors.reader.statements import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
-from actors.reader.triples import LISTED, MENTIONED, Edge, distinct, of_caption, of_passage, of_row
+from actors.reader.triple_rules import LISTED, MENTIONED, Edge, distinct, of_caption, of_passage, of_row
 from actors.reader.work import Work, one_of
 
 NEITHER = "neither"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from actors.messages import Field, FieldKind, Given, Task
 from actors.reader.candidates import Candidate, Entry, View, candidates, chains, choose, view
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
-from actors.reader.judge import compare
+from actors.reader.grading import compare
 from actors.reader.perception import gaussian
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, statements_in

@@ -12,7 +12,7 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge
 from retrieval.extract import BY_RULES, Extraction
-from retrieval.web import Web
+from retrieval.web_search import Web
 
 
 class LabelledLibrary:

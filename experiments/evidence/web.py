@@ -8,7 +8,7 @@ from pathlib import Path
 from actors.errors import UserError, WebError
 from experiments.evidence.settings import SERPER_KEY, RetrievalSettings
 from experiments.records.run_files import write_atomically
-from retrieval.web import RecordedWeb, Serper, Web
+from retrieval.web_search import RecordedWeb, Serper, Web
 
 RECORDING = "web.jsonl"
 

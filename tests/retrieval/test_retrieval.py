@@ -18,11 +18,11 @@ from actors.errors import StoreError
 from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
 from experiments.studies.recall import Recall, recall_report, table
+from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
-from retrieval.folder import MARKER
 from retrieval.index import open_index
-from retrieval.ranking import fused
 from retrieval.store import SearchSpace, Store
+from retrieval.table_search import fused
 
 MODES: tuple[SearchMode, ...] = ("text", "vector", "hybrid")
 RIVERS = ("Aran", "Belo", "Cind", "Drava", "Elme", "Foss", "Gand", "Hurn")

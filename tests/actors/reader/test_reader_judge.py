@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.messages import FieldKind, Grading, Modality, Question, Turn
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read
-from actors.reader.judge import compare, verdict
+from actors.reader.grading import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
 from experiments.judging.judge import GIVEN, REFERENCE, grading_request

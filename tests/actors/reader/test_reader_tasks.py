@@ -33,7 +33,7 @@ from actors.messages import (
 )
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import read_reply
-from actors.reader.judge import agree
+from actors.reader.grading import agree
 from actors.reader.question import described, parts
 from actors.reader.reader import Reader, ReaderSettings
 from actors.reader.statements import numbered, read_statement

@@ -11,15 +11,15 @@ import pytest
 
 from actors.errors import StoreError
 from actors.messages import Kind, Question, Source, Triple
-from actors.reader.triples import MENTIONED
+from actors.reader.triple_rules import MENTIONED
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.knowledge import Knowledge, triples_given
 from experiments.evidence.settings import RetrievalSettings
+from retrieval.built_folder import MARKER
 from retrieval.embed import LexicalEncoder
 from retrieval.extract import triples_of
-from retrieval.folder import MARKER
 from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
 

@@ -17,8 +17,8 @@ from actors.messages import Kind
 from experiments.config.loading import load
 from experiments.evidence.settings import RetrievalSettings
 from experiments.evidence.web import RECORDING, check_web, open_web
-from retrieval import web
-from retrieval.web import RESULTS, RecordedWeb, Serper, as_hits, read_recording, read_results
+from retrieval import web_search as web
+from retrieval.web_search import RESULTS, RecordedWeb, Serper, as_hits, read_recording, read_results
 from tests.support.endpoint import Asked, Server, Told
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
