@@ -106,10 +106,10 @@ class TrialAnswers:
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
-    """Returns the values of each key that has more than one in a sweep; None is the default of a trial without the key.
+    """Returns the varied keys of a sweep with their values.
 
-    Numbers ascend, other values come in their order. `methods` is no setting where the trials' lists share no method,
-    because an answer's method then tells them apart.
+    Numbers ascend, other values are in their order. None is the default of a trial without the key. `methods` is no
+    setting where the trials' lists share no method, because an answer's method then identifies its trial.
     """
     lists: dict[str, set[str]] = {}
     for result in results:
@@ -128,9 +128,9 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
 
 
 def read_answers(folder: Path, results: Sequence[TrialResult]) -> list[TrialAnswers]:
-    """Reads what the trials of a sweep's folder recorded, in the order of `results` and of their methods.
+    """Reads the recorded answers of a sweep's trials, in the order of `results` and of their methods.
 
-    A trial that was stopped before its evaluation has no answers. Raises UserError when the records of a trial are
+    A trial that was stopped before its evaluation has none. Raises UserError when the records of a trial are
     missing or damaged.
     """
     read = []
@@ -298,5 +298,6 @@ def _frozen(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that can be a point on an axis; a bool is an int to Python, but none."""
+    """True for a number that can be a point on an axis."""
+    # A bool is an int to Python.
     return isinstance(value, (int, float)) and not isinstance(value, bool)

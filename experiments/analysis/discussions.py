@@ -1,4 +1,4 @@
-"""Discussions of a run as its report embeds them: an index to search and filter, and compressed chunks of traces.
+"""Embedded discussions of a run's report: an index to search and filter, and compressed chunks of traces.
 
 Everything is base64 of gzipped ASCII JSON, so no message can be taken for markup. Seeds and candidate edges are left
 out; the traces on disk have them.
@@ -37,7 +37,7 @@ class DiscussionGroup:
 
 @dataclass(slots=True)
 class Embedded:
-    """Embedded discussions: `entries` is a row for each, in the order of the list, and `chunks` hold their traces.
+    """Discussions of a report: an entry for each, in the order of its list, and chunks of their traces.
 
     An entry's `chunk` and `place` locate its trace.
     """
@@ -151,17 +151,8 @@ def _add_training(embedded: Embedded, graph: RunFolder, phase: str, room: int) -
 def _score(scored: Scored) -> Entry:
     """The score's part of an entry; `fooled` is there where an attack had a target answer."""
     fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
-    return fooled | {
-        "key": scored.question,
-        "question": scored.question,
-        "text": scored.text,
-        "gold": scored.gold,
-        "answer": scored.answer,
-        "utility": scored.utility,
-        "f1": scored.f1,
-        "edges": scored.edges,
-        "tags": dict(scored.tags),
-    }
+    fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}
+    return {**fooled, "key": scored.question, **fields, "tags": dict(scored.tags)}
 
 
 def _outline(trace: Trace, number: int) -> Entry:

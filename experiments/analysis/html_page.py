@@ -1,4 +1,4 @@
-"""One HTML page that needs no network and no other file: the parts that reports of runs and of sweeps share.
+"""An HTML page without network and other files, and the parts that reports of runs and sweeps share.
 
 Style and scripts are files in `assets/`, embedded unchanged. The page's content security policy lets a browser run
 these scripts and nothing else, and load nothing from anywhere.
@@ -27,7 +27,7 @@ def asset(name: str) -> str:
 
 
 def write(path: Path, title: str, sections: Iterable[tuple[str, Iterable[str]]], scripts: Sequence[str]) -> Path:
-    """Writes a page of `sections` (heading, lines of HTML), whole or not at all; empty sections are left out.
+    """Writes a page of sections (heading, lines of HTML) atomically, without empty sections.
 
     Args:
         title: plain text, as the headings are.
@@ -46,17 +46,16 @@ def write(path: Path, title: str, sections: Iterable[tuple[str, Iterable[str]]],
         script=script,
         script_digest=_digest(script),
         links="\n".join(links),
-        sections="\n".join(_section(anchors[heading], heading, body) for heading, body in filled),
+        sections="\n".join(
+            f'<section id="{(anchor := anchors[heading])}" aria-labelledby="{anchor}-h">\n'
+            f'<h2 id="{anchor}-h">{escape(heading)}</h2>\n{body}\n</section>'
+            for heading, body in filled
+        ),
     )
     # Renamed when it is whole: a report may be written again while someone opens it.
     partial = path.with_suffix(".partial")
     partial.write_text(page, encoding="utf-8")
     return partial.replace(path)
-
-
-def _section(anchor: str, heading: str, body: str) -> str:
-    title = f'<h2 id="{anchor}-h">{escape(heading)}</h2>'
-    return f'<section id="{anchor}" aria-labelledby="{anchor}-h">\n{title}\n{body}\n</section>'
 
 
 def _digest(text: str) -> str:
@@ -99,7 +98,7 @@ def table(caption: str, shown: ResultTable, sortable: bool = False) -> Iterator[
 
 
 def figures(drawn: Iterable[Path]) -> Iterator[str]:
-    """Yields the pictures among `drawn` as HTML, each as SVG where there is a file of that name."""
+    """Yields the pictures among `drawn` as HTML, as SVG where there is one."""
     for path in drawn:
         # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
         if path.suffix == ".png" and path.with_suffix(".svg").exists():

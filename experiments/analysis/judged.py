@@ -83,7 +83,7 @@ def _row(judgements: Sequence[Judgement], correct: Sequence[float], seed: int) -
 
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the notes below a table with Acc*: the judge, failed judgements, and the paired tests in words."""
+    """Yields notes on Acc*: the judge, failed judgements, and the paired tests in words."""
     # Without `right`: a file that was written when there was one rubric.
     yield f"Acc* is the share of answers that {summary['judge']} {summary.get('right', GRADED.right)}."
     if summary["judge"] == EMBEDDED:

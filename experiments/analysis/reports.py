@@ -1,4 +1,4 @@
-"""The reports of a run and of a sweep: pages with settings, tables, figures, and discussions turn by turn."""
+"""Reports of runs and sweeps: pages with settings, tables, figures, and discussions turn by turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of results as text with notes below it, and the texts of its cells; `html_page.table` turns it into HTML."""
+"""Tables of results with notes below them, and texts of their cells; `html_page.table` turns a table into HTML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResultTable:
     """Rows with a cell for each column.
 
     Args:
-        columns: a line break in a header is kept where the table is printed.
+        columns: headers; their line breaks are for the printed table.
         names: leading columns that name a row, aligned left; the others hold numbers.
         total: the index of the row that sums up the others, printed in bold.
     """
@@ -81,7 +81,7 @@ def tenths(number: float) -> str:
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Short forms by key: the last part, or as many of the last parts as tell a key from the others."""
+    """Shortens keys to their last part, or to as many last parts as are unique."""
     short = {}
     for key in keys:
         parts = key.split(".")

@@ -32,7 +32,7 @@ def run_table(metrics: Metrics, metric: str) -> ResultTable:
 
 
 def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str]]:
-    """Functions from a method's row to its cell, by header; columns that no method has are left out."""
+    """Functions from a method's row to its cell, by header, without columns that no method has."""
 
     def optional(name: str, form: str = ".3f", scale: float = 1) -> Callable[[Metrics], str]:
         # Per row: an attack may apply to some methods only, and older records lack strict EM.

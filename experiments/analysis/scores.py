@@ -1,4 +1,4 @@
-"""A run's scores by method and question, as a matrix of several trials, and their means over parts of a benchmark."""
+"""Recorded scores by method and question, as matrices of trials, and by parts of a benchmark."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, dr
 
 
 def crossed_interval(values: npt.ArrayLike, seed: int, level: float = 0.95, draws: int = 2000) -> tuple[float, float]:
-    """Bootstrap interval of the mean of `values` [trials, questions], NaN where a trial did not ask a question.
+    """Bootstrap interval of the mean of `values` [trials, questions].
 
-    Questions and trials (seeds, an attacker's positions) are resampled independently of each other (the pigeonhole
-    bootstrap, Owen 2007): what a trial learned is shared by all its questions, so resampling seeds within each question
-    would average it away. It counts noise of one trial and question more than once, so it errs to the wide side. From
-    few trials it underestimates the differences between them by the factor sqrt(1 - 1 / trials); one trial gives an
-    interval over questions alone.
+    A value is NaN where a trial did not ask a question. Questions and trials (seeds, an attacker's positions) are
+    resampled independently of each other (the pigeonhole bootstrap, Owen 2007): what a trial learned is shared by all
+    its questions, so resampling seeds within each question would average it away. It counts noise of one trial and
+    question more than once, so it errs to the wide side. From few trials it underestimates the differences between them
+    by the factor sqrt(1 - 1 / trials); one trial gives an interval over questions alone.
     Raises ValueError when nothing was asked.
     """
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
@@ -146,7 +146,7 @@ def paired_test(a: npt.ArrayLike, b: npt.ArrayLike, seed: int, draws: int = 10_0
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for the number of tests by Holm's step-down method (1979), in the order given.
+    """P-values adjusted for the number of tests by Holm's step-down method (1979).
 
     Calling those below 0.05 significant makes one false claim or more with a probability of at most 0.05, whatever the
     dependence between the tests. Raises ValueError for a value outside [0, 1].

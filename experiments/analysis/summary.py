@@ -186,7 +186,7 @@ def _row(method: str, answers: Sequence[Scored], seed: int, cut: bool) -> Metric
 
 
 def _training(learned: RunFolder) -> Metrics:
-    """The tokens of all discussions that a method's graph was learned from, and the method that those belong to.
+    """Training tokens of a method's graph, and the method whose discussions it was learned from.
 
     Empty where nothing was learned, or older records lack it. Discussions of another method are counted there.
     """

@@ -1,4 +1,4 @@
-"""A sweep's table, sweep.json and sweep.csv: a row for each combination of values and each method, over its seeds."""
+"""A sweep's table, sweep.json and sweep.csv: a row for each combination of values and each method."""
 
 from __future__ import annotations
 

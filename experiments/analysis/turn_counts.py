@@ -1,4 +1,4 @@
-"""How the turns of a run ended: read at once, read after a repair, not read, or failed; from its traces alone."""
+"""Counts of a run's turns by how they ended: read at once, read after a repair, not read, or failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from actors.messages import Message, Status, Trace
+from actors.messages import Status, Trace
 from experiments.analysis.result_table import ResultTable
 from experiments.records.recorder import RunFolder
 
@@ -67,7 +67,9 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
         unread += turn.status is Status.UNPARSED
         silent += turn.status is Status.OK and not turn.states_anything
         if turn.status is not Status.OK:
-            reasons[_reason(turn)] += 1
+            # One line that a page can show, whatever a model or an endpoint wrote, with numbers as N.
+            line = _NUMBER.sub("N", "".join(char if char.isprintable() else " " for char in turn.error))
+            reasons[" ".join(line.split())[:200] or UNREAD] += 1
     return TurnCounts(
         turns=turns,
         at_once=at_once,
@@ -83,14 +85,8 @@ def count_turns(traces: Iterable[Trace]) -> TurnCounts:
     )
 
 
-def _reason(turn: Message) -> str:
-    """One line that a page can hold, whatever a model or an endpoint wrote."""
-    line = "".join(char if char.isprintable() else " " for char in turn.error)
-    return " ".join(_NUMBER.sub("N", line).split())[:200] or UNREAD
-
-
 def by_phase(run: RunFolder, methods: Iterable[str]) -> dict[str, TurnCounts]:
-    """Counts the turns of each method, then of each stage of learning; phases without any are left out."""
+    """Counts the turns of each method, then of each stage of learning, without empty phases."""
     counts = {method: count_turns(run.traces(f"evaluate-{method}")) for method in methods}
     for graph in run.all_learned():
         for path in graph.training_traces():
@@ -113,7 +109,7 @@ def turns_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
 
 
 def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
-    """Makes the table of why turns failed or could not be read, the most frequent reasons of each phase first."""
+    """Makes the table of reasons for turns that failed or could not be read, the most frequent first."""
     rows: list[tuple[str, str, str]] = []
     for label, counts in phases.items():
         counted = list(counts.reasons.items())

@@ -86,7 +86,7 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
 
 
 def table(rows: Sequence[Recall]) -> ResultTable:
-    """Makes a row per scope and search: recall@k with its interval, and the share of questions with all found."""
+    """Makes a row per scope and search: recall@k, and the share of questions with all documents found."""
     ks = sorted({row.k for row in rows})
     cells = {(row.scope, row.mode, row.k): (with_interval(row.recall, row.ci95), f"{row.complete:.3f}") for row in rows}
     return ResultTable(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, compare_pairs, methods_in
@@ -29,14 +30,15 @@ from experiments.analysis.figures.style import (
 )
 from experiments.analysis.summary import SIGNIFICANT
 
-BARS = 40  # bars on one panel; more cannot be told apart
+BARS = 40  # bars on one panel; more are too thin
 
 
 @styled
 def by_kind(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
-    """Draws a bar per method and kind of attack, the clean one first; a table of cells where bars would be too many.
+    """Draws a bar per method and kind of attack, the clean one first.
 
-    There is one panel for each setting of whatever else was varied. The arms' trials differ in seed and attacker.
+    Too many bars become a table of cells. There is one panel for each setting of whatever else was varied. The arms'
+    trials differ in seed and attacker.
     """
     # The sort is stable, so attacks keep the sweep's order.
     kinds = sorted(kinds, key=lambda kind: kind not in UNATTACKED)
@@ -66,7 +68,7 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
             xs,
             [arm.mean for arm in group],
             0.92 * width,
-            color=_pale(nth(COLOURS, k)),
+            color=tuple(0.55 + 0.45 * part for part in to_rgb(nth(COLOURS, k))),
             edgecolor=nth(COLOURS, k),
             hatch=nth(HATCHES, k),
             linewidth=0.6,
@@ -84,7 +86,7 @@ def _bars(axes: Axes, arms: Sequence[Arm], methods: Sequence[str], kinds: Sequen
 
 @styled
 def against_clean(arms: Sequence[Arm], kinds: Sequence[Any], metric: str) -> Figure:
-    """Draws the change by each attack: attacked minus clean, on the same questions and seeds, with 95% intervals.
+    """Draws the change by each attack, on the same questions and seeds, with 95% intervals.
 
     A marker is filled where the difference is significant after Holm's correction for all that one panel shows.
     """
@@ -136,7 +138,7 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
             if hit:
                 xs = [positions.index(arm.values[POSITION]) + offset(i, len(methods), 0.6) for arm in hit]
                 points(axes, i, xs, [arm.mean for arm in hit], [arm.ci95 for arm in hit], label=method)
-            # Without an attack there is no position, so one line stands for all clean arms.
+            # Without an attack there is no position: one line for all clean arms.
             clean = [arm.mean for arm in of_method if arm.values[KIND] in UNATTACKED]
             if clean:
                 axes.axhline(float(np.mean(clean)), color=nth(COLOURS, i), linewidth=0.7, linestyle=":")
@@ -160,9 +162,3 @@ def _by_other_settings(arms: Sequence[Arm]) -> dict[str, list[Arm]]:
 
 def _name(kind: Any) -> str:
     return "clean" if kind in UNATTACKED else str(kind)
-
-
-def _pale(colour: str) -> tuple[float, ...]:
-    """Mixes 45% of a colour with white; hatching and points can be seen on it."""
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return tuple(0.55 + 0.45 * part for part in parts)

@@ -66,8 +66,14 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     others = [key for key in keys if key not in axes]
     panels: dict[str, dict[tuple[str, str], HeatCell]] = {}
     everyone = methods_in(arms)
+
+    def changes(method: str) -> bool:
+        means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
+        # Compared at the same seed, because utilities of different seeds differ anyway.
+        return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
+
     # A method that no setting changes would be a panel of one colour; it becomes a note instead.
-    methods = [method for method in everyone if _changes(arms, method)] or everyone
+    methods = [method for method in everyone if changes(method)] or everyone
     for setting, method in product(product(*(keys[key] for key in others)), methods):
         title = ", ".join([method, *(f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))])
         panels[title] = {
@@ -82,16 +88,9 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     return heat_map(panels, rows, columns, (down, across), metric, note)
 
 
-def _changes(arms: Sequence[Arm], method: str) -> bool:
-    """True if a method's utility depends on what was varied, seed by seed."""
-    means = [dict(zip(arm.seeds, arm.trial_means, strict=True)) for arm in arms if arm.method == method]
-    # Compared at the same seed, because utilities of different seeds differ anyway.
-    return any(a[seed] != b[seed] for a, b in pairwise(means) for seed in a.keys() & b.keys())
-
-
 @styled
 def lines(arms: Sequence[Arm], key: str, values: Sequence[Any], metric: str) -> Figure:
-    """Draws each method's utility over the values of one key, with intervals and a faint point per trial."""
+    """Draws utility over the values of one key, with intervals and a faint point per trial."""
     numeric = all(map(is_number, values))
     figure = Figure(figsize=(PAGE, 2.8), layout="constrained")
     axes = figure.add_subplot()
@@ -128,7 +127,7 @@ def heat_map(
     metric: str,
     note: str = "",
 ) -> Figure:
-    """Draws a panel per title, with its mean and half its interval in every cell; hatched cells were not run.
+    """Draws a panel per title: each cell's mean and half its interval; hatched cells were not run.
 
     Args:
         names: labels of the axes down and across.

@@ -61,7 +61,7 @@ def utility_against_tokens(metrics: Metrics, metric: str) -> Figure:
 
 @styled
 def sweep_costs(arms: Sequence[Arm], metric: str) -> Figure:
-    """Draws utility against tokens: a marker with its interval per method and setting, a faint one per trial."""
+    """Draws utility against tokens: a marker per method and setting, a faint one per trial."""
     figure = Figure(figsize=(PAGE, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for i, method in enumerate(methods_in(arms)):
@@ -87,9 +87,10 @@ def _token_axis(axes: Axes, tokens: Sequence[float]) -> None:
 
 
 def label(axes: Axes, names: Sequence[str], xs: Sequence[float], ys: Sequence[tuple[float, float, float]]) -> None:
-    """Writes a name next to each point x, (low, y, high), where it covers least; a line leads to one that moved away.
+    """Writes a name next to each point x, (low, y, high), where it covers least.
 
-    Positions are read from the finished layout: call `draw_without_rendering` on the figure first.
+    A line leads to a name that moved away. Positions are read from the finished layout: call `draw_without_rendering`
+    on the figure first.
     """
     # Everything is compared in points, in which texts are offset; matplotlib's own positions are in pixels.
     to_points = 72 / axes.figure.dpi
@@ -128,7 +129,7 @@ def label(axes: Axes, names: Sequence[str], xs: Sequence[float], ys: Sequence[tu
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A method under one setting in words: seconds per question of each trial, its utility with the 95% interval."""
+    """Seconds per question of each trial, and utility with its 95% interval, of a method under one setting."""
 
     method: str
     setting: str
@@ -145,7 +146,7 @@ class Timed:
 
 @styled
 def utility_and_seconds(timed: Sequence[Timed], metric: str) -> Figure:
-    """Draws two panels of bars, a group for each setting and a bar for each method, with a faint point per trial."""
+    """Draws seconds and utility as bars, grouped by setting, with a faint point per trial."""
     figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
     time, utility = figure.subplots(1, 2)
     methods = list(dict.fromkeys(one.method for one in timed))

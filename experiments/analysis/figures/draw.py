@@ -75,7 +75,7 @@ def draw_sweep(
             arms = merge(arms, over=[POSITION])
         figures["attacks"] = by_kind(arms, keys[KIND], metric)
         figures["attacks-against-clean"] = against_clean(arms, keys[KIND], metric)
-    # Without any axis there is one setting only, and costs say all.
+    # Without any axis there is one setting only, which the figure of costs shows.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
     if all(key.partition(".")[0] == "data" for key in keys):

@@ -1,4 +1,4 @@
-"""How a graph is learned: heat maps of its edges' weights (M3Prune's Figs. 3, 19 and 20), and the learning curves."""
+"""Learned graphs: heat maps of edge probabilities (M3Prune's Figs. 3, 19 and 20) and learning curves."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _Curve = dict[int, list[tuple[int, float]]]  # by stage: (training step, value)
 
 @styled
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
-    """Draws a grid of snapshots for each kind of edge: a row per stage, from its start over its thirds to its end.
+    """Draws a grid of snapshots for each kind of edge, a row per stage.
 
-    Senders are down and receivers across, by modality. A pruned edge looks different from one that the stage lacks.
+    Snapshots are a stage's start, thirds and end. Senders are down and receivers across, by modality. A pruned edge
+    looks different from one that the stage lacks.
     """
     stages, earlier = _snapshots(run)
     if not stages:
@@ -56,7 +57,7 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
 
 
 def _snapshots(run: RunFolder) -> tuple[list[list[LearningStep]], dict[str, list[Bools]]]:
-    """Returns the steps to show by stage, and by kind and stage the edges that existed at or before its start."""
+    """Returns the steps to show by stage, and the edges [kind][stage] that existed at its start or before."""
     # Two passes over the file instead of a list: a record holds whole matrices, and only a few are shown.
     counts: dict[int, int] = {}
     for step in run.learning():
@@ -157,7 +158,7 @@ def _panel(panel: Axes, step: LearningStep, kind: str, existed: Bools) -> QuadMe
 
 @styled
 def learning_curves(run: RunFolder) -> Figure | None:
-    """Draws a panel per term of the objective, and one for the edges of every block; None where nothing was learned."""
+    """Draws a panel per term of the objective and one for the edges left; None where nothing was learned."""
     panels: dict[str, dict[str, _Curve]] = {}
     starts: dict[int, int] = {}
     # Counted over all records: a step's own number starts again with each stage.

@@ -1,4 +1,6 @@
-"""Style, common marks and saving of all figures: for print, in grey and with any colour vision, in equal bytes.
+"""Style, common marks and saving of all figures.
+
+Figures are for print, in grey and with any colour vision; equal data give equal bytes.
 
 Figures are made without pyplot, so that drawing has no global state. They are as wide as a column or a page of a
 two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
@@ -57,7 +59,7 @@ styled = rc_context(STYLE)  # decorates functions that draw
 
 
 def check() -> None:
-    """Draws one letter in every format, so that a run fails at its start and not when it draws its figures.
+    """Draws one letter in every format, for a run to fail at its start if it must.
 
     Raises UserError where matplotlib, its fonts or its folder do not work.
     """
@@ -102,7 +104,7 @@ def save_all(figures: Mapping[str, Figure], folder: Path, at_once: int = 1) -> l
 
 
 def probabilities() -> Colormap:
-    """The colour map from light (0) to dark (1), perceptually uniform, so that its order survives a grey printer."""
+    """The colour map from light (0) to dark (1), perceptually uniform."""
     # Masked cells are transparent, so that the hatched background shows through.
     return colormaps["viridis_r"].with_extremes(bad=(0, 0, 0, 0))
 
@@ -115,7 +117,7 @@ def plain(axes: Axes, grid: str = "both") -> None:
 
 
 def stacked(panels: int, share_y: bool = False) -> tuple[Figure, list[Axes]]:
-    """Makes a figure of panels below each other, as wide as a page, that share the lowest one's x axis."""
+    """Makes a page-wide figure of panels below each other with a common x axis."""
     figure = Figure(figsize=(PAGE, 0.5 + 2.0 * panels), layout="constrained")
     return figure, list(figure.subplots(panels, 1, squeeze=False, sharex=True, sharey=share_y)[:, 0])
 
@@ -138,7 +140,7 @@ def ink(colour_map: Colormap, share: float) -> str:
 
 
 def offset(i: int, count: int, width: float) -> float:
-    """The i-th of `count` places side by side within `width`, from the middle; marks of one place would overlap."""
+    """The i-th of `count` places side by side within `width`, from its middle."""
     return width * ((i + 0.5) / count - 0.5)
 
 

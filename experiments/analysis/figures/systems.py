@@ -41,7 +41,7 @@ Changes = dict[int, list[Change]]  # of all discussions, by round
 
 @styled
 def condensation(run: RunFolder) -> Figure | None:
-    """Draws how much debates change their blueprint graph, within a round and from one round to the next.
+    """Draws changes of debates' blueprint graphs, within a round and between rounds.
 
     Bars are mean numbers of attributes updated, and of entities and relations pruned and added; a discussion counts in
     the rounds that it had. None where there was no debate on a graph.
@@ -112,7 +112,7 @@ class PathAnswers:
 
 
 def path_answers(folder: Path, results: Sequence[TrialResult]) -> list[PathAnswers]:
-    """Reads the answers of all methods that follow paths, in the trials of the sweep in a folder."""
+    """Reads the answers of all methods that follow paths, in a sweep's trials."""
     found = []
     for result in results:
         run, most = RunFolder(folder / TRIALS / result.name), int(result.values[PATHS])
@@ -128,8 +128,10 @@ def path_answers(folder: Path, results: Sequence[TrialResult]) -> list[PathAnswe
 
 @styled
 def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
-    """Draws accuracy (lines, as judged or else by `metric`) and questions with so many paths (bars, means over trials)
-    by the most paths that an answer may rest on."""
+    """Draws accuracy and questions by the most paths that an answer may rest on.
+
+    Lines are judged accuracy, or else `metric`; bars are questions with so many paths, means over trials.
+    """
     numbers = sorted({answered.most for answered in answers})
     methods = list(dict.fromkeys(answered.method for answered in answers))
     figure = Figure(figsize=(COLUMN, 2.6), layout="constrained")
@@ -161,10 +163,12 @@ def by_paths(answers: Sequence[PathAnswers], metric: str) -> Figure:
 
 @styled
 def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
-    """Draws each method's mean F1 by the number of documents that a question rests on, with its 95% interval over
-    questions and trials.
+    """Draws each method's mean F1 by the number of documents that a question rests on.
 
-    trials: answers by method and question. None where there are not two numbers to compare.
+    Intervals are over questions and trials. None where there are not two numbers to compare.
+
+    Args:
+        trials: answers by method and question.
     """
     tagged = {
         question: scored.tags[SUPPORTING]

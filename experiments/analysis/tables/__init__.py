@@ -1,1 +1,1 @@
-"""The papers' tables: their definitions, the figures measured here and those that the papers report."""
+"""Tables of the papers: definitions, figures measured here and figures that the papers report."""

@@ -1,4 +1,4 @@
-"""Writes an experiment's tables: as Markdown and LaTeX, as HTML for a report, and their figures as CSV."""
+"""Writes an experiment's tables as Markdown, LaTeX and CSV, and as HTML for a report."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def latex(layout: Layout) -> str:
 
     width = len(layout.columns) + 1
     lines = [
-        # A comment in LaTeX, for whoever pastes the table into a paper.
+        # A LaTeX comment: the packages that a paper with this table needs.
         "% \\usepackage{booktabs,graphicx}",
         "\\begin{table*}[t]",
         "  \\centering",

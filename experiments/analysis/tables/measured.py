@@ -1,4 +1,4 @@
-"""Runs' measurements in the form of a paper's table: a cell for each block of settings, row and column."""
+"""Measurements in the form of a paper's table: a cell for each block of settings, row and column."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Evaluated:
         }
 
     def _grades(self) -> dict[tuple[str, str], float]:
-        """Grades by method and question: 1 where the judge called the answer correct; for a group, where all are."""
+        """Grades by method and question: 1 for a correct answer, or for a group of correct answers."""
         correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
         grades: dict[tuple[str, str], float] = {}
         # Judgements do not name groups, scores do; without judgements the file need not be read.
@@ -204,7 +204,7 @@ def _counts(table: PaperTable, column: PaperColumn, run: Evaluated) -> bool:
 
 
 def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[Evaluated]) -> ScoreGroup | None:
-    """Scores of a column's questions in the runs of its data set; None for means and where there are none."""
+    """Scores of a column's questions in the runs of its data set; None for means and without scores."""
     of_it = [run for run in runs if not column.mean_of and _counts(table, column, run)]
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     questions = sorted({question for run in of_it for question in run.answers[row.method]})

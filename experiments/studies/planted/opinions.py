@@ -1,7 +1,7 @@
-"""An opinion model of a discussion, thousands at once: agents with skills that conform, persist and get distracted.
+"""An opinion model of discussions: agents with skills that conform, persist and get distracted.
 
-It replaces language models in studies of the communication graph: the learner sees scores only, and whoever measures
-the learner knows everything. Answer 0 is right, all others are wrong.
+It replaces language models in studies of the communication graph: the learner sees scores only, and the study knows
+everything. Thousands of discussions run at once. Answer 0 is right, all others are wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OpinionModel:
     help: pull of an agent that helps towards the right answer.
     noise: standard deviation of the random pull on an agent that hears no message.
     distraction: how much that grows with the root of the number of messages.
-    decision_skill, decision_pull: chance that the decision agent knows the answer, and the pull of its own opinion.
+    decision_skill, decision_pull: chance that the decision agent knows the answer, and the pull of this opinion.
     """
 
     text: int = 5
@@ -76,7 +76,7 @@ class OpinionQuestions:
 
 
 class OpinionTeam:
-    """Agents with fixed skills, some of them adversaries that hear no message and push the target in every round."""
+    """Agents with fixed skills; adversaries among them ignore messages and push the target."""
 
     def __init__(self, model: OpinionModel, seed: int, adversaries: Sequence[int] = ()) -> None:
         """Raises ValueError when an adversary is no agent of the team."""

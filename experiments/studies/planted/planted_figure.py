@@ -1,4 +1,4 @@
-"""The testbed's figures: regret by the number of questions used, and utility and AUC by the cost of training."""
+"""Figures of the testbed: regret by questions used, and utility and AUC by the cost of training."""
 
 from __future__ import annotations
 

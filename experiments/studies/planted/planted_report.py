@@ -20,7 +20,7 @@ Measure = tuple[float, float, float]  # mean, low, high
 
 @dataclass(frozen=True)
 class PlantedSummary:
-    """Means over the teams of one setting, or (None) of all strengths, each with its 95% bootstrap interval."""
+    """Means over the teams of one setting, or of all strengths (None), with 95% bootstrap intervals."""
 
     conformity: float | None
     distraction: float | None
@@ -57,7 +57,7 @@ Key = tuple[float | None, float | None, str, bool, str]
 
 
 def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
-    """Summarises by setting and graph, in the order of the outcomes, then over all strengths of an influence.
+    """Summarises by setting and graph, then over all strengths of an influence.
 
     Regret after q questions is `regret@q`; `CURVES` has the others.
     """
@@ -92,7 +92,7 @@ def _measures(group: Sequence[Outcome], seed: int) -> dict[str, Measure]:
 
 
 def tables(summaries: Sequence[PlantedSummary]) -> tuple[ResultTable, ResultTable]:
-    """Makes the table of every setting and graph, and that of regret by the number of questions used.
+    """Makes the tables of all measures, and of regret by the number of questions used.
 
     Cells are means and half the width of their 95% intervals.
     """

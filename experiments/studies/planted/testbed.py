@@ -82,19 +82,19 @@ def read_records(path: Path) -> dict[PlantedWorld, list[Outcome]]:
 
 
 def _outcomes(line: str) -> list[Outcome]:
-    outcomes = [_outcome(**fields) for fields in json.loads(line)]
+    outcomes = []
+    for fields in json.loads(line):
+        world = fields.pop("world")
+        world["influence"] = Influence(world["influence"])
+        # JSON turns integer keys into text.
+        read: dict[str, Any] = {
+            name: {int(used): number for used, number in value.items()} if isinstance(value, dict) else value
+            for name, value in fields.items()
+        }
+        outcomes.append(Outcome(PlantedWorld(**world), **read))
     if not outcomes:
         raise ValueError("expected the outcomes of a world")
     return outcomes
-
-
-def _outcome(world: dict[str, Any], **others: Any) -> Outcome:
-    # JSON turns integer keys into text.
-    read: dict[str, Any] = {
-        name: {int(used): number for used, number in value.items()} if isinstance(value, dict) else value
-        for name, value in others.items()
-    }
-    return Outcome(PlantedWorld(**{**world, "influence": Influence(world["influence"])}), **read)
 
 
 def _explored(task: Callable[[PlantedWorld], list[Outcome]], left: Sequence[PlantedWorld]) -> Iterator[list[Outcome]]:

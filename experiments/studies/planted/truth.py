@@ -1,4 +1,4 @@
-"""True effects of every edge of an opinion model's team, and the best utility that pruning can reach."""
+"""True effects of an opinion team's edges, and the best utility that pruning can reach."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def random_wirings(team: OpinionTeam, k: int, draw: int, chance: float = 0.5) ->
 
 
 def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
-    """Finds the best graph by greedy removal: edges are removed in the order of their true effects, worst first.
+    """Finds the best graph by greedy removal of edges in the order of their true effects.
 
     Candidates use either effect and every number of agents that the decision agent reads, best first. They are compared
     on questions that no learner is evaluated on. Spatial edges that are left are added in descending effect unless they
@@ -104,7 +104,7 @@ def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wir
         return as_wirings(kept, team.model.rounds, decision=read)
 
     def tried(effects: Edges[Floats], level: float, number: int) -> float:
-        # Other questions than the final ones: a maximum over many graphs is too high on those that chose it.
+        # Not the final questions: a maximum over many graphs is too high on the questions that chose it.
         return utility(team, graph(effects, level, number), None, evaluated // 2, "choosing")
 
     # Coordinate descent: graph, readers, graph again. All pairs would cost many times as much.
@@ -124,7 +124,7 @@ def off_diagonal(present: np.ndarray) -> np.ndarray:
 def utility(
     team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
-    """Returns the mean utility along one wiring, or one for each question, on questions that no learner sees."""
+    """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
     drawn = team.questions(questions, key)
     repeated = wirings if len(wirings.spatial) == questions else repeat(wirings, questions)
     _, utilities = team.discuss(drawn, torch.arange(questions), repeated, probabilities)

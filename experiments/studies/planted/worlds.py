@@ -1,4 +1,4 @@
-"""A testbed with known truth: it measures how well learners find harmful edges when every edge's effect is known.
+"""A testbed with known truth, in which learners are to find harmful edges.
 
 Teams of the opinion model (opinions.py), with an adversary at every position in turn and without one, over several
 strengths of conformity and distraction. True effects come from a randomised run far larger than a learner's.
@@ -80,7 +80,7 @@ class Outcome:
 
     @property
     def tokens(self) -> int:
-        """The cost in units of one message: a turn's own prompt counts as much as a message that it reads."""
+        """The cost in messages: a turn's own prompt counts as one."""
         return self.turns + self.readings
 
 
@@ -186,7 +186,7 @@ class _Step(NamedTuple):
     """One training step.
 
     used: questions until now, this one included. tokens: the mean of a discussion, in which every turn is taken.
-    turns: of all discussions; different: those that differ; computed: what these cost.
+    turns: of all discussions; different: the different ones; computed: their cost.
     """
 
     used: int
@@ -244,7 +244,7 @@ def stopped(learner: Learner) -> Learner:
 
 
 def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
-    """Counts edges that were cut as certain to harm, although they help their receiver and the final answer.
+    """Counts edges cut as certain to harm, although they help their receiver and the final answer.
 
     None for a learner that is never certain.
     """

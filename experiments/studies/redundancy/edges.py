@@ -28,7 +28,7 @@ class Edge(NamedTuple):
 
 
 def full_graph(agents: int, rounds: int) -> Wiring:
-    """The graph that edges are removed from: `complete`, in the team's order, and a decision agent that reads everyone.
+    """Returns `complete` in the team's order, with a decision agent that reads everyone.
 
     The spatial edges of a round form a DAG: of i > j and j > i the complete graph has the one that follows the order.
     """
@@ -64,7 +64,7 @@ def without(wiring: Wiring, edges: Iterable[Edge]) -> Wiring:
 
 
 def matters(wiring: Wiring, edge: Edge) -> bool:
-    """True if the answer can depend on an edge: a path leads from a turn that hears it to the decision agent."""
+    """True if a path leads from a turn that reads the edge's message to the decision agent."""
     if edge.kind == "decision":
         return True
     present = wiring.spatial if edge.kind == "spatial" else wiring.temporal

@@ -22,10 +22,11 @@ def draw(run: RunFolder, metrics: Metrics) -> list[Path]:
 
 
 def edge_effects(metrics: Metrics) -> Figure:
-    """Draws a row for the final answer and one for receivers, a panel per kind of edge: senders down, receivers across.
+    """Draws effects on the final answer and on receivers, a row each, in a panel per kind of edge.
 
-    Orange edges help, purple ones harm, white ones do nothing; a star marks an effect that is shown after Holm's
-    correction, and hatching a missing edge. Both rows have one scale each, symmetric about zero.
+    Senders are down, receivers across. Orange edges help, purple ones harm, white ones do nothing; a star marks an
+    effect that is shown after Holm's correction, and hatching a missing edge. Both rows have one scale each, symmetric
+    about zero.
     """
     agents = metrics["agents"]
     kinds = [kind for kind in metrics["kinds"] if kind != "all"]

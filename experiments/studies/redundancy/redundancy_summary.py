@@ -149,7 +149,9 @@ def measured_effects(effects: Floats) -> list[Metrics]:
 
 
 def least_questions(edges: int) -> int:
-    """The fewest questions in which an edge must make the same difference, and none the opposite, to be shown.
+    """The fewest questions in which an edge must make the same difference to be shown.
+
+    In no question may it make the opposite difference.
 
     For p < LEVEL after correction for this many edges, by a two-sided sign test: p = 2 / 2^n.
     """
@@ -243,7 +245,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
 def _counts(
     members: Sequence[int], effects: Floats, can_go: Bools, tested: Sequence[Metrics], own: Sequence[Metrics]
 ) -> Metrics:
-    """Counts one kind's edges: redundant ones, those that change no answer at all, and effects that are shown."""
+    """Counts one kind's edges: redundant ones, ones that change no answer at all, and shown effects."""
     mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
     return {
         "edges": n,
@@ -291,7 +293,7 @@ def _learners(findings: Findings, effects: Floats, own: Floats, can_go: Bools, s
 
 
 def _graph(findings: Findings, method: str, seed: int) -> Metrics:
-    """Measures one graph on the held-out questions, with its utility on those by which edges were chosen."""
+    """Measures one graph on the held-out questions, and its utility on the questions that chose edges."""
     scored = [findings.scores[method][question] for question in findings.held_out]
     utility = [record.utility for record in scored]
     chosen_by = [findings.scores[method][question].utility for question in findings.questions]
@@ -310,7 +312,7 @@ def _graph(findings: Findings, method: str, seed: int) -> Metrics:
 
 
 def _paired(findings: Findings, seed: int) -> dict[str, Metrics]:
-    """Tests every graph against the full one on the held-out questions, with the share of the tokens that it saves."""
+    """Tests every graph against the full one on the held-out questions, with its share of saved tokens."""
     graphs = [method for method in findings.readers if method != FULL]
     utilities = {m: [findings.scores[m][question].utility for question in findings.held_out] for m in findings.readers}
     tests = paired_tests(utilities, [(method, FULL) for method in graphs], seed, "paired")

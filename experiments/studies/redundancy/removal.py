@@ -1,4 +1,4 @@
-"""Measures redundant edges of the full graph (Definition 1 of M3Prune) and compares them with those that learners cut.
+"""Measures redundant edges of the full graph (Definition 1 of M3Prune), and reads learners' cuts.
 
 Every edge is removed in turn, and the same questions are asked again. A turn's seed depends on the question, round
 and agent alone, so discussions differ by what the missing edge changes and by nothing else; turns that read the same
@@ -34,10 +34,7 @@ ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as
 
 @dataclass(frozen=True)
 class Pruned:
-    """One learner's result: its graph, and by edge [edges] whether it could be cut, whether it was, and its score.
-
-    The score is NaN where the learner has none.
-    """
+    """One learner's graph, and for all edges [edges] of the full one: candidate, cut, and score (NaN without one)."""
 
     wiring: Wiring
     candidate: Bools
