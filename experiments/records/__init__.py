@@ -1,1 +1,1 @@
-"""The output of a run in progress: records, checkpoints, usage, progress and W&B."""
+"""Writes and reads what a run records: traces, scores, checkpoints, usage, progress and W&B."""

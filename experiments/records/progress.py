@@ -1,4 +1,4 @@
-"""Progress of a run: bars on a terminal, a plain line every few seconds elsewhere."""
+"""Shows a run's progress: bars on a terminal, a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough fo
 
 
 class Progress:
-    """Progress of several phases, one after another or side by side. Use as a context manager."""
+    """Shows several phases, one after another or side by side; a context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -52,9 +52,11 @@ class Progress:
             self._bars.stop()
 
     def phase(self, name: str, total: int, done: int = 0, note: str = "") -> Bar:
-        """Starts a phase of `total` units. A resumed run did `done` of them before; these do not count in the rate.
+        """Starts a phase of `total` units.
 
-        A `note` names what the phase is waiting for; it is shown in place of the rate.
+        Args:
+            done: units from before a resumption, which do not count in the rate.
+            note: what the phase waits for, shown in place of the rate.
         """
         return Bar(self._console, self._bars, visible(name), total, done, visible(note))
 
@@ -83,7 +85,7 @@ class Bar:
             self.advance(0, note)
 
     def advance(self, n: int = 1, note: str = "") -> None:
-        """Counts `n` more units as done; a note that differs from the last one is shown at once."""
+        """Counts `n` more units; shows a new note at once."""
         changed = note not in ("", self._note)
         self._done, self._note = self._done + n, note
         if self._bars and self._task is not None:
@@ -93,7 +95,7 @@ class Bar:
         self._print(at_once=changed or self._done >= self._total)
 
     def turn(self) -> None:
-        """Counts a turn of a discussion as ended: life where the first unit takes long."""
+        """Counts a finished turn: a sign of life before the first unit is done."""
         self._turns += 1
         if self._bars and self._task is not None:
             self._bars.update(self._task, turns=self._turns)
@@ -101,7 +103,7 @@ class Bar:
             self._print()
 
     def _print(self, at_once: bool = False) -> None:
-        """A plain line, unless the last one was printed a moment ago."""
+        """Prints a plain line, at most every `PLAIN_EVERY_S` seconds."""
         now = time.monotonic()
         if at_once or now - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = now
@@ -113,7 +115,7 @@ class Bar:
 
 
 class _Rate(ProgressColumn):
-    """Units per second, which rich has no column for."""
+    """Units per second; rich has no such column."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -121,7 +123,7 @@ class _Rate(ProgressColumn):
 
 
 class _Turns(ProgressColumn):
-    """Turns of discussions that have ended, and their rate; nothing for a phase that has none."""
+    """Finished turns and their rate; empty for a phase without turns."""
 
     def render(self, task: Task) -> Text:
         turns, elapsed_s = task.fields["turns"], task.finished_time or task.elapsed or 0.0
@@ -129,7 +131,7 @@ class _Turns(ProgressColumn):
 
 
 def plain(name: str, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
-    """A line of progress; the time left is estimated from the `fresh` units that took `elapsed_s`, as the turns did."""
+    """A line of progress. The `fresh` units and the turns took `elapsed_s`, from which the time left is estimated."""
     rate = fresh / elapsed_s if elapsed_s > 0 else 0.0
     # Without a rate there is no estimate, and `rstrip` takes away the comma before it.
     rest = f"took {_clock(elapsed_s)}" if done >= total else f"{_clock((total - done) / rate)} left" if rate else ""
@@ -142,7 +144,7 @@ def _turns(turns: int, elapsed_s: float) -> str:
 
 
 def _per_second(rate: float) -> str:
-    # A slow model has a turn in many seconds, of which one decimal would leave nothing.
+    # One decimal would round the rate of a slow model to zero.
     return f"{rate:,.1f}/s" if rate >= 1 or not rate else f"{rate:.2g}/s"
 
 
