@@ -72,7 +72,7 @@ def carry_out(
         job = Job(context, agents, learners, side_by_side)
         asyncio.run(job.run())
     names = tuple(method.name for method in job.methods)
-    about = summary.About("attacked", "reader", "sample", "EM", names)
+    about = summary.RunFacts("attacked", "reader", "sample", "EM", names)
     summary.write(folder, summary.summarise(folder, about))
     return folder
 

@@ -210,7 +210,7 @@ def test_a_pipe_in_a_folder_hangs_nothing_and_wandb_keeps_its_own_links(folder: 
         (wandb / "offline-run-1" / "debug-core.log").symlink_to("/nowhere/else.log")
         assert RunFolder.open(folder).path == folder
     os.mkfifo(folder / "scores.jsonl")
-    assert "scores.jsonl is no file" in refused(folder)
+    assert "scores.jsonl" in refused(folder)
 
 
 def test_folders_without_end_in_a_folder_are_refused(folder: Path, refused: Said) -> None:
@@ -218,7 +218,7 @@ def test_folders_without_end_in_a_folder_are_refused(folder: Path, refused: Said
     for _ in range(70):
         inside.mkdir()
         inside = inside / "d"
-    assert "has more than 64 folders inside each other" in refused(folder)
+    assert "nested folders" in refused(folder)
 
 
 @pytest.mark.parametrize("how", ["working directory", "path"])
