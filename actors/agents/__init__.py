@@ -1,1 +1,1 @@
-"""One agent: its role, its memory and how it takes a turn."""
+"""Runs one agent: its role, its memory and its turns."""

@@ -1,1 +1,1 @@
-"""Prompts and replies: how a turn becomes a request, and how a reply is read."""
+"""Builds prompts, defines the forms of replies, and reads replies."""

@@ -32,7 +32,9 @@ _REFUSES = re.compile(
 _NOTHING = re.compile(r"\W*(?:none|nothing|no)\b(?:\s[^\n?]{0,80})?", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[^\w-]{0,8}\d(?:\W{1,3}(?:out of )?\d)?\W{0,8}")
 _SHORT_WORDS = 6
-_NAME = re.compile(r"(?=[^\W\d_a-z])[^\s:：|=<{]+(?:\s+[^\s:：|=<{]+){0,3}(?<![.!?。])")  # a few words that are no sentence
+_NAME = re.compile(
+    r"(?=[^\W\d_a-z])[^\s:：|=<{]+(?:\s+[^\s:：|=<{]+){0,3}(?<![.!?。])"
+)  # a few words that are no sentence
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|I|it's|think|sure)\b")
 

@@ -20,16 +20,13 @@ from actors.messages import (
     Message,
     Modality,
     Question,
-    Request,
     Source,
     Status,
     Turn,
-    derive_seed,
 )
 from actors.prompting import prompt
-from actors.prompting.form import ANSWER_FIELDS, AS_JSON, Form, form_of, in_lines
-from actors.prompting.prompt import build_request, repair_request
-from actors.prompting.reply import read
+from actors.prompting.form import AS_JSON, form_of, in_lines
+from actors.prompting.prompt import build_request
 from actors.prompting.truncation import cut_more, least_relevant
 from actors.settings import AgentSettings
 
@@ -153,29 +150,6 @@ def test_an_agent_is_not_shown_its_own_turns_that_said_nothing() -> None:
     assert "[x, round 1] turn 1" in own
     assert "turn 2" not in own
     assert "turn 3" not in own
-
-
-def repair_of(request: Request, said: str) -> Request:
-    form = form_of(turn())
-    return repair_request(request, said, form, read(form, said).faults)
-
-
-def test_a_repair_goes_on_from_the_request_with_what_was_said_and_asks_for_what_is_missing() -> None:
-    heard = (Heard(Message("1/x", "x", 1, "I say", "so"), 1.0),)
-    request = build_request(turn(heard), Modality.TEXT, "role")
-    repair = repair_of(request, "Reasoning: I think\nit is Tarn Hollow\n")
-    assert repair.rejected == "Reasoning: I think\nit is Tarn Hollow"
-    assert repair.correction.startswith("Part of your reply could not be read: the Answer (it is missing).\n")
-    assert repair.correction.endswith(in_lines(Form(ANSWER_FIELDS[1:2])))
-    assert repair.seed == derive_seed(7, "repair")
-    assert repair.id != request.id
-    assert replace(repair, id=request.id, rejected="", correction="", seed=request.seed) == request
-
-
-def test_of_a_long_reply_a_repair_shows_the_end() -> None:
-    repair = repair_of(build_request(turn(), Modality.TEXT, "role"), "so " * 10_000 + "the end")
-    assert repair.rejected.endswith("the end")
-    assert len(repair.rejected) < 2 * prompt.REPAIRED_CHARACTERS
 
 
 def test_the_form_of_the_reply_comes_last() -> None:
