@@ -1,8 +1,8 @@
 """Fixed communication graphs, a learner's wirings of one graph, and the export of a graph.
 
-A graph is two lists of pairs (sender, receiver), int [edges, 2]. Its spatial edges form a DAG; along the temporal ones
-every agent hears, from the round before, itself and all that it shares a spatial edge with, in either direction (except
-in `debate`).
+A graph is two lists of pairs (sender, receiver), int [edges, 2]. Its spatial edges form a DAG. Along its temporal edges
+every agent hears, from the previous round, itself and its neighbours by spatial edges in either direction (except in
+`debate`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topologies.wiring import Bools, Edges, Floats, Ints, Wirings
 
 
 def complete(agents: int) -> Edges[Ints]:
-    """Each agent hears all that come before it, and everyone's previous round."""
+    """Each agent hears all before it in the round, and all in the previous round."""
     return _both_kinds(agents, np.column_stack(np.triu_indices(agents, 1)))
 
 
@@ -42,9 +42,9 @@ def tree(agents: int, branching: int = 2) -> Edges[Ints]:
 
 
 def layered(agents: int, layers: int = 2) -> Edges[Ints]:
-    """The agents in `layers` consecutive groups of nearly one size; each group hears the whole group before it."""
+    """`layers` consecutive groups of nearly one size; each group hears the whole group before it."""
     _at_least_one("layers", layers)
-    # Integer division spreads a remainder over the layers; `max` allows a team of nobody.
+    # Integer division spreads a remainder over the layers; `max` allows an empty team.
     layer = np.arange(agents) * layers // max(agents, 1)
     groups = [np.flatnonzero(layer == number) for number in range(layers)]
     between = [_every(before, after) for before, after in pairwise(groups)]
@@ -52,8 +52,8 @@ def layered(agents: int, layers: int = 2) -> Edges[Ints]:
 
 
 def debate(agents: int) -> Edges[Ints]:
-    """Nobody hears anybody inside a round, everybody everyone's previous round: all-to-all multi-agent debate (Du et
-    al. 2023, "Improving factuality and reasoning in language models through multiagent debate")."""
+    """No agent hears another inside a round, all hear all of the previous round: multi-agent debate (Du et al. 2023,
+    "Improving factuality and reasoning in language models through multiagent debate")."""
     return Edges(_NO_PAIRS, _every(np.arange(agents), np.arange(agents)))
 
 
@@ -65,7 +65,7 @@ def ring(agents: int) -> Edges[Ints]:
 
 
 def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
-    """A random graph in which each agent has so many neighbours; of two, the later one hears the earlier one."""
+    """A random graph with so many neighbours for each agent; of two, the later hears the earlier."""
     _at_least_one("neighbours", neighbours)
     if agents <= neighbours + 1:
         return complete(agents)
@@ -75,8 +75,8 @@ def regular(agents: int, neighbours: int = 4, seed: int = 0) -> Edges[Ints]:
 
 
 def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Edges[Ints]:
-    """A ring of agents that know their nearest ones, in which a share of edges lead elsewhere instead (Watts and
-    Strogatz 1998); of two neighbours, the later one hears the earlier one."""
+    """A ring of nearest neighbours with a share of edges led elsewhere (Watts and Strogatz 1998); of two neighbours,
+    the later hears the earlier."""
     _at_least_one("neighbours", neighbours)
     if agents <= neighbours + 1:
         return complete(agents)
@@ -85,7 +85,7 @@ def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: in
 
 
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
-    """That many spatial edges along a uniform random order and that many temporal ones, all equally likely.
+    """Draws so many spatial edges along a uniform random order and so many temporal ones, all equally likely.
 
     Raises ValueError when a matrix cannot hold so many: agents (agents - 1) / 2 spatial, agents ** 2 temporal.
     """
@@ -113,7 +113,7 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
     senders, receivers = np.nonzero(present)
     # Stable, so that equal scores stay in the order of `nonzero`: by sender, then receiver.
     ranked = np.argsort(-scores[senders, receivers], kind="stable")
-    # reaches[i, j]: a path of kept edges leads from i to j. Everybody reaches itself, which rules out self-loops.
+    # reaches[i, j]: a path of kept edges leads from i to j. Every agent reaches itself, which rules out self-loops.
     reaches = np.eye(len(present), dtype=bool)
     kept = np.zeros_like(present)
     for sender, receiver in zip(senders[ranked], receivers[ranked], strict=True):
@@ -127,10 +127,11 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
 
 
 def acyclic_pairs(pairs: Ints, scores: Floats, agents: int) -> Ints:
-    """As `acyclic`, of edges in a list, int [edges, 2], with their scores [edges]: the places of those kept, ascending.
+    """`acyclic` for edges in a list, int [edges, 2], with their scores [edges]; returns the places of taken edges,
+    ascending.
 
-    An order that all kept edges follow is mended where a new edge runs against it (Pearce and Kelly 2006), so that the
-    search for a cycle is among the agents between its ends alone.
+    An order that all taken edges follow is repaired where a new edge runs against it (Pearce and Kelly 2006), so that
+    only agents between its ends are searched for a cycle.
     """
     place = list(range(agents))
     hears: list[list[int]] = [[] for _ in range(agents)]
@@ -154,7 +155,7 @@ def acyclic_pairs(pairs: Ints, scores: Floats, agents: int) -> Ints:
 
 
 def _reached(start: int, onwards: Sequence[Sequence[int]], place: Sequence[int], least: int, most: int) -> set[int]:
-    """The agents that paths lead to among those between two places of the order."""
+    """Agents reached by paths, among the agents between two places of the order."""
     seen, waiting = {start}, [start]
     while waiting:
         new = [agent for agent in onwards[waiting.pop()] if agent not in seen and least <= place[agent] <= most]
@@ -171,7 +172,7 @@ def speaking_order(spatial: Bools) -> Ints:
     order = np.zeros(0, dtype=np.int64)
     waiting = np.ones(len(spatial), dtype=bool)
     while waiting.any():
-        # Ready: hears nobody who is still waiting.
+        # Ready: hears no agent that is still waiting.
         ready = waiting & ~spatial[waiting].any(axis=0)
         if not ready.any():
             raise ValueError("the spatial edges close a cycle: no agent could speak first")
@@ -183,10 +184,10 @@ def speaking_order(spatial: Bools) -> Ints:
 def as_wirings(
     edges: Edges[Bools], rounds: int, k: int = 1, decision: Bools | None = None, speaks: Bools | None = None
 ) -> Wirings:
-    """The same wiring `k` times; the decision agent reads `decision` [agents] or everyone.
+    """Repeats a wiring `k` times; the decision agent reads `decision` [agents] or all.
 
     edges: bool [sender, receiver], the same in every round, or [rounds, sender, receiver]; speaks: bool
-    [rounds, agents], who takes part in each round (everybody if None).
+    [rounds, agents], the agents that take part in each round (all if None).
     Raises ValueError when the spatial edges close a cycle or the matrices are not square and of one size.
     """
     spatial, temporal = np.asarray(edges.spatial, dtype=bool), np.asarray(edges.temporal, dtype=bool)
@@ -207,7 +208,7 @@ def as_wirings(
 
 
 def matrices(edges: Edges[Ints], agents: int) -> Edges[Bools]:
-    """The pairs of a graph as bool matrices [sender, receiver]."""
+    """Converts a graph's pairs to bool matrices [sender, receiver]."""
     made = Edges(*(np.zeros((agents, agents), dtype=bool) for _ in edges))
     for matrix, pairs in zip(made, edges, strict=True):
         matrix[pairs[:, 0], pairs[:, 1]] = True
@@ -220,12 +221,12 @@ def to_networkx(
     probabilities: Edges[Floats | None] | None = None,
     speaks: Bools | None = None,
 ) -> nx.MultiDiGraph:
-    """A graph that GraphML can hold: a node per agent, and edges with `kind` and, where given, `probability`, float
-    [edges] of each kind.
+    """Converts a graph for GraphML: a node per agent, edges with `kind` and, if known, `probability`.
 
     edges: pairs (sender, receiver); or (round, sender, receiver) where rounds differ, rounds from 0: each edge then has
-    the `round` that it leads into, counted from 1. speaks: bool [rounds, agents]; a node then has the `rounds` that its
-    agent takes part in, such as "1,2".
+        the `round` that it leads into, counted from 1.
+    probabilities: float [edges] of each kind.
+    speaks: bool [rounds, agents]; a node then has the `rounds` that its agent takes part in, such as "1,2".
     """
     if len(set(names)) != len(names):
         raise ValueError(f"{len(names)} agents need as many different names, got {list(names)}")

@@ -60,7 +60,7 @@ class MethodContext:
     learned: the learned graph; None unless a method `needs_graph`.
     library: searches; it knows the run's questions only where a method `needs_library`.
     watched: unlabelled discussions of the complete graph; none unless a method `needs_calibration`.
-    directed: whether edges of the knowledge graph lead one way, as the data set says.
+    directed: whether the data set's knowledge graph has edges that lead one way.
     advice: the data set's own instruction to an agent that decides where a search through its graph goes on.
     """
 
@@ -87,7 +87,7 @@ class Method:
     asks_team: whether the configured team takes part.
     needs_graph: whether a graph is learned first; `learner` names the variant (`topologies.learning`) if this method is
         itself the learned one.
-    needs_calibration: whether it watches unlabelled discussions, which are held first.
+    needs_calibration: whether it watches unlabelled discussions first.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     reads: names of the settings of `systems` that count for it.
     """

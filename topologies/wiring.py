@@ -1,4 +1,4 @@
-"""Wirings, who hears whom in discussions: one as lists of edges, a batch as matrices or as lists of candidates.
+"""Wirings, the edges of discussions: one as lists of edges, a batch as matrices or as lists of candidates.
 
 Every matrix is `[sender, receiver]`, as a networkx adjacency is. Edges are *spatial* (inside a round, where they form
 a DAG) or *temporal* (from one round to the next). A row of a list is (round, sender, receiver), rounds from 0, and rows
@@ -179,7 +179,7 @@ class Wiring:
 
     @property
     def by_round(self) -> bool:
-        """Whether rounds differ in their edges or agents. No temporal edge leads into the first."""
+        """True if rounds differ in their edges or agents. No temporal edge leads into the first."""
         kinds = ((self.spatial, range(self.rounds)), (self.temporal, range(1, self.rounds)))
         return self.speaks is not None or any(
             not np.array_equal(edges, in_rounds(of_round(edges, self.rounds - 1), rounds)) for edges, rounds in kinds

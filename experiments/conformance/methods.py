@@ -186,7 +186,7 @@ async def check_withheld(subject: MethodInWorld) -> None:
     item = replace(subject.world.items[0], withheld=(*sorted(docs), *sorted(ids)))
     observed = await subject.observe(improvised(1), item=item)
     read = [source for turn in observed.team.turns for source in turn.question.evidence]
-    seen = observed.library.given & ids or [source.id for source in read if source.id in ids or source.doc in docs]
+    seen = observed.library.found & ids or [source.id for source in read if source.id in ids or source.doc in docs]
     require(not seen, f"{subject.method.name}: sources that are withheld from the question were read")
 
 
@@ -239,7 +239,7 @@ def check_transcript(method: Method, observed: ObservedDiscussion) -> None:
     earlier = all(places[id] < places[message.id] for message in trace.turns for id in message.heard)
     require(earlier, f"{name}: a turn heard a later one")
     require(trace.evidence == tuple(dict.fromkeys(read)), f"{name}: the trace's evidence is not what its turns read")
-    require(set(read) <= {*own, *observed.library.given}, f"{name}: an agent read a source that no search found")
+    require(set(read) <= {*own, *observed.library.found}, f"{name}: an agent read a source that no search found")
     lookups = [list(lookup.found) for lookup in trace.lookups]
     require(lookups == observed.library.results, f"{name}: the trace's lookups are not its searches")
     # "": a search before the first turn belongs to none.

@@ -64,7 +64,7 @@ def _check_item(dataset: Dataset, item: Item, documents: set[str]) -> None:
     require(set(item.supporting) <= set(item.pool), f"{where}: a supporting document is not in its pool")
     require(set(item.own) <= set(item.pool), f"{where}: a document of its own is not in its pool")
     require(set(item.pool) <= documents, f"{where}: a document of its pool is not in the corpus")
-    # A list of gold answers is given as a sentence would give it, since answers are text.
+    # Several gold answers are joined as in a sentence, since answers are text.
     nothing, right = dataset.score(item, None), dataset.score(item, ", ".join(item.gold))
     require((nothing.utility, nothing.f1) == (0, 0), f"{where}: no answer scores above 0")
     require(0 <= right.utility <= 1 and 0 <= right.f1 <= 1, f"{where}: a score is not in [0, 1]")

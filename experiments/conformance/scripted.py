@@ -97,7 +97,7 @@ class Script:
 class ScriptedTeam:
     """Agents by role, in this process. Those in `failing` fail every turn, those in `babbling` keep to no form.
 
-    `turns` are in the order of the calls, `messages` in that of the answers.
+    `turns` are in the order of calls, `messages` in the order of answers.
     """
 
     roles: Mapping[str, Role]
@@ -146,10 +146,10 @@ class ScriptedTeam:
 
 
 class ObservedLibrary:
-    """A library that is slow at random and records every search: `results` are the ids of each, in the order of the
-    calls, `given` all of them.
+    """A library that is slow at random and records every search.
 
-    `known` holds earlier results: the same search gives the same.
+    results: ids of each search, in the order of the calls. found: ids of all searches. known: earlier results, which
+    the same search repeats.
     """
 
     def __init__(self, library: Library, known: dict[Any, Any], delays: Random | None = None) -> None:
@@ -157,29 +157,29 @@ class ObservedLibrary:
         self._known = known
         self._delays = delays
         self.results: list[list[str]] = []
-        self.given: set[str] = set()
+        self.found: set[str] = set()
 
     def own(self, question: Question) -> Awaitable[tuple[Source, ...]]:
-        return self._found([], "own", question)
+        return self._recorded([], "own", question)
 
     def search(self, question: Question, search: Search) -> Awaitable[tuple[Hit, ...]]:
-        return self._found(self._place(), "search", question, search)
+        return self._recorded(self._place(), "search", question, search)
 
     def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Any = "entity"
     ) -> Awaitable[tuple[Triple, ...]]:
-        return self._found(self._place(), "graph", question, tuple(words), k, level=level)
+        return self._recorded(self._place(), "graph", question, tuple(words), k, level=level)
 
     def neighbours(self, question: Question, entity: str) -> Awaitable[tuple[Triple, ...]]:
-        return self._found(self._place(), "neighbours", question, entity)
+        return self._recorded(self._place(), "neighbours", question, entity)
 
     def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> Awaitable[tuple[Source, ...]]:
-        return self._found(self._place(), "entity", question, name, k, near=near)
+        return self._recorded(self._place(), "entity", question, name, k, near=near)
 
     def web(self, question: Question, query: str, k: int) -> Awaitable[tuple[Hit, ...]]:
-        return self._found(self._place(), "web", question, query, k)
+        return self._recorded(self._place(), "web", question, query, k)
 
     def topics(self, question: Question) -> Awaitable[tuple[str, ...]]:
         return self._library.topics(question)
@@ -192,7 +192,7 @@ class ObservedLibrary:
         self.results.append([])
         return self.results[-1]
 
-    async def _found(self, place: list[str], search: str, question: Question, *args: Any, **options: Any) -> Any:
+    async def _recorded(self, place: list[str], search: str, question: Question, *args: Any, **options: Any) -> Any:
         if self._delays:
             await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S)
         key = (search, question.id, args, *options.items())
@@ -200,7 +200,7 @@ class ObservedLibrary:
             self._known[key] = await getattr(self._library, search)(question, *args, **options)
         ids = [hit.source.id if isinstance(hit, Hit) else hit.id for hit in self._known[key]]
         place += ids
-        self.given.update(ids)
+        self.found.update(ids)
         return self._known[key]
 
 

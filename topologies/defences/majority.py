@@ -32,7 +32,7 @@ class Majority:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(independent_answer(agent)) for agent in self.agents]
         turns = tuple(task.result() for task in tasks)
-        # One usable answer makes a discussion; where all failed, its status is that of the first failure.
+        # One usable answer makes a discussion; where all failed, it has the first failure's status.
         usable = any(turn.status is Status.OK for turn in turns)
         return Trace(
             question=question.id,

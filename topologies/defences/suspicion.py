@@ -38,7 +38,7 @@ def most_suspicious(suspicion: Floats, dropped: int) -> Bools:
     if not 0 <= dropped < len(suspicion):
         raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {dropped}")
     chosen = np.zeros(len(suspicion), dtype=bool)
-    # Negated for the largest first; stable, so that of equal ones the first is dropped.
+    # Negated for the largest first; stable, so that the first of equal ones is dropped.
     chosen[np.argsort(-suspicion, kind="stable")[:dropped]] = True
     return chosen
 

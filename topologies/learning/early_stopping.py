@@ -45,7 +45,7 @@ def _kept(logits: Tensor, cut: EndCut) -> tuple[Tensor, Tensor]:
     room, edges = min(cut.room, logits.shape[1]), logits.shape[1]
     ranked = logits.sort(dim=1, descending=True).values
     last = ranked[:, room - 1 : room]
-    # Between the last edge that is kept and the first that is not; where there is room for all, below all of them.
+    # Between the last edge that stays and the first that goes; below all where there is room for all.
     boundary = (last + ranked[:, room : room + 1]) / 2 if room < edges else torch.full_like(last, -torch.inf)
     if cut.by_sign:
         boundary = boundary.clamp(min=0)
@@ -70,7 +70,7 @@ def end_of_climb(logits: Tensor, total: Tensor, squares: Tensor, steps: int, lef
 def end_of_estimate(logits: Tensor, steps: int, left: int) -> Estimate:
     """Forecasts logits that are effects in units of their standard deviation, after `steps` of them in all.
 
-    An estimate from n of N samples has a variance N / n times that of the whole: the samples to come take it away. What
+    An estimate from n of N samples has N / n times the variance of the whole: the samples to come take it away. What
     other edges say of an edge changes less than that.
     """
     seen = steps / (steps + left)

@@ -21,7 +21,7 @@ class EdgeState:
     """
 
     def __init__(self, masks: Mapping[str, Tensor], rounds: int | None = None) -> None:
-        """`masks`: edges at the start; `rounds`: their number where each has masks and logits of its own."""
+        """`masks`: edges at the start; `rounds`: their number, if each has its own masks and logits."""
         copies = {"spatial": rounds, "temporal": max(1, rounds - 1)} if rounds else {}
         self.by_round = rounds is not None
         self.logits = {kind: torch.zeros(copies.get(kind, 1), *mask.shape) for kind, mask in masks.items()}

@@ -1,7 +1,7 @@
 """Effects of edges: sampled wirings as a randomised experiment, with empirical Bayes shrinkage.
 
 An edge is drawn by its own probability alone, so the score of a receiver with the edge, minus the score without it, is
-the edge's effect and not that of a confounder. One edge is seen too rarely to be judged alone: the other edges of its
+the edge's effect and not a confounder's. One edge is seen too rarely to be judged alone: the other edges of its
 sender, and how good that sender's own answers are, say what to expect of it.
 
 Certainty holds at every interim analysis. An edge's coin e of chance p is tossed without knowing the discussion. If the
@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
 def edge_moments(taken: Tensor, allowed: Tensor, probability: Tensor, credit: Tensor) -> tuple[Tensor, Tensor]:
     """Sums over samples of (e - p) c and (e - p)^2, each [rounds, sender, receiver].
 
-    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], that of each draw;
+    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], of each draw;
     credit: c, float [k, rounds, receiver], the receiver's own score minus what its question leads to expect. An edge
     that could not be drawn adds nothing.
     """
@@ -93,7 +93,7 @@ def excess_variance(values: Estimate, expected: Tensor, fitted_parameters: int) 
     """Variance of values about their expectation beyond their own variances (DerSimonian and Laird).
 
     One shape; a value of infinite variance counts for nothing. The estimate of moments is often 0, which would be
-    certainty that all are alike: it is kept at least half its standard error above 0 (Chung et al. 2013).
+    certainty that all are alike: it is at least half its standard error above 0 (Chung et al. 2013).
     """
     weight = (1 / values.variance).flatten()
     total, free = weight.sum(), int((weight > 0).sum()) - fitted_parameters
@@ -139,7 +139,7 @@ def sender_effects(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
 
 
 def posterior(edges: Estimate, scores: Tensor, visual: Tensor) -> Estimate:
-    """Step (4): every edge's effect given all edges [senders, receivers]; for one never drawn, its sender's."""
+    """Step (4): every edge's effect, from all edges [senders, receivers]; for one never drawn, its sender's."""
     senders = sender_effects(edges, scores, visual)
     prior = Estimate(senders.mean[:, None], senders.variance[:, None])
     scatter = excess_variance(edges, prior.mean.expand_as(edges.mean), int((~edges.variance.isinf()).any(1).sum()))
@@ -174,7 +174,7 @@ class Sums(NamedTuple):
 
 
 def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float) -> Tensor:
-    """Whether an effect is surely below zero, however many interim analyses there are; bool.
+    """Tests for effects that are surely below zero, at any number of interim analyses; bool.
 
     Of `tests` such sums without effect, any is ever called harmful in `error_rate` of all runs at most.
     edges: the number of edges in each sum.

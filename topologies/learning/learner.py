@@ -51,7 +51,7 @@ class Learner:
 
     Staged (the paper): stage 1 learns and prunes the edges inside each modality, and none between them exists; stage 2
     goes on sampling those unchanged and learns and prunes the edges between modalities, and a learned decision column.
-    Else both stages learn all edges, the second those that the first has left. State changes in `learn`, `next_stage`
+    Else both stages learn all edges, the second what the first has left. State changes in `learn`, `next_stage`
     and `load`, and in `sample` where a stage is over.
     """
 
@@ -82,7 +82,7 @@ class Learner:
 
     @property
     def finished(self) -> bool:
-        """Whether all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
+        """True if all stages are over. A finished learner may go on: the edges left are learned and pruned further."""
         return self._over or (self.stage == self.stages and self.step >= self.pruning.steps)
 
     def sample(self, k: int, draw: int = 0, ahead: int = 0, questions: int = 1) -> Wirings:
@@ -147,7 +147,7 @@ class Learner:
         )
 
     def may_stop(self) -> bool:
-        """Whether the rest of the stage would hardly change its cut, so that `next_stage` may be called now.
+        """True if the rest of the stage would hardly change its cut, so that `next_stage` may be called now.
 
         Only at interim analyses with `early_stop` set; it depends on the state alone.
         """
@@ -265,7 +265,7 @@ class Learner:
         return Edges(spatial, temporal)
 
     def inference_wirings(self, k: int = 1) -> Wirings:
-        """`inference()` as `k` equal wirings; a learned decision column reads everyone that pruning left in it."""
+        """`inference()` as `k` equal wirings; a learned decision column reads all agents that pruning left in it."""
         speaks = self._speaks(ended=True)
         readers = self._readers(speaks, self._left() if "decision" in self._stage.drawn else None)[:, 0].numpy()
         return as_wirings(self.inference(), self.rounds, k, readers, None if speaks is None else speaks.numpy())
@@ -356,11 +356,11 @@ class Learner:
             self._rule.cut(self._stage, self._generator)
 
     def _knows(self) -> bool:
-        """Whether there is evidence of any effect: without it the estimates are noise, and nothing is cut by them."""
+        """True with evidence of any effect: without it the estimates are noise, and nothing is cut by them."""
         return self.without_evidence() is None
 
     def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Agents that the decision agent may read, bool [agents, 1], of those that take part in the last round.
+        """Agents of the last round that the decision agent may read, bool [agents, 1].
 
         left: with a learned column, the edges left if not those of now.
         """

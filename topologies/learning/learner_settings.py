@@ -117,7 +117,7 @@ class PruningSettings:
         return min((end for end in ends if end > step), default=step + 1) - step
 
     def is_interim(self, step: int) -> bool:
-        """Whether an interim analysis follows so many steps of a stage, before its last one."""
+        """True if an interim analysis follows so many steps of a stage, before its last one."""
         return step < self.steps and step in spread_over(self.steps, self.interim)
 
     def first_rate(self, intra: bool) -> float:

@@ -15,7 +15,7 @@ from topologies.learning.variants import Variant
 
 
 class Terms(NamedTuple):
-    """Terms of the objective beside utility, scalars without their weights."""
+    """The objective's terms without utility, scalars without their weights."""
 
     rank: Tensor
     noise: Tensor
@@ -81,7 +81,7 @@ def credited(values: Tensor, groups: Tensor, seen: Tensor, count: float, draws: 
 
 
 def _others(groups: Tensor, draws: Tensor | None) -> Tensor:
-    """How many samples each one is compared with, int [k]."""
+    """The number of samples that each one is compared with, int [k]."""
     sizes = [torch.bincount(group)[group] for group in map(_numbered, [groups] if draws is None else [groups, draws])]
     others: Tensor = sizes[0] - (sizes[1] if draws is not None else 1)
     return others

@@ -121,7 +121,7 @@ class Progressive(PruningRule):
 
     def _leave(self, share: float, stage: Stage, tick: int, random: Random) -> None:
         """Cuts all but a share of the edges that each matrix had at the start."""
-        # Shares of the edges at the start: rounded shares of what is left would stall above the last one.
+        # Shares of the edges at the start: rounded shares of the remaining ones would stall above the last one.
         rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
         presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
         if all(int(present.sum()) <= room for room, present in zip(rooms, presents, strict=True)):
@@ -256,8 +256,8 @@ def without(agents: Tensor, edges: Tensor, kind: str) -> Tensor:
 def largest(p: Tensor, present: Tensor, room: int, generator: Generator) -> Tensor:
     """The `room` most probable of the present edges of one matrix, at least one (Eqs. 13, 14).
 
-    Equal p are kept or cut at random: by index, an estimator that has not told edges apart yet would cut the last
-    agents' edges. p: float, present and result: bool, of one shape.
+    Equal p are cut at random: by index, an estimator that has learned nothing yet would cut the last agents' edges.
+    p: float, present and result: bool, of one shape.
     """
     edges = present.flatten().nonzero().squeeze(1)
     if not len(edges):

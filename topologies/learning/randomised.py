@@ -36,7 +36,7 @@ class Effects:
     """Logits that are each edge's effect / standard deviation (effects.py).
 
     The effect is the one on the receiver's own answers, which are many, as long as these go with the final answer's
-    utility. Where they do not (agents that give no answer, a decision that goes by other things), it is the effect on
+    utility. Where they do not (agents that give no answer, a decision by other things), it is the effect on
     utility itself. Both together, weighted by their precision, measured worse: the second only adds noise. The
     objective's other terms are reported, and move nothing.
 
@@ -181,7 +181,7 @@ class Effects:
     def _unheard(self, stage: Stage, left: Mapping[str, Tensor]) -> Tensor:
         """Agents that only themselves would hear, bool [agents]."""
         if not bool(stage.start["decision"].any()):
-            return torch.zeros_like(self.visual)  # the decision agent reads everyone
+            return torch.zeros_like(self.visual)  # the decision agent reads all
         others = ~torch.eye(len(self.visual), dtype=torch.bool)
         return ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
 
@@ -226,7 +226,7 @@ class Effects:
         return change
 
     def _linked(self) -> bool:
-        """Whether utility goes with agents' own scores: the slope of one on the other, in its standard errors.
+        """True if utility rises with agents' own scores: the slope of one on the other, in its standard errors.
 
         Receivers of one discussion share its utility, so that all of them count as one.
         """

@@ -58,9 +58,9 @@ def sample_wirings(
     mask: bool [sender, receiver] by kind, the unpruned edges; or [rounds, sender, receiver] (of temporal ones the
         rounds after the first) where rounds have masks of their own.
     chances: [rounds or 1, sender, receiver] by kind, the probability of each edge.
-    readers: bool [agents, 1], whom the decision agent may read; it reads all of them unless `chances` has probabilities
-        [1, agents, 1] for `decision`.
-    speaks: bool [rounds, agents], who takes part.
+    readers: bool [agents, 1], the agents that the decision agent may read; it reads all of them unless `chances` has
+        probabilities [1, agents, 1] for `decision`.
+    speaks: bool [rounds, agents], the agents that take part.
     """
     agents = len(readers)
     # The order of these draws is part of what a seed means.

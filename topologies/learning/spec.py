@@ -42,7 +42,7 @@ class LearnerSpec:
 
     @property
     def whole(self) -> bool:
-        """Whether each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
+        """True if each kind of edge is one matrix to prune, instead of one for each pair of modalities."""
         return self.variant.rule is not Rule.PROGRESSIVE
 
     @property
@@ -98,7 +98,7 @@ class StepReport:
 
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:
-    """By name, the learner whose discussions another can learn from instead of its own: of several, the first."""
+    """Finds for each learner, by name, the first other one from whose discussions it can learn."""
     sources = {}
     for name, learner in learners.items():
         able = [other for other, source in learners.items() if can_learn_from(learner, source)]
@@ -108,7 +108,7 @@ def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:
 
 
 def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
-    """Whether a learner can do without discussions of its own.
+    """True if a learner can learn from the discussions of another one alone.
 
     An estimate of effects needs the probability of each drawn edge, whichever learner drew it (`Wirings.chances`). A
     gradient is one of the learner's own probabilities, so that the wirings of others are of no use to it. The source

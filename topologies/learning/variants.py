@@ -35,8 +35,10 @@ class Estimator(StrEnum):
 
     @property
     def is_gradient(self) -> bool:
-        """Whether it climbs the objective's gradient: its probabilities can be pruned by after each step, the terms of
-        rank, noise and alignment count, and it learns from its own draws alone.
+        """True if it climbs the objective's gradient.
+
+        Then its probabilities can be pruned by after each step, the terms of rank, noise and alignment count, and it
+        learns from its own draws alone.
 
         Estimates of effects are noise in the first steps, so that they prune at interim analyses and at a stage's end.
         They learn from any wirings whose probabilities are known, whichever learner drew them.
@@ -64,9 +66,9 @@ class Variant:
 
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision: agents that the decision agent reads, where `learner.decision` is not set.
-    per_round: every round has logits and masks of its own.
+    per_round: every round has its own logits and masks.
     temporal, inter: whether temporal edges, and edges between modalities, exist.
-    terms: terms of the objective that count beside utility; rank_from: the first stage in which the rank does.
+    terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
     """
 
     name: LearnedMethod

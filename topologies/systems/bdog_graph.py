@@ -78,10 +78,10 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
     for h, r, t in triples:
         edge = _plain(h), _plain(r), _plain(t)
         if all(edge):
-            # The first spelling is kept; the key ignores case, spaces and a final full stop.
+            # The first spelling stays; the key ignores case, spaces and a final full stop.
             edges.setdefault(_edge_key(edge), edge)
     connected = Blueprint(tuple(edges.values()))
-    # Built from the back, so that the first spelling of a name is the one that is kept.
+    # Built from the back, so that the first spelling of a name stays.
     names = {_key(name): name for name in reversed([_plain(name) for name in alone]) if name}
     return Blueprint(connected.triples, tuple(names[key] for key in reversed(names) if key not in connected.entities))
 
@@ -132,7 +132,7 @@ def limited(graph: Blueprint, size: int) -> Blueprint:
     entities: dict[str, None] = {}
 
     def has_room(*names: str) -> bool:
-        # All new entities of a triple or none, as half a triple says nothing. A dict, as both ends may be the same.
+        # All new entities of a triple or none, as half a triple is none. A dict, as both ends may be the same.
         new = dict.fromkeys(key for name in names if (key := _key(name)) not in entities)
         if len(entities) + len(new) > size:
             return False

@@ -42,7 +42,7 @@ class CCoT(System):
         if pictures_among(shown.evidence):
             graph = await session.ask(SOLO.name, question=shown, task=Task(SCENE_GRAPH, (EDGE,)))
             triples = graph.said(EDGE.name)
-        # As given lines instead of a message: there is no other agent whose words could be weighed.
+        # As lines of the task instead of a message: there is no other agent to weigh.
         given = tuple(Given(FieldKind.TRIPLE, triple) for triple in triples)
         task = Task(WITH_GRAPH, (ANSWER,), given) if given else DIRECT
         return session.trace(await session.ask(SOLO.name, question=shown, task=task))

@@ -11,7 +11,7 @@ scores the whole reply. Theirs trains the choice and the reconciliation, ours pr
 - A page has its picture most like the question's and its `top_k.texts` passages nearest to the question.
 - Where no page is chosen, the first is taken.
 - A question without a picture has its words searched among passages and pictures, which are grouped by page.
-- Where nothing is retrieved, the internal answer is given; a failed answer is not read in stage 4.
+- Where nothing is retrieved, the internal answer counts; a failed answer is not read in stage 4.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from topologies.systems.helpers import ANSWER, STEPS, in_view, pictures_among
 from topologies.systems.session import Session, System, about, answer_of
 from topologies.topology import Ask
 
-MOST = 5  # sub-questions that are kept, each worth a turn
+MOST = 5  # sub-questions, each of which costs a turn
 REASONER = Role("divider", Modality.TEXT, "")
 RECOGNISER = Role("recogniser", Modality.VISUAL, "")
 DIVIDE = (

@@ -6,8 +6,8 @@ each of them once, in that order, and one more call answers from all results.
 Written from the paper's abstract and M3Prune's words, as no code of the authors was found. Their planner is trained,
 ours is prompted. Decided here:
 - A tool call is a tool (texts, pictures, pictures similar to the question's own where it has one, or web) and words to
-  look for. A plan with another tool or without words cannot be read, and is then no plan: the answer is given without a
-  search.
+  look for. A plan with another tool or without words cannot be read, and is then no plan: the question is answered
+  without a search.
 - The first five calls are run.
 - Calls do not see each other's results, or planning would not be a single pass: the paper's "tool-aware execution
   sequencing" is not modelled.

@@ -29,7 +29,7 @@ from topologies.systems.session import System, about, sources
 from topologies.topology import SINGLE_AGENT, Ask
 
 RETRIEVED = 20  # pictures for each of the question's own
-SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, with a limit to what is held at once
+SECTIONS = 2000  # of the candidate pages in each ranking: all that they have, up to a limit of memory
 ELSEWHERE = 100  # sections in each ranking where the candidate pages have none
 VISUAL_SHARE = 0.5  # of a page's visual score in the score of its sections
 READ = "The passage was picked for the question and the picture that it was asked about. Answer from it."
@@ -58,7 +58,7 @@ class EchoSight(System):
 def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
     """Ranks the sections of all rankings, best first; equal ones by id.
 
-    A score is half that of the page's picture most like the query, and half the section's own largest similarity.
+    A score is the mean of the page's largest picture score and the section's own largest similarity.
     """
     visual: dict[str, float] = {}
     for hit in alike:

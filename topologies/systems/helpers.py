@@ -17,7 +17,7 @@ T = TypeVar("T")
 _NUMBER = re.compile(r"\d+")
 SIMILAR = "similar"  # agents' name for the search by the question's own picture
 # The agent of systems without retrieval. It has no role text, as in the papers and in the code of BDoG, CCoT and DDCoT:
-# its prompt is the question, what is part of it, the task and the form of the reply.
+# its prompt is the question with its own sources, the task and the form of the reply.
 SOLO = Role("solo", Modality.BOTH, "")
 STEPS = Field(FieldKind.THOUGHT, "the steps that lead to the answer, one after another, as long as it takes")
 ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)

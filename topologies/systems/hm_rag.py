@@ -1,7 +1,7 @@
 """HM-RAG: decomposition, three retrieval agents with a base each, and a decision by consistency (Liu et al. 2025).
 
-1. Decomposition (3.2): an agent reads the question's text alone and says whether it has several intents; if so, it puts
-   two or three sub-questions.
+1. Decomposition (3.2): an agent reads the question's text alone and counts its intents; if there are several, it
+   puts two or three sub-questions.
 2. Retrieval (3.3): the vector agent searches texts and captions of pictures by vectors (Eqs. 4-6), the graph agent the
    knowledge graph by keywords and by themes (Eqs. 10, 11) and the web agent the web (Eq. 12). Each answers from its own
    base (Eq. 7). They read no picture: a picture is its caption to them (T_m, Eq. 2).
@@ -15,17 +15,17 @@ Decided here:
   compared, and fewer than two never agree.
 - Several intents: each agent answers the sub-questions one after the other and then the question with these answers.
   The paper does not say how they are joined; the authors' code fails on them.
-- An agent whose base does not have the answer says that it is unknown; of choices it picks one in any case.
+- An agent whose base does not have the answer answers unknown; of choices it picks one in any case.
 - Eq. 10's threshold tau is the number of triples retrieved, and its attention the similarity of words and vectors. The
   graph agent also reads descriptions of the first entities, as LightRAG adds: as many sources as there are texts at
   most, those nearest to the question.
-- Captions are those that come with the data, and are found by their pictures' vectors; a picture without one is its
+- Captions come with the data, and are found by their pictures' vectors; a picture without one is its
   title. Triples are those of the run's graph (Eqs. 1-3 make both by models).
 - A decomposition that cannot be read leaves the question whole; keywords that cannot be read are the question's own
   words.
 - The light and the expert model are two roles of one pool; the paper has Qwen2.5-7B and GPT-4o, at temperature 0.
-- Without the decision agent the most frequent answer wins, of equally frequent ones the one given with more confidence:
-  the paper's line for it repeats that of the web agent alone.
+- Without the decision agent the most frequent answer wins, of equally frequent ones the more confident one: the
+  paper's line for it repeats the line of the web agent alone.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ KEYWORDS = Task(
         Field(FieldKind.THEME, "one relation or topic, in a few words", many=True, optional=True),
     ),
 )
-SUB_QUESTIONS = 3  # that are kept, as many as the prompt asks for at most
+SUB_QUESTIONS = 3  # as many as the prompt asks for at most
 ENTITIES = 3  # whose descriptions the graph agent reads
 
 

@@ -22,7 +22,7 @@ Decided here:
   the authors' code.
 - Without own pictures there is nothing to perceive. An entity already met is not judged again.
 - Found are the paths judged enough, as in the authors' code (Eq. 11 has all leaves of the search); where there is none,
-  the answer is given without knowledge, and precision and recall are 0.
+  the question is answered without knowledge, and precision and recall are 0.
 - The topic agent reads the perceiver's description; in the paper it reads the question alone, in the authors' code it
   sees the question's pictures, even in the setting without sight.
 - In a graph that was extracted from a corpus, directions are those of the wording: edges are followed both ways there.

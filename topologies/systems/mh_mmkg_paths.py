@@ -41,7 +41,7 @@ class PathSearch:
     `batch` gives the paths to extend, `ahead` the edges that lead on, `grow` takes the useful edges, and `judge` the
     verdicts on the new paths. An entity is met once in a search, so that no path has a loop and there is an end (Eqs. 6
     and 9); of several paths to it, the first counts. A path that is enough is closed, and its end not open any more
-    (Eq. 8); one from which nothing useful leads on is given up.
+    (Eq. 8); one without a useful edge onwards is dropped.
 
     Breadth first, a batch is all open paths, and those of the next batch are longer by one; depth first, it is the path
     that was opened last. The search is over when no path is open, and as soon as `paths` of them are closed, because

@@ -288,7 +288,7 @@ class Mmapg(System):
         keywords = decomposed.said(KEYWORD.name) or (instruction,)
         looked_at = decomposed.said(VISUAL.name) != ("no",)
         titles, descriptions = (decomposed.said(ENTITY.name), decomposed.said(QUERY.name)) if looked_at else ((), ())
-        # Eq. 8: named pictures are searched for in texts too, and key phrases in what is written of pictures.
+        # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
         phrases = tuple(dict.fromkeys((*keywords, *titles)))
         # All searches are called for in a fixed order here, and awaited together below.
         in_texts = [session.search(text, self.top_k.texts, radius=self.top_k.radius, of=decomposed) for text in phrases]

@@ -10,7 +10,7 @@ Written from the paper's abstract and reviews of it, as no code of the authors w
 - Filtering is prompted; theirs is trained and weighs parts of pictures.
 - Passages come from the corpus instead of Google; all snippets together have `top_k.texts` of them.
 
-Decided here: where the filter neither names a picture nor rejects all, all are kept. A question without a picture has
+Decided here: where the filter neither names a picture nor rejects all, all stay. A question without a picture has
 its words searched among the pictures, a picture is then compared with the question, and where none is left, passages
 for the question alone are read.
 """

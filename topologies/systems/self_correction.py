@@ -2,7 +2,7 @@
 
 BDoG gives a feedback function from one rationale to the next, iterated, all from one model, and no code for it. Decided
 here: feedback is a verdict and the faults; at most two revisions; it ends when no fault is found, when a revision
-repeats the answer, or when a turn fails (the last answer given then counts). Zero-shot: the question's own hint and
+repeats the answer, or when a turn fails (the last answer then counts). Zero-shot: the question's own hint and
 picture, nothing retrieved.
 """
 

@@ -37,9 +37,9 @@ T = TypeVar("T")
 class Session:
     """One discussion. A turn's `round` is its number in it, so that its id, `<number>/<agent>`, gives its place.
 
-    Turns and searches are numbered when they are called for. A system may have several under way at once, as long as it
-    calls for all of them at one place in its code (`asyncio.gather` of several `ask`): what it calls for must never
-    depend on which of them ends first, or the trace would depend on it too.
+    Turns and searches are numbered when they are called. A system may have several under way at once, as long as it
+    calls all of them at one place in its code (`asyncio.gather` of several `ask`): its calls must never depend on which
+    of them ends first, or the trace would depend on it too.
     """
 
     def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
@@ -66,18 +66,18 @@ class Session:
         remembers: bool = False,
         scene: str = "",
     ) -> Awaitable[Message]:
-        """One turn. Failure is in the message's status, never an exception.
+        """Takes one turn. Failure is in the message's status, never an exception.
 
         Args:
             question: a question with other evidence, or another question, in place of the discussion's own.
             task: a task to do instead of answering.
             heard: messages to read; failed ones are left out.
-            given: lines of material for an answer; a task brings its own.
+            given: input lines for an answer; a task has its own.
             remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
-            scene: what the turn is about, where it does not depend on the question: its seed does not either, so that
-                one completion serves every discussion in which the same is asked.
+            scene: the subject of a turn that does not depend on the question: its seed does not either, so that one
+                completion serves every discussion with the same turn.
         """
-        # Numbers are given here and not in `_answered`: a coroutine starts only when it is awaited.
+        # Turns are numbered here and not in `_answered`: a coroutine starts only when it is awaited.
         self._turns.append(None)
         number = len(self._turns)
         # Before this turn is counted: an agent remembers only the earlier ones.
@@ -108,7 +108,7 @@ class Session:
         return message
 
     async def own(self) -> tuple[Source, ...]:
-        """The sources that are part of the question itself."""
+        """Sources that are part of the question itself."""
         return await self._library.own(self.question)
 
     def search(
@@ -123,8 +123,10 @@ class Session:
         pages: Collection[str] | None = None,
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
-        """Passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`, with `docs` and `pages` of these
-        alone; `of` is the turn that the search comes from."""
+        """Searches passages and rows, or pictures (`kinds=PICTURES`), by `Library.search`.
+
+        `docs` and `pages` limit it to these; `of` is the turn that asked for it.
+        """
         base = "pictures" if set(kinds) == PICTURES else "texts"
         # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
@@ -133,9 +135,9 @@ class Session:
         return self._noted(search, _source_id, base, words, of)
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
-        """The k pictures that look most like each of some pictures, best first, each once with its best score; these
-        pictures themselves are not among them."""
-        # More by as many as are given: those may be indexed too, and are dropped below.
+        """Searches the k pictures most like each of some pictures, other than these; best first, each once with its
+        best score."""
+        # More by their number: they may be indexed too, and are dropped below.
         searches = [
             self.search(picture, k + len(pictures) if k else 0, kinds=PICTURES, mode="vector", of=of)
             for picture in pictures
@@ -153,13 +155,13 @@ class Session:
         return merged()
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
-        """Results of a web search (`Library.web`); `of` as for `search`, here and below."""
+        """Searches the web (`Library.web`); `of` as for `search`, here and below."""
         return self._noted(self._library.web(self.question, query, k), _source_id, "web", query, of)
 
     def graph(
         self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
     ) -> Awaitable[tuple[Triple, ...]]:
-        """Edges of the knowledge graph near to entities, or to relations with `themes` (`Library.graph`)."""
+        """Searches edges of the knowledge graph near entities, or with `themes` near relations (`Library.graph`)."""
         search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
         return self._noted(search, attrgetter("id"), "themes" if themes else "graph", "; ".join(words), of)
 
@@ -175,9 +177,12 @@ class Session:
         return self._noted(search, attrgetter("id"), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
-        """The discussion as it happened. `answer` is the turn that closed it, which answered or did a task that asked
-        for an answer; or the answer itself where none did (a vote), None when no usable one was produced."""
-        # A turn that was called for and cancelled has no message.
+        """Writes the discussion's trace.
+
+        `answer` is the turn that closed it, with an answer or a task's field of that kind; or the answer itself where
+        no turn gave it (a vote), None without a usable one.
+        """
+        # A turn that was called and cancelled has no message.
         turns = tuple(turn for turn in self._turns if turn is not None)
         if isinstance(answer, Message):
             answered, status = answer_of(answer), answer.status
@@ -206,7 +211,7 @@ class Session:
         query: str,
         of: Message | None,
     ) -> Awaitable[tuple[T, ...]]:
-        """The search, which records its results in its place among the lookups."""
+        """Runs a search and records its results at its place among the lookups."""
         # The place is taken now, as searches under way at once may end in any order.
         self._lookups.append(None)
         place = len(self._lookups) - 1
@@ -220,7 +225,7 @@ class Session:
 
 
 class System:
-    """A topology that goes step by step; a system derives from it and says in `answer` which steps."""
+    """A topology that goes step by step; a system derives from it and takes its steps in `answer`."""
 
     def __init__(self, context: MethodContext) -> None:
         self.method = context.method
@@ -233,7 +238,7 @@ class System:
 
 
 def answer_of(message: Message) -> str | None:
-    """The answer that a message gives, as a whole or as a field of a task's reply; None for none."""
+    """A message's answer, of the whole message or a field of a task's reply; None for none."""
     stated = message.said(FieldKind.ANSWER)
     return stated[-1] if stated else message.answer
 
@@ -254,7 +259,7 @@ def about(question: Question, evidence: Sequence[Source], text: str | None = Non
 
 
 def in_order(question: Question, order: Sequence[Source]) -> Question:
-    """The question with evidence that goes by its numbers among these sources, whichever of them a turn is shown."""
+    """The question with evidence numbered by its places among these sources, whichever of them a turn shows."""
     return replace(question, order=tuple(source.id for source in order))
 
 

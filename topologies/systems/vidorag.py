@@ -7,8 +7,8 @@ joined. A passage with the words of a page only serves to find it: agents see th
 
 Reasoning, in at most five rounds:
 1. The seeker picks all candidates that may hold the answer.
-2. The inspector reads the picks. It drafts an answer and names the sources that it rests on; or it says what is
-   missing, which the seeker hears, and what it keeps: the rest is gone for good.
+2. The inspector reads the picks. It drafts an answer and names the sources that it rests on; or it names what is
+   missing, which the seeker hears, and the sources to keep: all others are dropped.
 3. A draft that rests on all that was read is the answer. Else, and when no candidate is left or the rounds are over,
    the synthesiser checks the draft against its sources and answers.
 
@@ -16,15 +16,14 @@ Different from the authors' code:
 - It has no limit of rounds, and joins the pages into one picture, with words for their places that do not always fit;
   here they are several pictures.
 - It fills the union of both rankings up to what fits into that picture and then cuts by page number; here the union is
-  what the cut-off kept. One encoder reads both modalities.
+  all sources above the cut-offs. One encoder reads both modalities.
 - It leaves questions out of its score where no pick suffices and no page is left, or where replies cannot be read. Here
   a seeker that fails, or picks none in the first round, has picked all candidates; one that picks none later ends the
   search, and so does an inspector that fails.
 
-Decided here: without a draft, or where the inspector names no source for it, the synthesiser reads all that is kept;
-where nothing is found, it answers at once. Scores are cosines, in which the two groups can be told apart (fused ranks
-have none); the question's own sources are always read. A source has one number for all agents, who hear each other's.
-"""
+Decided here: without a draft, or where the inspector names no source for it, the synthesiser reads all sources left;
+where nothing is found, it answers at once. Scores are cosines, which separate the two groups (fused ranks do not); the
+question's own sources are always read. A source has one number for all agents, who hear each other's."""
 
 from __future__ import annotations
 
@@ -181,7 +180,7 @@ def cutoff(scores: Sequence[float], least: int = 1, most: int | None = None) -> 
     """Counts the scores, best first, that the better of two Gaussians explains.
 
     ViDoRAG takes the scores of twice as many candidates as it wants as a mixture of relevant and irrelevant ones, and
-    keeps those that belong more likely to the component of the higher mean. A sharp query keeps few, a vague one many.
+    keeps scores that belong more likely to the component of the higher mean. A sharp query keeps few, a vague one many.
     The paper leaves open what a wide component does (its tail may claim the very worst scores too) and where the fit
     starts: here only the leading run counts, and the components start at the best and at the worst score, so that the
     fit is deterministic. Scores are scaled to [0, 1] first, so that cosines and BM25 are treated alike.
