@@ -211,7 +211,7 @@ class SentenceEncoder:
         read = [i for i in range(len(sources)) if i not in seen]
         vectors = dict(zip(read, self._encode([words_of(sources[i]) for i in read]), strict=True))
         pictures = sorted(seen)
-        vectors |= zip(pictures, self._encode([_picture(str(sources[i].image)) for i in pictures]), strict=True)
+        vectors |= zip(pictures, self._encode([_opened(str(sources[i].image)) for i in pictures]), strict=True)
         # Texts and pictures were encoded in two batches.
         ordered = [vectors[i] for i in range(len(sources))]
         return ordered if self.late_interaction else np.stack(ordered)
@@ -257,7 +257,7 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
     return encoder
 
 
-def _picture(path: str) -> Any:
+def _opened(path: str) -> Any:
     from PIL import Image
 
     with Image.open(path) as image:

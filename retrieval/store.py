@@ -103,8 +103,7 @@ class Store:
         if not columns:
             return []
         queries = {
-            column: cache(partial(_encode, encoder, self._shown(query, column), text))
-            for column, encoder in columns.items()
+            column: cache(partial(self._encode, query, text, column, encoder)) for column, encoder in columns.items()
         }
         rows = TableSearch(table, COLUMNS, text, queries, " AND ".join(where), search.radius, exact)
         with reading(self.folder):
@@ -154,23 +153,18 @@ class Store:
         """The encoder of texts, and of the names of a graph's entities."""
         return self._encoders.texts
 
-    def _shown(self, query: str | Source, column: str) -> str | Source:
-        """The query for a column's encoder: the encoder of texts gets only the words of a picture."""
-        if isinstance(query, str) or not self._encoders.apart or column == PICTURE_VECTOR:
-            return query
-        return replace(query, image=None)
+    def _encode(self, query: str | Source, text: str, column: str, encoder: Encoder) -> Vectors:
+        if isinstance(query, str):
+            return encoder.encode_query(text)
+        # A separate encoder of texts gets only the words of a picture.
+        source = replace(query, image=None) if self._encoders.apart and column != PICTURE_VECTOR else query
+        encoded: Vectors = encoder.encode_sources([source])[0]
+        return encoded
 
     def _all(self, where: str) -> list[Source]:
         with reading(self.folder):
             rows = all_rows(self._index.table, COLUMNS, where)
         return sorted(map(source_of, rows), key=attrgetter("id"))
-
-
-def _encode(encoder: Encoder, query: str | Source, text: str) -> Vectors:
-    if isinstance(query, str):
-        return encoder.encode_query(text)
-    encoded: Vectors = encoder.encode_sources([query])[0]
-    return encoded
 
 
 def _where(kinds: Collection[Kind] | None, space: SearchSpace) -> list[str]:

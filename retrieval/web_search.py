@@ -98,7 +98,8 @@ class Serper:
         status = response.status_code
         if status == 200 and isinstance(data, dict):
             return read_results(data)
-        text = self._quoted(data.get("message") if isinstance(data, dict) else response.text)
+        text = str((data.get("message") if isinstance(data, dict) else response.text) or "no details")
+        text = " ".join(text.split()).replace(self._key, "[key]")[:QUOTED_CHARACTERS]
         reason = f"HTTP {status}: {text}"
         if status in (401, 402, 403) or (status == 400 and "credit" in text.lower()):
             raise WebError(
@@ -110,11 +111,6 @@ class Serper:
         if status == 200 or status in (408, 425, 429) or status >= 500:
             return _SearchFault(reason, _seconds(response.headers.get("retry-after")))
         raise WebError(f"{self._url} is no web search ({reason}); give its address as retrieval.web_url")
-
-    def _quoted(self, text: Any) -> str:
-        """One line of bounded length, without the key."""
-        line = " ".join(str(text or "no details").split()).replace(self._key, "[key]")
-        return line[:QUOTED_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,11 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         listed = _listed(tools, tool_choice)
         own = [tools_part(listed, required=tool_choice not in ("auto", "none"))] if listed else []
         if json_output:
-            own.append(f"{FORMAT}\n{_json_format(json_output)}")
+            form = "Reply with one JSON object and nothing else."
+            if isinstance(json_output, type):
+                schema = json.dumps(json_output.model_json_schema(), sort_keys=True, ensure_ascii=False)
+                form = f"{form} It must fit this JSON schema: {schema}"
+            own.append(f"{FORMAT}\n{form}")
         request = self._request(messages, own, extra_create_args)
         completion = await self._complete(request, cancellation_token)
         text = completion.text
@@ -244,13 +248,6 @@ def _listed(tools: Sequence[Tool | ToolSchema], choice: Tool | Literal["auto", "
     if isinstance(choice, Tool):
         schemas = [schema for schema in schemas if schema["name"] == choice.name]
     return [ToolText(s["name"], s.get("description", ""), s.get("parameters", {})) for s in schemas]
-
-
-def _json_format(schema: bool | type[BaseModel]) -> str:
-    if isinstance(schema, type):
-        text = json.dumps(schema.model_json_schema(), sort_keys=True, ensure_ascii=False)
-        return f"Reply with one JSON object and nothing else. It must fit this JSON schema: {text}"
-    return "Reply with one JSON object and nothing else."
 
 
 def _checked_json(text: str, schema: bool | type[BaseModel]) -> str:

@@ -58,7 +58,13 @@ class HostedAgent:
             MemoryLost: this agent was restarted during the discussion.
         """
         recalled, turn = self.memory.recall(turn), in_own_form(turn, self.role)
-        message, usage = (self._dummy(turn), Usage()) if self.role.dummy else await self._answer(turn, recalled)
+        if self.role.dummy:
+            heard = tuple(heard.message.id for heard in turn.heard)
+            id = f"{turn.round}/{turn.agent}"
+            message = Message(id, turn.agent, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
+            usage = Usage()
+        else:
+            message, usage = await self._answer(turn, recalled)
         # Failed turns too: `turn.recall` counts all turns.
         self.memory.remember(turn, message)
         return message, usage
@@ -133,11 +139,6 @@ class HostedAgent:
         except Exception as error:  # the user's agent may raise anything
             return _Outcome(text, None, one_line(f"{type(error).__name__}: {error}"), reported, first_tokens)
         return _Outcome(text, reply, "", reported, first_tokens)
-
-    def _dummy(self, turn: Turn) -> Message:
-        heard = tuple(heard.message.id for heard in turn.heard)
-        name = turn.agent
-        return Message(f"{turn.round}/{name}", name, turn.round, content=DUMMY_SENTENCE, heard=heard, seed=turn.seed)
 
 
 @dataclass(frozen=True, slots=True)
