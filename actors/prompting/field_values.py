@@ -66,30 +66,26 @@ def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFau
     An answer that is stated not to be known has no value.
     """
     field = raw.field
-    if len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT and field.kind not in PROSE:
-        return _of_short_line(field, raw.lines[0], raw.several, tuple(choices), raw.closed)
     if isinstance(raw.value, Twice):
         return FieldFault(field, "it occurs twice, with different values")
     if raw.lines:
-        return _of_written(field, raw.lines, raw.several, choices, raw.closed)
+        short = len(raw.lines) == 1 and len(raw.lines[0]) <= SHORT and field.kind not in PROSE
+        read = _of_short_text if short else _of_text
+        return read(field, raw.lines, raw.several, tuple(choices), raw.closed)
     if raw.value is None:
         return () if field.optional or field.value is Value.ANSWER else FieldFault(field, "it is null")
     return _of_json(field, raw.value, choices)
 
 
-@lru_cache(maxsize=4096)
-def _of_short_line(
-    field: Field, line: str, several: bool, choices: tuple[str, ...], closed: bool
-) -> Values | FieldFault | None:
-    return _of_written(field, (line,), several, choices, closed)
-
-
-def _of_written(
-    field: Field, lines: Sequence[str], several: bool, choices: Sequence[str], closed: bool
+def _of_text(
+    field: Field, lines: tuple[str, ...], several: bool, choices: tuple[str, ...], closed: bool
 ) -> Values | FieldFault | None:
     """Reads lines, which may hold JSON."""
     value = None if field.kind in PROSE else _json_in(lines)
     return _of_lines(field, lines, several, choices, closed) if value is None else _of_json(field, value, choices)
+
+
+_of_short_text = lru_cache(maxsize=4096)(_of_text)
 
 
 def _json_in(lines: Sequence[str]) -> Any:

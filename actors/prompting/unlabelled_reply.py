@@ -89,7 +89,7 @@ def _list(lines: Sequence[str], field: Field) -> list[RawField]:
         items = [line for line in lines if looks_like_triple(line)]
     elif field.value is Value.CALL:
         items = [line for line in lines if not isinstance(read_values(RawField(field, (line,))), FieldFault | None)]
-    elif len(lines) == 1 and _NAME.fullmatch(lines[0].strip(" *_`\"'")):
+    elif len(lines) == 1 and (name := _NAME.fullmatch(lines[0].strip(" *_`\"'"))) and name[0][0].isupper():
         items = list(lines)
     else:
         items = [line for line in lines if BULLET.match(line)]
