@@ -1,6 +1,7 @@
-"""Generators of hostile input: small in the suite, and for as long as one likes by hand.
+"""Generates hostile input: a few examples of each kind in the suite, many more by hand.
 
-    python -m pytest -n 0 tests/fuzz --hypothesis-profile=long
+    python -m pytest -n 0 -m "fast or full" tests/fuzz -k sweep --hypothesis-profile=long
 
-Profiles are in `tests/conftest.py`; `--hypothesis-seed=<n>` repeats a run.
+Profiles are in `tests/conftest.py`; `--hypothesis-seed=<n>` repeats a run. Tests whose examples are whole runs are
+marked `slow`.
 """

@@ -1,4 +1,4 @@
-"""Reads a data set as a run does, in bounded time and memory, and says how that went."""
+"""Reads a data set as a run does, in bounded time and memory, and names the outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder from somebody else may name in its configuration, and whether a run did any of it."""
+"""Hostile configurations of received folders, and a watch for what a run does with them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import yaml
 
 from tests.fuzz.mutations import ODD, Draw, pick
 
-OUTSIDE = "outside"  # beside the runs: what nobody may touch
-PLANTED = "tests.fuzz.planted"  # the module that nobody may import
-VARIABLE, SECRET = "FUZZ_SECRET", "sk-fuzz-6YqT0wLr"  # what nobody may send or write down
+OUTSIDE = "outside"  # next to the runs; may not be touched
+PLANTED = "tests.fuzz.planted"  # a module that may not be imported
+VARIABLE, SECRET = "FUZZ_SECRET", "sk-fuzz-6YqT0wLr"  # may not be sent or written
 SEARCHED = 10_000_000  # bytes: a longer file was made so by a change
 
 ROLES = [
@@ -38,7 +38,7 @@ def _listening() -> socket.socket:
 
 
 def address() -> str:
-    """An endpoint's that nobody may ask."""
+    """Address of an endpoint that may not be asked."""
     return f"http://127.0.0.1:{_listening().getsockname()[1]}/v1"
 
 
@@ -87,7 +87,7 @@ def _change(tree: dict[str, Any], outside: str, draw: Draw) -> None:
 
 
 def make_outside(output: Path) -> None:
-    """Writes somebody else's files beside the runs, and a secret into the environment."""
+    """Writes foreign files next to the runs, and a secret into the environment."""
     os.environ[VARIABLE] = SECRET
     (output / OUTSIDE / "folder").mkdir(parents=True)
     for name in ("notes.txt", "config.yaml", "scores.jsonl", "folder/notes.txt"):
@@ -95,9 +95,9 @@ def make_outside(output: Path) -> None:
 
 
 class Watch:
-    """Looks at what a run or sweep does of what its folder names; from before it begins.
+    """Notices harm that a run or sweep does; made before it begins.
 
-    `place` holds all that it writes; what lies beside its folder, but for the cache, is to stay as it is.
+    Everything is written in `place`; files outside its folder and the cache may not change.
     """
 
     def __init__(self, place: Path, folder: Path) -> None:
@@ -105,7 +105,7 @@ class Watch:
         self._before = self._beside()
 
     def done(self, said: str) -> str | None:
-        """What was done: code imported, an address asked, the secret said or written, a file outside changed."""
+        """Names the harm: code imported, an address asked, the secret printed or written, a file outside changed."""
         if hostile := _named(self._place, said):
             return hostile
         if changed := sorted(set(self._beside().items()) ^ set(self._before.items())):

@@ -1,4 +1,4 @@
-"""Damages to a finished run's folder and to its index, and what resuming and replaying it come to."""
+"""Damages a finished run's folder or its index, and resumes or replays it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MADE = re.compile(
 
 
 def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
-    """The exit code and what was said on standard error, without drawing figures. What was `printed` goes there."""
+    """Runs a command without drawing figures; returns exit code and standard error, with output in `printed`."""
     drawn, figures.draw_run = figures.draw_run, lambda *_: []  # type: ignore[assignment]
     said = io.StringIO()
     try:
@@ -50,7 +50,7 @@ def main(*words: str, printed: io.StringIO | None = None) -> tuple[int, str]:
 
 
 def make(output: Path) -> Path:
-    """A finished run; its cache and files of somebody else's beside it."""
+    """Makes a finished run, its cache, and foreign files next to them."""
     code, said = main(*WORDS, f"output={output}")
     assert code == 0, said
     [folder] = [path for path in output.iterdir() if (path / "config.yaml").exists()]
@@ -59,25 +59,25 @@ def make(output: Path) -> Path:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The records of a run: all that is read when it goes on."""
+    """The records of a run: all files that resuming reads."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in files if not MADE.fullmatch(path.relative_to(folder).as_posix())]
 
 
 def cut(path: Path, draw: Draw) -> None:
-    """The end is not there, or nothing is."""
+    """Cuts off the end, or everything."""
     content = path.read_bytes()
     path.write_bytes(content[: _number(draw) % max(1, len(content))])
 
 
 def whole_lines_cut(path: Path, draw: Draw) -> None:
-    """The last lines are not there."""
+    """Cuts off the last lines."""
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: _number(draw) % max(1, len(lines))]))
 
 
 def flipped(path: Path, draw: Draw) -> None:
-    """Some bytes are others."""
+    """Changes some bytes."""
     content = bytearray(path.read_bytes() or b"x")
     for _ in range(1 + _number(draw) % 3):
         content[_number(draw) % len(content)] = _number(draw) % 256
@@ -85,12 +85,12 @@ def flipped(path: Path, draw: Draw) -> None:
 
 
 def deleted(path: Path, draw: Draw) -> None:
-    """The file is not there."""
+    """Deletes the file."""
     path.unlink()
 
 
 def twice(path: Path, draw: Draw) -> None:
-    """A line is there twice, not at all, or in another place."""
+    """Doubles, drops or moves a line."""
     lines = path.read_bytes().splitlines(keepends=True) or [b"\n"]
     place, other = _number(draw) % len(lines), _number(draw) % len(lines)
     match pick(("twice", "gone", "moved"), draw):
@@ -104,7 +104,7 @@ def twice(path: Path, draw: Draw) -> None:
 
 
 def edited(path: Path, draw: Draw) -> None:
-    """A value of a record is another, by hand."""
+    """Changes a value of a record."""
     lines = path.read_text(errors="replace").splitlines()
     place = _number(draw) % max(1, len(lines))
     try:
@@ -131,12 +131,12 @@ def _inside(record: Any, chance: random.Random) -> tuple[Any, Any]:
 
 
 def sparse(path: Path, draw: Draw) -> None:
-    """Gigabytes of nothing follow, which take no room on the disk."""
+    """Adds gigabytes of zeros that take no room on the disk."""
     os.truncate(path, path.stat().st_size + pick(SPARSE, draw))
 
 
 def linked(path: Path, draw: Draw) -> None:
-    """A file or its folder is a link to somebody else's, or to itself."""
+    """Makes a file or its folder a link to a foreign one, or to itself."""
     path, root = _file_or_folder(path, draw)
     target = pick(["notes.txt", "scores.jsonl", "folder", "nothing", "."], draw)
     target = pick([root.parent / OUTSIDE / target, root.parent / OUTSIDE / target, path, path.parent], draw)
@@ -145,7 +145,7 @@ def linked(path: Path, draw: Draw) -> None:
 
 
 def of_another_kind(path: Path, draw: Draw) -> None:
-    """A folder or a pipe where a file belongs, or a file where a folder does."""
+    """Puts a folder or a pipe in a file's place, or a file in a folder's."""
     path, _ = _file_or_folder(path, draw)
     if path.is_dir():
         shutil.rmtree(path)
@@ -184,7 +184,7 @@ def outcome(place: Path, folder: Path, *words: str) -> str:
 
 
 def _ended(*words: str) -> tuple[str, str]:
-    """The same, and what was said."""
+    """The outcome, and standard error."""
     try:
         code, said = main(*words)
     except TooLong:
@@ -199,7 +199,7 @@ def _ended(*words: str) -> tuple[str, str]:
 
 
 def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> tuple[str, bool]:
-    """The outcome of resuming a damaged copy, and whether its numbers are those that it had."""
+    """Resumes a damaged copy; returns the outcome, and whether its numbers are unchanged."""
     shutil.copytree(finished.parent, folder, dirs_exist_ok=True)
     copy = folder / finished.name
     config = (copy / "config.yaml").read_text()
@@ -213,7 +213,7 @@ def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> tup
 
 
 def replayed(finished: Path, change: Callable[[Path], None], folder: Path) -> str:
-    """The outcome of replaying a damaged copy."""
+    """Replays a damaged copy; returns the outcome."""
     shutil.copytree(finished.parent, folder / "first", dirs_exist_ok=True)
     copy = folder / "first" / finished.name
     change(copy)

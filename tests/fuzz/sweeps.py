@@ -85,7 +85,7 @@ def main(*words: str) -> tuple[int, str, str]:
 
 
 def make(output: Path) -> Path:
-    """A finished sweep of two trials; its cache and a folder of somebody else's beside it."""
+    """Makes a finished sweep of two trials, its cache, and foreign files next to them."""
     code, error, _ = main(*WORDS, f"output={output}")
     assert code == 0, error
     make_outside(output)
@@ -94,7 +94,7 @@ def make(output: Path) -> Path:
 
 
 def resumed(finished: Path, change: Callable[[Path], None], folder: Path) -> str:
-    """The outcome of resuming a damaged copy: `ended`, `refused`, `trials failed`, or what went wrong."""
+    """Resumes a damaged copy: `ended`, `refused`, `trials failed`, or what went wrong."""
     shutil.copytree(finished.parent, folder, dirs_exist_ok=True, symlinks=True)
     copy = folder / finished.name
     for config in (copy / "config.yaml", *copy.glob(f"{TRIALS}/*/config.yaml")):
@@ -139,7 +139,7 @@ def _trials(folder: Path) -> list[Path]:
 
 
 def renamed(folder: Path, draw: Draw) -> None:
-    """A trial goes by another name, or two have each other's."""
+    """Renames a trial, or swaps two."""
     one, other = _trials(folder)
     if _one_in(2, draw):
         target = one.with_name(pick(ODD_NAMES, draw))
@@ -152,7 +152,7 @@ def renamed(folder: Path, draw: Draw) -> None:
 
 
 def lost(folder: Path, draw: Draw) -> None:
-    """A trial's folder, all of them, or the list of results is not there; Tune's is, from a sweep that was killed."""
+    """Deletes a trial's folder, all of them, or the list of results; leaves Tune's folder of a killed sweep."""
     path = pick([*_trials(folder), folder / TRIALS, folder / RESULTS], draw)
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     (folder / "tune").mkdir(exist_ok=True)
@@ -160,7 +160,7 @@ def lost(folder: Path, draw: Draw) -> None:
 
 
 def added(folder: Path, draw: Draw) -> None:
-    """Something is there that no sweep has made."""
+    """Adds something that no sweep makes."""
     place = pick([folder, folder / TRIALS, *_trials(folder), folder / "tune"], draw)
     place.mkdir(exist_ok=True)
     path = place / pick([*ODD_NAMES, "tune", "sweep.json.tmp", ".lock"], draw)
@@ -169,7 +169,7 @@ def added(folder: Path, draw: Draw) -> None:
 
 
 def results(folder: Path, draw: Draw) -> None:
-    """The list of results names other trials, other folders, or other values."""
+    """Puts other trials, folders or values into the list of results."""
     lines = (folder / RESULTS).read_text()
     name = pick(_trials(folder), draw).name
     other = pick(["../../outside", "/etc", "", ".", "..", "x\\u001b[2J", name[:-1], f"{name}/../{name}"], draw)
@@ -190,7 +190,7 @@ def of_a_file(change: Callable[[Path, Draw], None]) -> Callable[[Path, Draw], No
 
 
 class Held:
-    """Another process has a lock."""
+    """Locks a file as another process would."""
 
     def __init__(self) -> None:
         self._files: list[Any] = []
