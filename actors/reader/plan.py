@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from actors.messages import Field, FieldKind, NodeType, Value
 from actors.reader.english import content_stems, name_spans
 from actors.reader.question import described, named, parts
-from actors.reader.work import Work, asks_for_sight, one_of, suffices
+from actors.reader.task_state import TaskState, asks_for_sight, one_of, suffices
 
 UNCERTAIN = "uncertain"
 _FINISH = ("answer", "finish", "stop", "final", "done", "none", "respond", "conclude")
@@ -23,106 +23,106 @@ _KINDS = (
 )
 
 
-def sub_question(work: Work, line: Field) -> list[str]:
+def sub_question(state: TaskState, line: Field) -> list[str]:
     """All parts of the question (with their answers where the form asks for pairs), or only the next part where the
     form has one line."""
     if line.many:
-        asked = list(parts(work.question))[: line.most or 6]
+        asked = list(parts(state.question))[: line.most or 6]
         if line.value is not Value.PAIR:
             return asked
         # Open: parts that only pictures answer, and the whole question.
-        known = ("" if asks_for_sight(text) or text == work.question else work.found_out(text) for text in asked)
+        known = ("" if asks_for_sight(text) or text == state.question else state.found_out(text) for text in asked)
         return [f"{text} | {answer or UNCERTAIN}" for text, answer in zip(asked, known, strict=True)]
     # A search by the picture needs no question.
-    return [] if line.optional and _alike(work, _actions(work)) else [next_question(work)]
+    return [] if line.optional and _alike(state, _actions(state)) else [next_question(state)]
 
 
-def intents(work: Work, line: Field) -> list[str]:
-    return one_of(line, str(min(3, len(parts(work.question)))))
+def intents(state: TaskState, line: Field) -> list[str]:
+    return one_of(line, str(min(3, len(parts(state.question)))))
 
 
-def next_question(work: Work) -> str:
+def next_question(state: TaskState) -> str:
     """Returns the first part of the question without an earlier search, with known names filled in.
 
     When all were searched: the names in the question, once; then the question again.
     """
-    questions = wanted_questions(work)
-    names = " ".join(name for name, _, _ in name_spans(work.question))
+    questions = wanted_questions(state)
+    names = " ".join(name for name, _, _ in name_spans(state.question))
     for text in (*questions, names):
-        if text and not _done(text, work.done):
+        if text and not _done(text, state.done):
             return text
     return questions[-1]
 
 
-def wanted_questions(work: Work) -> list[str]:
+def wanted_questions(state: TaskState) -> list[str]:
     """Returns the question's parts, with the names of described things that are known."""
-    if not work.entries:
-        return list(parts(work.question))
-    question = work.question
+    if not state.entries:
+        return list(parts(state.question))
+    question = state.question
     open_parts = []
     for thing in described(question):
-        known = work.found_out(thing.question)
+        known = state.found_out(thing.question)
         if known:
             # One at a time: the positions of later descriptions no longer fit.
             question = named(question, thing, known)
             break
         open_parts.append(thing.question)
-    if question != work.question:
+    if question != state.question:
         return [*reversed(open_parts), question]
     return list(parts(question))
 
 
-def query(work: Work, line: Field) -> list[str]:
-    if line.optional and (suffices(work) or _alike(work, _actions(work))):
+def query(state: TaskState, line: Field) -> list[str]:
+    if line.optional and (suffices(state) or _alike(state, _actions(state))):
         return []
     if not line.many:
-        return [next_question(work)]  # always one, even when all parts were searched
-    return [text for text in wanted_questions(work) if not _done(text, work.done)][: line.most or 4]
+        return [next_question(state)]  # always one, even when all parts were searched
+    return [text for text in wanted_questions(state) if not _done(text, state.done)][: line.most or 4]
 
 
-def action(work: Work, line: Field) -> list[str]:
+def action(state: TaskState, line: Field) -> list[str]:
     """The tool that ends the search if the evidence suffices or nothing is left; else the next question's tool."""
-    exhausted = all(_done(text, work.done) for text in wanted_questions(work))
-    if suffices(work) or exhausted:
+    exhausted = all(_done(text, state.done) for text in wanted_questions(state))
+    if suffices(state) or exhausted:
         # A form may have no value that ends the search.
         ending = next((v for v in line.values if any(word in v.lower() for word in _FINISH)), None)
         if ending:
             return [ending]
-    tool = _alike(work, line.values) or tool_for(next_question(work), line.values)
+    tool = _alike(state, line.values) or tool_for(next_question(state), line.values)
     return [tool] if tool else []
 
 
-def step(work: Work, line: Field) -> list[str]:
+def step(state: TaskState, line: Field) -> list[str]:
     """Each part of the question with its tool, in order; none if the evidence suffices.
 
     A part about something visible is searched in texts as well, which may name what pictures only show.
     """
-    if line.optional and suffices(work):
+    if line.optional and suffices(state):
         return []
     ending = next((tool for tool in line.tools if any(word in tool.lower() for word in _FINISH)), None)
     searching = [tool for tool in line.tools if tool != ending]
-    alike = _alike(work, searching)
-    steps = [f"{alike} | {work.question}"] if alike else []
-    for text in parts(work.question):
+    alike = _alike(state, searching)
+    steps = [f"{alike} | {state.question}"] if alike else []
+    for text in parts(state.question):
         tool = tool_for(text, searching)
         if tool:
             steps.append(f"{tool} | {text}")
             if asks_for_sight(text) and (other := tool_for("", searching)) and other != tool:
                 steps.append(f"{other} | {text}")
     if ending and steps:
-        steps.append(f"{ending} | {work.question}")
+        steps.append(f"{ending} | {state.question}")
     return list(dict.fromkeys(steps))[: line.most or 8]
 
 
-def _actions(work: Work) -> Sequence[str]:
+def _actions(state: TaskState) -> Sequence[str]:
     """The form's choice of actions."""
-    line = work.field(FieldKind.ACTION)
+    line = state.field(FieldKind.ACTION)
     return line.values if line else ()
 
 
-def _alike(work: Work, tools: Sequence[str]) -> str | None:
+def _alike(state: TaskState, tools: Sequence[str]) -> str | None:
     """The tool that searches by the question's picture, if the question refers to it and nothing was found yet."""
-    if not _POINTS.search(work.question) or work.given(FieldKind.FOUND) or suffices(work):
+    if not _POINTS.search(state.question) or state.given(FieldKind.FOUND) or suffices(state):
         return None
     return next((tool for tool in tools if _kind(tool) == "alike"), None)
 
@@ -146,13 +146,13 @@ def tool_for(question: str, tools: Sequence[str]) -> str | None:
     return searching[0] if searching else None
 
 
-def node(work: Work) -> tuple[NodeType, list[int], str]:
+def node(state: TaskState) -> tuple[NodeType, list[int], str]:
     """Returns type, parents and instruction of the next node of a planning graph.
 
     Every part of the question is searched; the answer follows when the evidence suffices or all parts were searched,
     and then the end.
     """
-    nodes = [(n, given) for given in work.given(FieldKind.NODE) if (n := given.number) is not None]
+    nodes = [(n, given) for given in state.given(FieldKind.NODE) if (n := given.number) is not None]
     answers = [(n, given.outcome) for n, given in nodes if given.text.startswith(NodeType.ANSWER)]
     # An answer node without an answer does not end the plan.
     answered = [n for n, outcome in answers if outcome.strip(" .").lower() not in ("", "unknown")]
@@ -160,30 +160,30 @@ def node(work: Work) -> tuple[NodeType, list[int], str]:
         return NodeType.STOP, answered[-1:], "Stop: the question is answered."
     retrieved = [(n, given.text) for n, given in nodes if given.text.startswith(NodeType.RETRIEVAL)]
     # At least one retrieval precedes any answer.
-    if not (retrieved and suffices(work)):
-        wanted = wanted_questions(work)
-        given = [part.text for part in work.given(FieldKind.SUB_QUESTION)]
+    if not (retrieved and suffices(state)):
+        wanted = wanted_questions(state)
+        given = [part.text for part in state.given(FieldKind.SUB_QUESTION)]
         # The given sub-questions and those with new names, or else the question's parts.
-        fresh = [text for text in wanted if text not in parts(work.question)]
+        fresh = [text for text in wanted if text not in parts(state.question)]
         for text in [*given, *fresh] if given else wanted:
             if not any(_same(text, other) for _, other in retrieved):
                 return NodeType.RETRIEVAL, [number for number, _ in retrieved[-1:]], text
     if answers:
         return NodeType.STOP, [], "Stop: nothing is left to look for."
-    return NodeType.ANSWER, [number for number, _ in retrieved], work.question
+    return NodeType.ANSWER, [number for number, _ in retrieved], state.question
 
 
-def node_type(work: Work, line: Field) -> list[str]:
-    return one_of(line, node(work)[0].lower())
+def node_type(state: TaskState, line: Field) -> list[str]:
+    return one_of(line, node(state)[0].lower())
 
 
-def parents(work: Work, line: Field) -> list[str]:
-    numbers = node(work)[1]
+def parents(state: TaskState, line: Field) -> list[str]:
+    numbers = node(state)[1]
     return [", ".join(map(str, numbers))] if numbers else []
 
 
-def instruction(work: Work, line: Field) -> list[str]:
-    return [node(work)[2]]
+def instruction(state: TaskState, line: Field) -> list[str]:
+    return [node(state)[2]]
 
 
 def _kind(tool: str) -> str:

@@ -39,9 +39,9 @@ from actors.reader.grading import verdict
 from actors.reader.perception import Page, gaussian, most_relevant, uniform
 from actors.reader.question import AnswerType
 from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
+from actors.reader.task_state import TaskState
 from actors.reader.tasks import fill
 from actors.reader.tools import read_tools
-from actors.reader.work import Work
 from actors.settings import setting, share
 
 CHAT_OVERHEAD_TOKENS = 8  # of a chat template, about as many as those of common models
@@ -143,7 +143,7 @@ class Reader:
             ranking[:2] = ranking[1::-1]
         if parts.task:
             best, confidence = self._concluded(ranking, bool(page.choices))
-            work = Work(
+            state = TaskState(
                 task=parts.task,
                 lines=lines,
                 question=page.question,
@@ -161,7 +161,7 @@ class Reader:
                 done=(*_searched(parts.discussion), *looked_up(lines)),
                 heard=answers_of(parts.discussion),
             )
-            return _completion(request, fill(work), page.tokens)
+            return _completion(request, fill(state), page.tokens)
         unsure = not ranking or ranking[0].value < settings.threshold
         call = tools.call(page.view.form.text) if unsure else None
         return _completion(request, call or self._reply(ranking, entries, page), page.tokens)

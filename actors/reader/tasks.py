@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.messages import Field, FieldKind
-from actors.reader import plan, work
+from actors.reader import plan, task_state
 from actors.reader.english import STOP_WORDS, name_spans, normal_name, sentences, stem, words
 from actors.reader.grading import agree
 from actors.reader.statements import CONCLUSION, NEXT, NOTHING, NOTHING_SEEN, Statement
+from actors.reader.task_state import TaskState, one_of
 from actors.reader.triple_rules import LISTED, MENTIONED, Edge, distinct, of_caption, of_passage, of_row
-from actors.reader.work import Work, one_of
 
 NEITHER = "neither"
 SENTENCES = 4
@@ -26,47 +26,47 @@ _PREPOSITIONS = frozenset("along among near across within around beside upon per
 _HAS = re.compile(r"\b[Tt]he ([a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the )?([A-Z][\w'’ -]*\w|[a-z][\w-]+)")
 
 
-def answer(work: Work, line: Field) -> list[str]:
+def answer(state: TaskState, line: Field) -> list[str]:
     """The agent's answer, in the form's spelling."""
-    if not work.answer and line.optional:
+    if not state.answer and line.optional:
         return []
-    text = work.answer or "unknown"
+    text = state.answer or "unknown"
     return one_of(line, text.lower()) if line.values else [text]
 
 
-def confidence(state: Work, line: Field) -> list[str]:
+def confidence(state: TaskState, line: Field) -> list[str]:
     """Confidence in the answer, where the form asks for one; else in the judgement of the evidence."""
-    return [f"{state.confidence if state.field(FieldKind.ANSWER) else work.sureness(state):.2f}"]
+    return [f"{state.confidence if state.field(FieldKind.ANSWER) else task_state.sureness(state):.2f}"]
 
 
-def side(state: Work, line: Field) -> list[str]:
+def side(state: TaskState, line: Field) -> list[str]:
     """The side of a debate with this agent's answer, if the evidence suffices or all sides agree; else neither."""
     last = dict(state.heard)  # a later answer replaces an earlier one
     agreeing = [agent for agent, text in last.items() if state.answer and agree(text, state.answer)]
-    decided = bool(agreeing) and (len(agreeing) == len(last) or work.suffices(state))
+    decided = bool(agreeing) and (len(agreeing) == len(last) or task_state.suffices(state))
     return one_of(line, agreeing[0].lower() if decided else NEITHER)
 
 
-def candidate(work: Work, line: Field) -> list[str]:
+def candidate(state: TaskState, line: Field) -> list[str]:
     """The different answers of others, in order; unknown where there is none."""
     different: list[str] = []
-    for _, text in work.heard:
+    for _, text in state.heard:
         if text and not any(agree(text, other) for other in different):
             different.append(text)
     return different or ([] if line.optional else ["unknown"])
 
 
-def summary(state: Work, line: Field) -> list[str]:
+def summary(state: TaskState, line: Field) -> list[str]:
     """The relevant statements as sentences."""
-    if line.optional and work.dismissed(state):
+    if line.optional and task_state.dismissed(state):
         return []
     bearing = state.most_bearing(line.most or SENTENCES)
     return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING]
 
 
-def description(state: Work, line: Field) -> list[str]:
+def description(state: TaskState, line: Field) -> list[str]:
     """The relevant statements about pictures; all of them where there is only one picture."""
-    if line.optional and work.dismissed(state):
+    if line.optional and task_state.dismissed(state):
         return []
     bearing = state.most_bearing(SENTENCES, seen=True)
     if state.pictures == 1:
@@ -75,12 +75,12 @@ def description(state: Work, line: Field) -> list[str]:
     return [_in_sentences(bearing)] if bearing else [] if line.optional else [NOTHING_SEEN]
 
 
-def thought(work: Work, line: Field) -> list[str]:
+def thought(state: TaskState, line: Field) -> list[str]:
     """The best evidence and its consequence: an answer, or the next question."""
-    known = _in_sentences(work.most_bearing(2)) or NOTHING
-    if work.answer:
-        return [f"{known} {CONCLUSION}{work.answer.rstrip('.')}."]
-    return [f"{known} {NEXT}{plan.next_question(work)}"]
+    known = _in_sentences(state.most_bearing(2)) or NOTHING
+    if state.answer:
+        return [f"{known} {CONCLUSION}{state.answer.rstrip('.')}."]
+    return [f"{known} {NEXT}{plan.next_question(state)}"]
 
 
 def triples_of(statement: Statement) -> list[Edge]:
@@ -97,17 +97,17 @@ def triples_of(statement: Statement) -> list[Edge]:
     return [edge for edge in edges if edge[1] != MENTIONED][:MOST_OF_SENTENCE]
 
 
-def triple(work: Work, line: Field) -> list[str]:
+def triple(state: TaskState, line: Field) -> list[str]:
     """The relevant triples of the evidence and of the given lines, best first, without those already found.
 
     All triples, where the form sets no number or nothing is asked; those of the question, where there are no others.
     """
-    found = {given.text for given in work.given(FieldKind.FOUND)}
-    everything = line.most is None or not work.at.weights
+    found = {given.text for given in state.given(FieldKind.FOUND)}
+    everything = line.most is None or not state.at.weights
     values: dict[Edge, float] = {}
-    for entry, (strength, chain) in zip(work.entries, work.chains, strict=True):
+    for entry, (strength, chain) in zip(state.entries, state.chains, strict=True):
         # A link of a good chain counts a little less than direct coverage.
-        value = max(work.bearing(entry), 0.9 * strength * (len(chain) > 1))
+        value = max(state.bearing(entry), 0.9 * strength * (len(chain) > 1))
         for edge in triples_of(entry.statement):
             values[edge] = max(values.get(edge, 0.0), value)
     ranked = sorted(values, key=lambda edge: -values[edge])
@@ -115,33 +115,33 @@ def triple(work: Work, line: Field) -> list[str]:
     kept = [edge for edge in ranked if everything or values[edge] > 0]
     if found and not kept:
         return ["none"]
-    kept = kept or _presumed(work.question)
+    kept = kept or _presumed(state.question)
     return [" | ".join(edge) for edge in kept[: MOST_TRIPLES if everything else line.most]]
 
 
-def entity(work: Work, line: Field) -> list[str]:
+def entity(state: TaskState, line: Field) -> list[str]:
     """Names or else noun groups of the question; without a question, the names of the evidence."""
-    if not work.question:
-        names = list({key: name for statement in work.most_bearing(8) for key, name in statement.names}.values())
+    if not state.question:
+        names = list({key: name for statement in state.most_bearing(8) for key, name in statement.names}.values())
     else:
-        names = names_in(work.question) or noun_groups(work.question)
+        names = names_in(state.question) or noun_groups(state.question)
     return _distinct(names)[: line.most or 8]
 
 
-def keyword(work: Work, line: Field) -> list[str]:
+def keyword(state: TaskState, line: Field) -> list[str]:
     """Names and noun groups of the question; without a question, of the evidence."""
-    text = work.question
+    text = state.question
     if not text:
-        text = " ".join(f"{statement.title}. {statement.text}" for statement in work.most_bearing(3))
+        text = " ".join(f"{statement.title}. {statement.text}" for statement in state.most_bearing(3))
     groups = (phrase for phrase in noun_groups(text) if phrase[0].islower())
     return _distinct([*names_in(text), *groups])[: line.most or 8]
 
 
-def theme(work: Work, line: Field) -> list[str]:
+def theme(state: TaskState, line: Field) -> list[str]:
     """Relations in the question: its noun groups without names, the one asked for first."""
-    groups = [phrase for phrase in noun_groups(work.question) if phrase[:1].islower()]
-    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in work.at.form.head]
-    return _distinct([*head, *groups] or [str(work.at.form.answer_type)])[: line.most or 4]
+    groups = [phrase for phrase in noun_groups(state.question) if phrase[:1].islower()]
+    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in state.at.form.head]
+    return _distinct([*head, *groups] or [str(state.at.form.answer_type)])[: line.most or 4]
 
 
 def names_in(text: str) -> list[str]:
@@ -204,7 +204,7 @@ def _in_sentences(bearing: Sequence[Statement]) -> str:
     return " ".join(dict.fromkeys(texts))
 
 
-Skill = Callable[[Work, Field], list[str]]
+Skill = Callable[[TaskState, Field], list[str]]
 
 SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.ACTION: plan.action,
@@ -212,30 +212,30 @@ SKILLS: Mapping[FieldKind, Skill] = {
     FieldKind.CANDIDATE: candidate,
     FieldKind.CONFIDENCE: confidence,
     FieldKind.DESCRIPTION: description,
-    FieldKind.ENOUGH: work.enough,
+    FieldKind.ENOUGH: task_state.enough,
     FieldKind.ENTITY: entity,
     FieldKind.INSTRUCTION: plan.instruction,
     FieldKind.INTENTS: plan.intents,
     FieldKind.KEYWORD: keyword,
     FieldKind.PARENTS: plan.parents,
     FieldKind.QUERY: plan.query,
-    FieldKind.RELEVANT: work.relevant,
-    FieldKind.RETRIEVE: work.retrieve,
-    FieldKind.SELECTED: work.selected,
+    FieldKind.RELEVANT: task_state.relevant,
+    FieldKind.RETRIEVE: task_state.retrieve,
+    FieldKind.SELECTED: task_state.selected,
     FieldKind.SIDE: side,
     FieldKind.STEP: plan.step,
     FieldKind.SUB_QUESTION: plan.sub_question,
     FieldKind.SUMMARY: summary,
-    FieldKind.SUPPORTED: work.supported,
+    FieldKind.SUPPORTED: task_state.supported,
     FieldKind.THEME: theme,
     FieldKind.THOUGHT: thought,
     FieldKind.TRIPLE: triple,
     FieldKind.TYPE: plan.node_type,
-    FieldKind.VISUAL: work.visual,
+    FieldKind.VISUAL: task_state.visual,
 }
 
 
-def fill(state: Work) -> str:
+def fill(state: TaskState) -> str:
     """Returns the reply: a line per value, fields in the form's order."""
     lines: list[str] = []
     for line in state.task.fields:

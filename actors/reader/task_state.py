@@ -19,7 +19,7 @@ UNSURE = 0.12  # spread of a judgement at skill 0
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskState:
     """A task with the agent's knowledge.
 
     lines: the lines that the turn is given, numbered.
@@ -121,40 +121,40 @@ LEAST = 0.05  # of the question's weight, for a candidate to be selected at all
 KEPT = 0.6  # of the best candidate's value, for another one to be selected too
 
 
-def relevant(work: Work, line: Field) -> list[str]:
+def relevant(state: TaskState, line: Field) -> list[str]:
     """Yes if the evidence is relevant; in a form that also asks for a selection, if there is one."""
-    selecting = work.field(FieldKind.SELECTED)
+    selecting = state.field(FieldKind.SELECTED)
     if selecting:
-        return yes_or_no(line, bool(selected(work, selecting)))
-    return yes_or_no(line, work.judged("bears", _bearing(work)) >= BEARS)
+        return yes_or_no(line, bool(selected(state, selecting)))
+    return yes_or_no(line, state.judged("bears", _bearing(state)) >= BEARS)
 
 
-def dismissed(work: Work) -> bool:
+def dismissed(state: TaskState) -> bool:
     """Tests whether the same form declares the evidence irrelevant."""
-    line = work.field(FieldKind.RELEVANT)
-    return line is not None and relevant(work, line)[:1] == yes_or_no(line, False)
+    line = state.field(FieldKind.RELEVANT)
+    return line is not None and relevant(state, line)[:1] == yes_or_no(line, False)
 
 
-def enough(work: Work, line: Field) -> list[str]:
+def enough(state: TaskState, line: Field) -> list[str]:
     """Yes if the evidence answers the question."""
-    return yes_or_no(line, suffices(work))
+    return yes_or_no(line, suffices(state))
 
 
-def retrieve(work: Work, line: Field) -> list[str]:
+def retrieve(state: TaskState, line: Field) -> list[str]:
     """Yes if the evidence does not answer the question yet."""
-    return yes_or_no(line, not suffices(work))
+    return yes_or_no(line, not suffices(state))
 
 
-def suffices(work: Work) -> bool:
+def suffices(state: TaskState) -> bool:
     """Tests whether this agent considers its answer sufficient."""
-    return bool(work.answer) and work.judged("suffices", work.value) >= SUFFICES
+    return bool(state.answer) and state.judged("suffices", state.value) >= SUFFICES
 
 
-def visual(work: Work, line: Field) -> list[str]:
+def visual(state: TaskState, line: Field) -> list[str]:
     """Yes if the wording asks for something visible, or the best chain has a picture."""
-    strength, chain = max(work.chains, key=lambda chain: chain[0], default=(0.0, ()))
-    shown = strength >= BEARS and any(work.entries[i].statement.seen for i in chain)
-    return yes_or_no(line, asks_for_sight(work.question) or (work.pictures > 0 and shown))
+    strength, chain = max(state.chains, key=lambda chain: chain[0], default=(0.0, ()))
+    shown = strength >= BEARS and any(state.entries[i].statement.seen for i in chain)
+    return yes_or_no(line, asks_for_sight(state.question) or (state.pictures > 0 and shown))
 
 
 def asks_for_sight(question: str) -> bool:
@@ -169,12 +169,12 @@ def asks_for_sight(question: str) -> bool:
     )
 
 
-def selected(work: Work, line: Field) -> list[str]:
+def selected(state: TaskState, line: Field) -> list[str]:
     """Selects the candidates, or else the numbered evidence, that cover the question, best first; [] if none does.
 
     Statements of the best chain count together: a table's row and the passage about a cell of it.
     """
-    values = _candidate_values(work)
+    values = _candidate_values(state)
     top = max(values.values(), default=0.0)
     least = max(KEPT * top, LEAST)
     ranked = sorted((n for n, value in values.items() if value >= least), key=lambda n: -values[n])
@@ -182,25 +182,25 @@ def selected(work: Work, line: Field) -> list[str]:
     return [", ".join(map(str, kept))] if kept else []
 
 
-def _candidate_values(work: Work) -> dict[int, float]:
+def _candidate_values(state: TaskState) -> dict[int, float]:
     """By number, the share of the question that a candidate covers alone or in the best chain.
 
     A candidate that names sources by their numbers has their statements.
     """
-    given = [(n, line) for line in work.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
+    given = [(n, line) for line in state.given(FieldKind.CANDIDATE) if (n := line.number) is not None]
     if given:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
         # Candidates are linked with the evidence, which cannot be selected.
-        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in work.entries)]
-        at = view(work.at.form, everything)
+        everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in state.entries)]
+        at = view(state.at.form, everything)
         entries: list[Entry] = [at.entry(s) for s in everything]
         reached = chains(at, entries)
         holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
-        sources = (entry.statement.source for entry in work.entries)
+        sources = (entry.statement.source for entry in state.entries)
         numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
         covered = at.covered
     else:
-        entries, reached, covered = list(work.entries), list(work.chains), work.at.covered
+        entries, reached, covered = list(state.entries), list(state.chains), state.at.covered
         numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
     values: dict[int, float] = {}
     best = max(reached, key=lambda r: r[0], default=(0.0, ()))
@@ -208,35 +208,35 @@ def _candidate_values(work: Work) -> dict[int, float]:
         if number is None:
             continue
         value = best[0] if i in best[1] else covered(entry.mask) * entry.statement.trust
-        values[number] = max(values.get(number, 0.0), value * work.judged(f"candidate {number}", 1.0))
-    question = f" {' '.join(words(work.question))} "
+        values[number] = max(values.get(number, 0.0), value * state.judged(f"candidate {number}", 1.0))
+    question = f" {' '.join(words(state.question))} "
     for n, line in given:  # a candidate that the question names is its subject
         if len(words(line.text)) <= 4 and f" {normal_name(line.text)} " in question:
             values[n] = max(values.get(n, 0.0), NAMED)
     return values
 
 
-def supported(work: Work, line: Field) -> list[str]:
+def supported(state: TaskState, line: Field) -> list[str]:
     """Yes if the evidence confirms the first given answer, or else the first given candidate."""
-    answers = work.given(FieldKind.ANSWER) or work.given(FieldKind.CANDIDATE)
+    answers = state.given(FieldKind.ANSWER) or state.given(FieldKind.CANDIDATE)
     answer = answers[0].text if answers and normal_name(answers[0].text) != "unknown" else ""
-    return yes_or_no(line, bool(answer) and work.judged("supported", support(work, answer)) >= CONFIRMED)
+    return yes_or_no(line, bool(answer) and state.judged("supported", support(state, answer)) >= CONFIRMED)
 
 
-def support(work: Work, answer: str) -> float:
+def support(state: TaskState, answer: str) -> float:
     """Returns an answer's support: as the reader's best answer, or by a chain that names it."""
-    own = work.value if work.answer and compare([work.answer], answer)[0] >= 4 else 0.0
-    ranking = choose(work.at, work.entries, [answer])
+    own = state.value if state.answer and compare([state.answer], answer)[0] >= 4 else 0.0
+    ranking = choose(state.at, state.entries, [answer])
     stated_at = [f.value for f in ranking if f.chain]
     # Evidence that names an answer counts less than evidence that leads to it.
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)
 
 
-def sureness(work: Work) -> float:
+def sureness(state: TaskState) -> float:
     """Returns the confidence in a judgement: higher with the distance from the threshold."""
-    return min(0.98, 0.5 + abs(_bearing(work) - BEARS))
+    return min(0.98, 0.5 + abs(_bearing(state) - BEARS))
 
 
-def _bearing(work: Work) -> float:
+def _bearing(state: TaskState) -> float:
     """The share of the question that the best chain or the best candidate covers."""
-    return max([*(strength for strength, _ in work.chains), *_candidate_values(work).values()], default=0.0)
+    return max([*(strength for strength, _ in state.chains), *_candidate_values(state).values()], default=0.0)
