@@ -41,7 +41,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class View:
+class WeightedQuestion:
     """A question with the weights of its stems (they sum to 1)."""
 
     form: QuestionForm
@@ -68,7 +68,7 @@ class View:
         return self._covered[mask]
 
 
-def view(form: QuestionForm, statements: Sequence[Statement]) -> View:
+def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> WeightedQuestion:
     """Weighs stems by inverse document frequency within the prompt; a word in no statement counts half."""
     frequency = Counter(part for statement in statements for part in statement.stems)
     raw = {}
@@ -77,10 +77,10 @@ def view(form: QuestionForm, statements: Sequence[Statement]) -> View:
         pair = PAIR_WEIGHT if " " in part else 1.0
         raw[part] = pair * weight if frequency[part] else 0.0 if " " in part else weight / 2
     total = sum(raw.values()) or 1.0
-    return View(form, {part: weight / total for part, weight in raw.items()}, kinds_of(list(statements)))
+    return WeightedQuestion(form, {part: weight / total for part, weight in raw.items()}, kinds_of(list(statements)))
 
 
-def chains(at: View, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, ...]]]:
+def chains(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, ...]]]:
     """Returns the best chain that starts in each entry, and its strength.
 
     A hop follows a name that two statements share and the question does not mention (the bridge). The strength is
@@ -95,11 +95,11 @@ def chains(at: View, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, .
         name: where
         for name, where in by_name.items()
         if len(where) > 1
-        and name not in at.form.names
+        and name not in asked.form.names
         and len({entries[i].statement.source for i in where}) <= LINK_LIMIT
     }
     best_of: list[tuple[float, int, float, tuple[int, ...]]] = [
-        (at.covered(e.mask) * e.statement.trust, e.mask, e.statement.trust, (i,)) for i, e in enumerate(entries)
+        (asked.covered(e.mask) * e.statement.trust, e.mask, e.statement.trust, (i,)) for i, e in enumerate(entries)
     ]
     for _ in range(HOPS):
         # A copy: every hop of a round starts from the chains of the previous round.
@@ -115,7 +115,7 @@ def chains(at: View, entries: Sequence[Entry]) -> list[tuple[float, tuple[int, .
                         continue
                     joint = mask | entry.mask
                     least = min(trust, entry.statement.trust)
-                    strength = at.covered(joint) * least * HOP_DISCOUNT ** len(chain)
+                    strength = asked.covered(joint) * least * HOP_DISCOUNT ** len(chain)
                     if strength > longer[i][0]:
                         longer[i] = (strength, joint, least, (i, *chain))
         best_of = longer
@@ -149,14 +149,14 @@ REPEATED = 0.05  # weight of further statements for a choice, which may repeat t
 FAINT = 0.1  # weight of similar spelling: it only breaks ties
 
 
-def compare_options(at: View, entries: Sequence[Entry]) -> list[Candidate]:
+def compare_options(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
     """Compares two alternatives: resolves both to a name in the evidence, finds a number for each, and orders them."""
-    resolved = [_resolve(at, entries, option) for option in at.form.options]
+    resolved = [_resolve(asked, entries, option) for option in asked.form.options]
     # Alternatives without a word such as `larger` are compared by their years.
-    group, smallest = at.form.order or ("time", True)
+    group, smallest = asked.form.order or ("time", True)
     values: list[tuple[float, str, float, tuple[int, ...]]] = []
     for name, sure, chain in resolved:
-        number = _number_of(at, entries, normal_name(name), group)
+        number = _number_of(asked, entries, normal_name(name), group)
         if number is None:
             continue
         values.append((number[0], name, sure * number[1], (number[2], *chain)))
@@ -176,7 +176,7 @@ def compare_options(at: View, entries: Sequence[Entry]) -> list[Candidate]:
     ]
 
 
-def _resolve(at: View, entries: Sequence[Entry], option: str) -> tuple[str, float, tuple[int, ...]]:
+def _resolve(asked: WeightedQuestion, entries: Sequence[Entry], option: str) -> tuple[str, float, tuple[int, ...]]:
     spelt = [option, *(name for name, _, _ in name_spans(option) if len(words(option)) - len(words(name)) <= 2)]
     for name in spelt:  # "Night River" or "the film Night River"
         for i, entry in enumerate(entries):
@@ -184,9 +184,9 @@ def _resolve(at: View, entries: Sequence[Entry], option: str) -> tuple[str, floa
                 return name, 1.0, (i,)
     form = question_form(option)
     # Words without weight in the whole question count a little.
-    weights = {part: at.weights.get(part, 0.05) for part in form.stems}
+    weights = {part: asked.weights.get(part, 0.05) for part in form.stems}
     total = sum(weights.values()) or 1.0
-    inner = View(form, {part: weight / total for part, weight in weights.items()}, at.kinds)
+    inner = WeightedQuestion(form, {part: weight / total for part, weight in weights.items()}, asked.kinds)
     described = [inner.entry(entry.statement) for entry in entries]
     ranking = candidates(described, chains(inner, described))
     if not ranking:
@@ -194,10 +194,12 @@ def _resolve(at: View, entries: Sequence[Entry], option: str) -> tuple[str, floa
     return ranking[0].text, ranking[0].value, ranking[0].chain
 
 
-def _number_of(at: View, entries: Sequence[Entry], key: str, group: str) -> tuple[float, float, int] | None:
+def _number_of(
+    asked: WeightedQuestion, entries: Sequence[Entry], key: str, group: str
+) -> tuple[float, float, int] | None:
     """The year or number in the statements about a name: (number, certainty, entry)."""
     best: tuple[float, float, int] | None = None
-    question_stems = set(at.form.stems)
+    question_stems = set(asked.form.stems)
     for i, entry in enumerate(entries):
         statement = entry.statement
         if not any(key == name for name, _ in statement.names):
@@ -215,15 +217,15 @@ def _number_of(at: View, entries: Sequence[Entry], key: str, group: str) -> tupl
             named = bool(question_stems & {stem(word) for word in words(header)}) if statement.cells else False
             own = statement.cells or normal_name(statement.title) == key
             # More certain on the name's page or in its row, under a header in the question, and near the question.
-            sure = statement.trust * (0.5 + 0.25 * bool(own) + 0.15 * named + 0.1 * at.covered(entry.mask))
+            sure = statement.trust * (0.5 + 0.25 * bool(own) + 0.15 * named + 0.1 * asked.covered(entry.mask))
             if best is None or sure > best[1]:
                 best = (float(match[0].replace(",", "")), sure, i)
     return best
 
 
-def decide_yes_or_no(at: View, entries: Sequence[Entry]) -> list[Candidate]:
+def decide_yes_or_no(asked: WeightedQuestion, entries: Sequence[Entry]) -> list[Candidate]:
     """Answers yes if a chain covers (nearly) the whole question, no if it is about the subject and differs."""
-    reached = chains(at, entries)
+    reached = chains(asked, entries)
     if not reached:
         return []
     # Of equals the first.
@@ -232,13 +234,13 @@ def decide_yes_or_no(at: View, entries: Sequence[Entry]) -> list[Candidate]:
     stated: set[str] = set()
     for i in chain:
         stated.update(entries[i].statement.stems)
-    missing = [s for s in at.form.stems if s not in stated and at.weights[s] > 0]
-    lacking = sum(at.weights[s] for s in missing)
-    named = {stem(word) for name in at.form.names for word in name.split()}
+    missing = [s for s in asked.form.stems if s not in stated and asked.weights[s] > 0]
+    lacking = sum(asked.weights[s] for s in missing)
+    named = {stem(word) for name in asked.form.names for word in name.split()}
     # A colour, number or name that the chain lacks is assumed to differ there.
     contradicted = any(s in _COLOUR_STEMS or s in NUMBERS or s in named or s.isdigit() for s in missing)
     negated = bool(
-        _NEGATION & {word for i in chain for word in words(entries[i].statement.text)} - set(words(at.form.text))
+        _NEGATION & {word for i in chain for word in words(entries[i].statement.text)} - set(words(asked.form.text))
     )
     if strength < 0.3:
         return []
@@ -249,18 +251,18 @@ def decide_yes_or_no(at: View, entries: Sequence[Entry]) -> list[Candidate]:
     return ranked(Candidate(word, word, value, chain) for word, value in shares.items())
 
 
-def choose(at: View, entries: Sequence[Entry], choices: Sequence[str]) -> list[Candidate]:
+def choose(asked: WeightedQuestion, entries: Sequence[Entry], choices: Sequence[str]) -> list[Candidate]:
     """Ranks choices by their overlap with relevant statements; words that fewer choices have count more.
 
     A choice whose words do not occur may have faint support by its spelling (`magnetic` and `magnets`). Choices without
     support are left out.
     """
-    reached = chains(at, entries)
+    reached = chains(asked, entries)
     own = [set(content_stems(choice)) for choice in choices]
     shares = Counter(stem for stems in own for stem in stems)
-    question_stems = set(at.form.stems)
+    question_stems = set(asked.form.stems)
     stated = [set(entry.statement.stems) for entry in entries]
-    spelt = _runs(" ".join([at.form.text, *(f"{e.statement.title} {e.statement.text}" for e in entries)]))
+    spelt = _runs(" ".join([asked.form.text, *(f"{e.statement.title} {e.statement.text}" for e in entries)]))
     ranking = []
     for choice, stems in zip(choices, own, strict=True):
         # Sorted: a sum of floats depends on its order, which differs between processes for a set.
@@ -294,12 +296,12 @@ def _runs(text: str) -> set[str]:
     return {stem[i : i + 4] for stem in set(content_stems(text)) for i in range(len(stem) - 3)}
 
 
-def listed(ranking: Sequence[Candidate], at: View, nearly: float = 0.93) -> Sequence[Candidate]:
+def listed(ranking: Sequence[Candidate], asked: WeightedQuestion, nearly: float = 0.93) -> Sequence[Candidate]:
     """Joins all answers that are nearly as good as the best, where the question asks for several."""
     if (
         not ranking
-        or not at.form.several
-        or at.form.answer_type not in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
+        or not asked.form.several
+        or asked.form.answer_type not in (AnswerType.THING, AnswerType.PERSON, AnswerType.PLACE)
     ):
         return ranking
     together = [f for f in ranking if f.value >= nearly * ranking[0].value]

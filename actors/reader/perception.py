@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from actors.messages import Remark, Request, derive_seed
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
-from actors.reader.candidates import Entry, View, chains, view
+from actors.reader.candidates import Entry, WeightedQuestion, chains, weigh_question
 from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, cells_of, read_statement, second_hand
@@ -102,10 +102,10 @@ class Page:
             *texts,
             *(statement for picture in self._pictures for statement in picture),
         )
-        self.view: View = view(question_form(self.question), self.statements)
-        self._texts = [self.view.entry(statement) for statement in texts]
+        self.asked: WeightedQuestion = weigh_question(question_form(self.question), self.statements)
+        self._texts = [self.asked.entry(statement) for statement in texts]
         # Made once: most agents see most pictures correctly.
-        self._seen = {statement: self.view.entry(statement) for picture in self._pictures for statement in picture}
+        self._seen = {statement: self.asked.entry(statement) for picture in self._pictures for statement in picture}
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...], float], tuple[Entry, ...]] = {}
         self.tokens = count_tokens(request.shared) + PICTURE_TOKENS * len(request.images)
 
@@ -114,7 +114,7 @@ class Page:
         entries = [entry for entry in self._texts if not overlooked(entry.statement, oversight, seed)]
         for picture in self._pictures:
             seen = look(picture, self._palette, blindness, seed)
-            entries += [self._seen.get(statement) or self.view.entry(statement) for statement in seen]
+            entries += [self._seen.get(statement) or self.asked.entry(statement) for statement in seen]
         return entries
 
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
@@ -126,16 +126,16 @@ class Page:
                 # There are as many messages as samples: cheaper to clear than to track the last use.
                 if len(self._statements) > 1024:
                     self._statements.clear()
-                self._statements[key] = tuple(map(self.view.entry, second_hand(remark, trust)))
+                self._statements[key] = tuple(map(self.asked.entry, second_hand(remark, trust)))
             for entry in self._statements[key]:
                 if entry.statement.quote not in known:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
 
 
-def most_relevant(at: View, entries: Sequence[Entry]) -> tuple[int, ...]:
+def most_relevant(asked: WeightedQuestion, entries: Sequence[Entry]) -> tuple[int, ...]:
     """Returns the chain that covers most of the question, for colleagues; () if nothing is covered."""
-    best = max(chains(at, entries), key=lambda c: c[0], default=(0.0, ()))
+    best = max(chains(asked, entries), key=lambda c: c[0], default=(0.0, ()))
     return best[1] if best[0] > 0 else ()
 
 

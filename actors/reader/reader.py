@@ -15,14 +15,14 @@ from actors.messages import Completion, FieldKind, Grading, Prompted, Remark, Re
 from actors.reader.candidates import (
     Candidate,
     Entry,
-    View,
+    WeightedQuestion,
     candidates,
     chains,
     choose,
     compare_options,
     decide_yes_or_no,
     listed,
-    view,
+    weigh_question,
 )
 from actors.reader.colleagues import (
     CHALLENGED,
@@ -118,14 +118,14 @@ class Reader:
         known = {entry.statement.quote for entry in entries}
         entries += page.heard(parts.discussion, known, settings.trust * openness)
         # A tool's result counts like evidence, at full trust.
-        entries += map(page.view.entry, tools.returned)
+        entries += map(page.asked.entry, tools.returned)
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         lines = numbered((*parts.given, *(parts.task.given if parts.task else ())))
-        at, given = page.view, statements_of(lines)
+        asked, given = page.asked, statements_of(lines)
         if given:
-            at = view(at.form, [*page.statements, *given])
-            entries = [at.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
-        supported = _answers(at, page.choices, entries)
+            asked = weigh_question(asked.form, [*page.statements, *given])
+            entries = [asked.entry(statement) for statement in (*(entry.statement for entry in entries), *given)]
+        supported = _answers(asked, page.choices, entries)
         options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
         ranking = self._perturbed(options, entries, request)
         directive = parts.directive if parts.directive.argue_for else None
@@ -148,9 +148,9 @@ class Reader:
                 lines=lines,
                 question=page.question,
                 choices=page.choices,
-                at=at,
+                asked=asked,
                 entries=entries,
-                chains=chains(at, entries),
+                chains=chains(asked, entries),
                 answer=obeyed.argue_for if obeyed else best.text,
                 value=1.0 if obeyed else best.value,
                 confidence=SURE if obeyed else confidence,
@@ -163,7 +163,7 @@ class Reader:
             )
             return _completion(request, fill(state), page.tokens)
         unsure = not ranking or ranking[0].value < settings.threshold
-        call = tools.call(page.view.form.text) if unsure else None
+        call = tools.call(page.asked.form.text) if unsure else None
         return _completion(request, call or self._reply(ranking, entries, page), page.tokens)
 
     def _page(self, request: Request) -> Page:
@@ -202,7 +202,7 @@ class Reader:
     def _reply(self, ranking: Sequence[Option], entries: Sequence[Entry], page: Page) -> str:
         best, confidence = self._concluded(ranking, bool(page.choices))
         if not best.text:
-            reasons = _quoted(best.chain or most_relevant(page.view, entries), entries) or NOTHING
+            reasons = _quoted(best.chain or most_relevant(page.asked, entries), entries) or NOTHING
             return f"Reasoning: {reasons}\nAnswer: unknown\nConfidence: {confidence:.2f}"
         reasons = _quoted(best.chain, entries)
         if best.speakers:
@@ -222,14 +222,14 @@ def _completion(request: Request, text: str, shared_tokens: int) -> Completion:
     )
 
 
-def _answers(at: View, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
+def _answers(asked: WeightedQuestion, choices: tuple[str, ...], entries: Sequence[Entry]) -> Sequence[Candidate]:
     if choices:
-        return choose(at, entries, choices)
-    if at.form.answer_type is AnswerType.YES_NO:
-        return decide_yes_or_no(at, entries)
-    if at.form.answer_type is AnswerType.OPTION:
-        return compare_options(at, entries)
-    return listed(candidates(entries, chains(at, entries)), at)
+        return choose(asked, entries, choices)
+    if asked.form.answer_type is AnswerType.YES_NO:
+        return decide_yes_or_no(asked, entries)
+    if asked.form.answer_type is AnswerType.OPTION:
+        return compare_options(asked, entries)
+    return listed(candidates(entries, chains(asked, entries)), asked)
 
 
 def _searched(discussion: Sequence[Remark]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.messages import Field, FieldKind, Given, Task
-from actors.reader.candidates import Candidate, Entry, View, candidates, chains, choose, view
+from actors.reader.candidates import Candidate, Entry, WeightedQuestion, candidates, chains, choose, weigh_question
 from actors.reader.english import COLOURS, NUMBERS, PICTURE_WORDS, STOP_WORDS, name_spans, normal_name, stem, words
 from actors.reader.grading import compare
 from actors.reader.perception import gaussian
@@ -34,7 +34,7 @@ class TaskState:
     lines: Sequence[Given]
     question: str
     choices: tuple[str, ...]
-    at: View
+    asked: WeightedQuestion
     entries: Sequence[Entry]
     chains: Sequence[tuple[float, tuple[int, ...]]]
     answer: str
@@ -61,7 +61,7 @@ class TaskState:
 
     def bearing(self, entry: Entry) -> float:
         """Returns the share of the question that a statement covers alone."""
-        return self.at.covered(entry.mask) * entry.statement.trust
+        return self.asked.covered(entry.mask) * entry.statement.trust
 
     def most_bearing(self, most: int, *, seen: bool | None = None) -> list[Statement]:
         """Returns relevant statements, those of the best chain first, then by the share of the question they cover.
@@ -87,9 +87,9 @@ class TaskState:
         statements = [entry.statement for entry in self.entries]
         if not statements:
             return ""
-        at = view(question_form(question), statements)
-        entries = [at.entry(statement) for statement in statements]
-        ranking: list[Candidate] = candidates(entries, chains(at, entries))
+        asked = weigh_question(question_form(question), statements)
+        entries = [asked.entry(statement) for statement in statements]
+        ranking: list[Candidate] = candidates(entries, chains(asked, entries))
         titles = {normal_name(name) for s in statements for name in (s.title, *(value for _, value in s.cells))}
         if not ranking or ranking[0].value < CLEAR or ranking[0].key not in titles:
             return ""
@@ -192,15 +192,15 @@ def _candidate_values(state: TaskState) -> dict[int, float]:
         numbered = [(n, s) for n, line in given for s in statements_in(f"candidate {n}", line.text)]
         # Candidates are linked with the evidence, which cannot be selected.
         everything: list[Statement] = [*(s for _, s in numbered), *(entry.statement for entry in state.entries)]
-        at = view(state.at.form, everything)
-        entries: list[Entry] = [at.entry(s) for s in everything]
-        reached = chains(at, entries)
+        asked = weigh_question(state.asked.form, everything)
+        entries: list[Entry] = [asked.entry(s) for s in everything]
+        reached = chains(asked, entries)
         holding = {source: n for n, line in given for source in _SHOWN.findall(line.text)}
         sources = (entry.statement.source for entry in state.entries)
         numbers: list[int | None] = [*(n for n, _ in numbered), *map(holding.get, sources)]
-        covered = at.covered
+        covered = asked.covered
     else:
-        entries, reached, covered = list(state.entries), list(state.chains), state.at.covered
+        entries, reached, covered = list(state.entries), list(state.chains), state.asked.covered
         numbers = [int(e.statement.source) if e.statement.source.isdigit() else None for e in entries]
     values: dict[int, float] = {}
     best = max(reached, key=lambda r: r[0], default=(0.0, ()))
@@ -226,7 +226,7 @@ def supported(state: TaskState, line: Field) -> list[str]:
 def support(state: TaskState, answer: str) -> float:
     """Returns an answer's support: as the reader's best answer, or by a chain that names it."""
     own = state.value if state.answer and compare([state.answer], answer)[0] >= 4 else 0.0
-    ranking = choose(state.at, state.entries, [answer])
+    ranking = choose(state.asked, state.entries, [answer])
     stated_at = [f.value for f in ranking if f.chain]
     # Evidence that names an answer counts less than evidence that leads to it.
     return max(own, 0.8 * stated_at[0] if stated_at else 0.0)

@@ -103,7 +103,7 @@ def triple(state: TaskState, line: Field) -> list[str]:
     All triples, where the form sets no number or nothing is asked; those of the question, where there are no others.
     """
     found = {given.text for given in state.given(FieldKind.FOUND)}
-    everything = line.most is None or not state.at.weights
+    everything = line.most is None or not state.asked.weights
     values: dict[Edge, float] = {}
     for entry, (strength, chain) in zip(state.entries, state.chains, strict=True):
         # A link of a good chain counts a little less than direct coverage.
@@ -140,8 +140,8 @@ def keyword(state: TaskState, line: Field) -> list[str]:
 def theme(state: TaskState, line: Field) -> list[str]:
     """Relations in the question: its noun groups without names, the one asked for first."""
     groups = [phrase for phrase in noun_groups(state.question) if phrase[:1].islower()]
-    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in state.at.form.head]
-    return _distinct([*head, *groups] or [str(state.at.form.answer_type)])[: line.most or 4]
+    head = [phrase for phrase in groups if stem(words(phrase)[-1]) in state.asked.form.head]
+    return _distinct([*head, *groups] or [str(state.asked.form.answer_type)])[: line.most or 4]
 
 
 def names_in(text: str) -> list[str]:
