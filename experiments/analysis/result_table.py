@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.visible import visible
+
+Cell = Callable[[Mapping[str, Any]], str]  # from a row's measures to the text of its cell
 
 WIDTH_PLAIN = 110  # characters of a line in a log or a pipe, where no terminal gives a width
 WIDEST = 400  # characters of a table that is not shown on a terminal
@@ -32,6 +34,18 @@ class ResultTable:
     title: str = ""
     names: int = 1
     total: int | None = None
+
+    @staticmethod
+    def of(
+        name: str,
+        rows: Mapping[str, Mapping[str, Any]],
+        cells: Mapping[str, Cell],
+        notes: Sequence[str] = (),
+        title: str = "",
+    ) -> ResultTable:
+        """Makes a row of cells, by header, for each of `rows`, whose keys are the first column, `name`."""
+        body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
+        return ResultTable((name, *cells), body, notes, title)
 
     def print(self, console: Console | None = None, further: Iterable[str] = (), wide_notes: bool = False) -> None:
         """Prints title, table, notes and `further` ones on the console (standard output if None).
@@ -67,6 +81,16 @@ class ResultTable:
             # As Text: rich would read square brackets as markup.
             grid.add_row(*(Text(visible(cell)) for cell in row), style="bold" if i == self.total else None)
         return grid
+
+
+def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> Cell:
+    """Makes the cells of a measure: its number over `scale`, or `missing` where a row has none."""
+
+    def cell(row: Mapping[str, Any]) -> str:
+        value = row.get(key)
+        return missing if value is None else f"{value if scale == 1 else value / scale:{form}}"
+
+    return cell
 
 
 def with_interval(mean: float, ci95: Sequence[float]) -> str:

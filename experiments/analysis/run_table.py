@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments.analysis import judged
-from experiments.analysis.result_table import ResultTable, tenths, with_interval
+from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
 from experiments.analysis.summary import (
     CUT,
     SILENT,
@@ -22,48 +22,42 @@ from experiments.records.trials import LEARNED_FROM
 
 def run_table(metrics: Metrics, metric: str) -> ResultTable:
     """Makes a row per method; tokens and calls are per question. `metric` names the data set's utility."""
-    columns = _columns(metrics, metric)
-    # A cell sees its method's name too: judged figures are stored by method in another part of metrics.json.
-    rows = [
-        (method, *(cell(row | {"method": method}) for cell in columns.values()))
-        for method, row in metrics["methods"].items()
-    ]
-    return ResultTable(("method", *columns), rows, tuple(_notes(metrics, metric)))
+    # Judged figures are in another part of metrics.json.
+    judged_rows = metrics["judged"]["methods"] if "judged" in metrics else {}
+    rows = {
+        name: {**row, "acc_star": judged_rows.get(name, {}).get("acc_star")} for name, row in metrics["methods"].items()
+    }
+    return ResultTable.of("method", rows, _columns(metrics, metric), tuple(_notes(metrics, metric)))
 
 
-def _columns(metrics: Metrics, metric: str) -> dict[str, Callable[[Metrics], str]]:
-    """Functions from a method's row to its cell, by header, without columns that no method has."""
+def _columns(metrics: Metrics, metric: str) -> dict[str, Cell]:
+    """Cells by header, without columns that no method has."""
 
-    def optional(name: str, form: str = ".3f", scale: float = 1) -> Callable[[Metrics], str]:
-        # Per row: an attack may apply to some methods only, and older records lack strict EM.
-        return lambda row: f"{row[name] / scale:{form}}" if name in row else ""
-
-    def precision_recall(prefix: str) -> Callable[[Metrics], str]:
+    def precision_recall(prefix: str) -> Cell:
         names = (f"{prefix}_precision", f"{prefix}_recall")
         return lambda row: "/".join(f"{row[name]:.2f}" for name in names if name in row)
 
-    columns: dict[str, Callable[[Metrics], str]] = {
+    columns: dict[str, Cell] = {
         f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
     }
     if _any(metrics, STRICT):
-        columns["strict\nEM"] = optional(STRICT)
-    columns["F1"] = lambda row: f"{row['f1']:.3f}"
+        columns["strict\nEM"] = number(STRICT)
+    columns["F1"] = number("f1")
     if "judged" in metrics:
-        grades = metrics["judged"]["methods"]
-        columns["Acc*"] = lambda row: f"{grades[row['method']]['acc_star']:.3f}"
+        columns["Acc*"] = number("acc_star")
     if _any(metrics, "attack_success"):
-        columns["attack\nsuccess"] = optional("attack_success")
+        columns["attack\nsuccess"] = number("attack_success")
     if _any(metrics, "path_recall"):
         columns |= {"path\nP/R": precision_recall("path"), "edge\nP/R": precision_recall("edge")}
     columns |= {
-        "prompt\ntokens": lambda row: f"{row['prompt_tokens']:,.0f}",
-        "reply\ntokens": lambda row: f"{row['completion_tokens']:,.0f}",
+        "prompt\ntokens": number("prompt_tokens", ",.0f"),
+        "reply\ntokens": number("completion_tokens", ",.0f"),
         "calls": lambda row: tenths(row["calls"]),
         "edges": lambda row: tenths(row["edges"]),
     }
     if _any(metrics, TRAINING_TOKENS):
-        columns["train\nMtok"] = optional(TRAINING_TOKENS, ".2f", 1e6)
-    columns |= {name.replace("_", "\n"): optional(name, ",.0f") for name in TROUBLES if _any(metrics, name)}
+        columns["train\nMtok"] = number(TRAINING_TOKENS, ".2f", scale=1e6)
+    columns |= {name.replace("_", "\n"): number(name, ",") for name in TROUBLES if _any(metrics, name)}
     if _any(metrics, SILENT):
         columns["silent\nturns"] = lambda row: f"{row.get(SILENT, 0) / max(1, row['turns']):.1%}"
     if _repaired(metrics):

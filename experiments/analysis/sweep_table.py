@@ -6,14 +6,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import by_seed
-from experiments.analysis.result_table import ResultTable, plain, short_keys, tenths, with_interval
+from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, tenths, with_interval
 from experiments.analysis.scores import as_matrix, by_method
 from experiments.analysis.statistics import crossed_interval
 from experiments.analysis.summary import STRICT, TRAINING_TOKENS, model_notes, rounded
@@ -116,17 +116,12 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     """
     keys = _keys(rows)
     short = short_keys(keys)
-
-    def optional(name: str, form: str, missing: str) -> Callable[[Mapping[str, float]], str]:
-        return lambda means: f"{means[name]:{form}}" if name in means else missing
-
-    # Functions from a row's means to its cell, by header.
-    measures: dict[str, Callable[[Mapping[str, float]], str]] = {
-        "strict EM": optional(STRICT, ".3f", "-"),
+    measures: dict[str, Cell] = {
+        "strict EM": number(STRICT, missing="-"),
         "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
-        "training tokens": optional(TRAINING_TOKENS, ",.0f", ""),
+        "training tokens": number(TRAINING_TOKENS, ",.0f"),
         "edges": lambda means: tenths(means["edges"]),
-        **{name.replace("_", " "): optional(name, ".3f", "-") for name in ATTACKED},
+        **{name.replace("_", " "): number(name, missing="-") for name in ATTACKED},
     }
     known = {name for row in rows for name in row.means}
     for name in (STRICT, TRAINING_TOKENS, *ATTACKED):

@@ -150,7 +150,14 @@ class TrainingSettings:
 
 
 class Influence(StrEnum):
-    """Effect of a message on its receiver in a planted world."""
+    """Effect of messages on their receivers in a planted world.
+
+    - `answers`: they pull towards their answer, and the decision agent follows the answers.
+    - `evidence`: the same among agents, but the decision agent follows the beliefs that messages pass on.
+    - `help`: the first agent of each modality gives no answer, and its receivers are pulled towards the right one.
+    - `deaf`: they merely distract.
+    - `chance`: none, and scores are drawn for every discussion.
+    """
 
     ANSWERS = "answers"
     EVIDENCE = "evidence"
@@ -173,16 +180,7 @@ class PlantedSettings:
     strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
     """Pairs of conformity and distraction: pulls of messages and of their number, in units of the own opinion's."""
     influences: list[Influence] = setting(factory=lambda: list(Influence))
-    """Effects of messages on their receivers.
-
-    - `answers`: they pull towards their answer, and the decision agent follows the answers.
-    - `evidence`: the same among agents, but the decision agent follows the beliefs that messages pass on.
-    - `help`: the first agent of each modality gives no answer, and its receivers are pulled towards the right one.
-    - `deaf`: they merely distract.
-    - `chance`: none, and scores are drawn for every discussion.
-
-    `answers` has all strengths, the others the first.
-    """
+    """Effects of messages on their receivers, one per world; `answers` has all strengths, the others the first."""
     truth: int = setting(20_000, at_least=1, at_most=10_000_000)
     """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = setting(2_000, at_least=2, at_most=10_000_000)

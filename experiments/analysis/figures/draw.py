@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from actors.spawned import cores
 from experiments.analysis.compare import KIND, POSITION, TrialAnswers, arms_of, merge, varied
-from experiments.analysis.figures.attacks import against_clean, by_kind, by_position
 from experiments.analysis.figures.axes import by_setting
 from experiments.analysis.figures.costs import Timed, sweep_costs, utility_against_tokens, utility_and_seconds
 from experiments.analysis.figures.learned import edge_heatmaps, learning_curves
 from experiments.analysis.figures.style import save_all
 from experiments.analysis.figures.systems import DEBATE, PATHS, by_paths, condensation, f1_by_supporting, path_answers
+from experiments.analysis.figures.under_attack import against_clean, by_kind, by_position
 from experiments.analysis.scores import by_method, seconds_per_question
 from experiments.analysis.summary import Metrics
 from experiments.records.recorder import RunFolder

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from experiments.analysis.result_table import ResultTable, with_interval
+from experiments.analysis.result_table import Cell, ResultTable, number, with_interval
 from experiments.analysis.summary import Metrics, model_notes, verdicts
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase, total
 from experiments.studies.redundancy.redundancy_summary import FILE, LEVEL
 from experiments.studies.redundancy.removal import AT_ONCE, FULL, GREEDY
-
-COMPARED = ("precision", "by chance (95%)", "recall")
 
 
 def conclude(run: RunFolder, tracker: Tracker) -> None:
@@ -38,86 +37,73 @@ def conclude(run: RunFolder, tracker: Tracker) -> None:
 
 def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
     """Makes the tables: redundant edges by kind, learners' cuts against them, and the graphs that are left."""
-    metric = metrics["metric"]
-    learners = [
-        (f"{learner}, {kind}", row) for learner, kinds in metrics["learners"].items() for kind, row in kinds.items()
-    ]
+    metric, paired = metrics["metric"], metrics["paired"]
+    learners = {
+        f"{learner}, {kind}": row for learner, kinds in metrics["learners"].items() for kind, row in kinds.items()
+    }
+    graphs = {
+        method: {**row, "saved": paired.get(f"{method} vs {FULL}", {}).get("tokens_saved")}
+        for method, row in metrics["methods"].items()
+    }
+    counts = {"edges": number("edges", ","), "cut": number("cut", ",")}
     return (
-        ResultTable(
-            ("edges", "number", "redundant", "share", "no answer\nchanged", "harmful", "useful", "largest\neffect"),
-            [
-                (
-                    *(kind, *_counts(row, "edges", "redundant"), f"{row['share']:.0%}"),
-                    *(*_counts(row, "no_answer_changed", "harmful", "useful"), f"{row['largest']:.3f}"),
-                )
-                for kind, row in metrics["kinds"].items()
-            ],
+        ResultTable.of(
+            "edges",
+            metrics["kinds"],
+            {
+                "number": number("edges", ","),
+                "redundant": number("redundant", ","),
+                "share": number("share", ".0%"),
+                "no answer\nchanged": number("no_answer_changed", ","),
+                "harmful": number("harmful", ","),
+                "useful": number("useful", ","),
+                "largest\neffect": number("largest"),
+            },
             title="Redundant edges (Definition 1)",
         ),
-        ResultTable(
-            ("learner", "edges", "cut", *COMPARED, "rank\ncorr.", "rank corr.,\nreceiver"),
-            [
-                (
-                    *(name, *_counts(row, "edges", "cut"), *_compared(row, "")),
-                    *(_number(row[f"{of}rank_correlation"]) for of in ("", "receiver_")),
-                )
-                for name, row in learners
-            ],
+        ResultTable.of(
+            "learner",
+            learners,
+            {
+                **counts,
+                **_compared(""),
+                "rank\ncorr.": number("rank_correlation", ".2f", "-"),
+                "rank corr.,\nreceiver": number("receiver_rank_correlation", ".2f", "-"),
+            },
             title="Pruning against them",
         ),
-        ResultTable(
-            ("learner", "edges", "cut", "removed", *COMPARED),
-            [
-                (name, *_counts(row, "edges", "cut", "greedy_redundant"), *_compared(row, "greedy_"))
-                for name, row in learners
-            ],
+        ResultTable.of(
+            "learner",
+            learners,
+            {**counts, "removed": number("greedy_redundant", ","), **_compared("greedy_")},
             title="Pruning against greedy removal",
         ),
-        ResultTable(
-            (
-                "graph",
-                "edges",
-                "readers",
-                f"{metric} (95% interval)",
-                f"{metric}, measured\nquestions",
-                "tokens",
-                "saved",
-            ),
-            [_graph(metrics, method) for method in metrics["methods"]],
+        ResultTable.of(
+            "graph",
+            graphs,
+            {
+                "edges": number("edges", ",.0f"),
+                "readers": number("readers", ""),
+                f"{metric} (95% interval)": lambda row: with_interval(row["utility"], row["ci95"]),
+                f"{metric}, measured\nquestions": number("measured_utility"),
+                "tokens": number("tokens", ",.0f"),
+                "saved": number("saved", ".0%"),
+            },
             tuple(_notes(metrics)),
-            title=f"What is left, on {metrics['held_out']:,} held-out questions",
+            f"What is left, on {metrics['held_out']:,} held-out questions",
         ),
     )
 
 
-def _counts(row: Metrics, *names: str) -> tuple[str, ...]:
-    return tuple(f"{row[name]:,}" for name in names)
-
-
-def _compared(row: Metrics, prefix: str) -> tuple[str, ...]:
-    """The cells below `COMPARED`."""
-    chance = "-"
-    if row[f"{prefix}chance"] is not None:
+def _compared(prefix: str) -> dict[str, Cell]:
+    def chance(row: Mapping[str, Any]) -> str:
+        if row[f"{prefix}chance"] is None:
+            return "-"
         low, high = row[f"{prefix}chance95"]
-        chance = f"{row[f'{prefix}chance']:.2f} ({low:.2f}-{high:.2f})"
-    return _number(row[f"{prefix}precision"]), chance, _number(row[f"{prefix}recall"])
+        return f"{row[f'{prefix}chance']:.2f} ({low:.2f}-{high:.2f})"
 
-
-def _number(value: float | None, form: str = ".2f") -> str:
-    return "-" if value is None else f"{value:{form}}"
-
-
-def _graph(metrics: Metrics, method: str) -> tuple[str, ...]:
-    row = metrics["methods"][method]
-    return (
-        method,
-        f"{row['edges']:,.0f}",
-        f"{row['readers']}",
-        with_interval(row["utility"], row["ci95"]),
-        f"{row['measured_utility']:.3f}",
-        f"{row['tokens']:,.0f}",
-        "" if method == FULL else f"{metrics['paired'][f'{method} vs {FULL}']['tokens_saved']:.0%}",
-    )
+    precision, recall = (number(f"{prefix}{name}", ".2f", "-") for name in ("precision", "recall"))
+    return {"precision": precision, "by chance (95%)": chance, "recall": recall}
 
 
 def _notes(metrics: Metrics) -> Iterator[str]:
@@ -137,13 +123,14 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         f"{metrics['least_questions']} questions of {n:,}."
     )
     half = metrics["reliability"]["answer"]
-    share = {name: _number(value, ".1%") for name, value in half.items()}
+    share = {name: number(name, ".1%", "-")(half) for name in half}
+    correlation = {of: number("rank_correlation", ".2f", "-")(row) for of, row in metrics["reliability"].items()}
     yield (
-        f"Two halves of the questions rank the edges' effects on the final answer with a correlation of "
-        f"{_number(half['rank_correlation'])} ({_number(metrics['reliability']['receiver']['rank_correlation'])} for "
-        f"effects on the receiver). Of the edges that are redundant in one half, {share['redundant_again']} are so in "
-        f"the other (of all edges {share['redundant']}); of the useful ones, {share['useful_again']} (of all "
-        f"{share['useful']}). No learner can be expected to agree with the measurement more than its halves do."
+        "Two halves of the questions rank the edges' effects on the final answer with a correlation of "
+        f"{correlation['answer']} ({correlation['receiver']} for effects on the receiver). Of the edges that are "
+        f"redundant in one half, {share['redundant_again']} are so in the other (of all edges {share['redundant']}); "
+        f"of the useful ones, {share['useful_again']} (of all {share['useful']}). No learner can be expected to agree "
+        "with the measurement more than its halves do."
     )
     at_once, greedy = (metrics["paired"][f"{method} vs {FULL}"] for method in (AT_ONCE, GREEDY))
     yield (
